@@ -1,0 +1,1 @@
+"""The rules of Plaudit, pure: no I/O, no framework, no clock of its own."""

@@ -1,0 +1,179 @@
+"""Reviews and their moderation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import IntEnum, StrEnum
+
+from domain.delivery import RecordPosition, Seen
+from domain.ratings import Entity, RatingTally, TallyKey
+
+
+class ReviewStatus(IntEnum):
+    """Where a review stands in moderation; the number is the `reviewStatusId` of the interface."""
+
+    NEW = 0
+    APPROVED = 1
+    REJECTED = 2
+
+    @property
+    def label(self) -> str:
+        """The name of the interface: New, Approved, Rejected."""
+        return self.name.capitalize()
+
+
+class ModerationAction(StrEnum):
+    """What a moderator can do to a review."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    RESET = "reset"
+    DELETE = "delete"
+
+
+class Outcome(StrEnum):
+    """What became of one item of a command."""
+
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"
+    NOT_FOUND = "not-found"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class Review:
+    """A review as it is stored. Ratings are in hundredths, 100 to 500; times are aware, in UTC."""
+
+    id: str
+    entity: Entity
+    entity_name: str | None
+    store_id: str | None
+    user_id: str | None
+    user_name: str | None
+    title: str | None
+    text: str
+    rating_hundredths: int
+    created: datetime
+    modified: datetime
+    status: ReviewStatus = ReviewStatus.NEW
+
+
+def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus | None:
+    """The status a review takes, None when it is gone; the same status means that the action changes nothing."""
+    match action:
+        case ModerationAction.APPROVE:
+            return ReviewStatus.APPROVED
+        case ModerationAction.REJECT:
+            return ReviewStatus.REJECTED
+        case ModerationAction.RESET:
+            return ReviewStatus.NEW
+        case ModerationAction.DELETE:
+            return None
+
+
+def counted(status: ReviewStatus | None, rating_hundredths: int) -> RatingTally:
+    """What a review in this status adds to the rating of its object: itself if approved, else nothing."""
+    return RatingTally(1, rating_hundredths) if status is ReviewStatus.APPROVED else RatingTally()
+
+
+@dataclass(frozen=True, slots=True)
+class Moderation:
+    """A moderation command for one review.
+
+    `source` is its record in the topic of moderation commands, wherever it has been passed on since.
+    `command_id` is there when somebody may ask what became of it.
+    """
+
+    review_id: str
+    action: ModerationAction
+    source: RecordPosition
+    at: datetime
+    moderator: str | None = None
+    reason: str | None = None
+    command_id: str | None = None
+
+    @property
+    def answer_key(self) -> tuple[str, str] | None:
+        """Under what its outcome is remembered, if it is."""
+        return (self.command_id, self.review_id) if self.command_id else None
+
+
+@dataclass(frozen=True, slots=True)
+class ModeratedReview:
+    """What moderation has to know of a review, and leaves behind. No status: it has been deleted."""
+
+    entity: Entity
+    store_id: str | None
+    rating_hundredths: int
+    status: ReviewStatus | None
+    seen: Seen = field(default_factory=Seen)
+    modified: datetime | None = None
+    moderator: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moderated:
+    """What a batch of moderation commands comes to.
+
+    `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
+    stayed: its marks moved. `outcomes` has one entry for each command, in order, None for a repeat.
+    `tallies` holds what each rating changes by, also by nothing when a review that did not count was deleted.
+    """
+
+    reviews: Mapping[str, ModeratedReview]
+    outcomes: Sequence[Outcome | None]
+    tallies: Mapping[TallyKey, RatingTally]
+
+
+def moderate(
+    commands: Iterable[Moderation],
+    reviews: Mapping[str, ModeratedReview],
+    answered: Collection[tuple[str, str]] = (),
+) -> Moderated:
+    """Apply moderation commands in their order.
+
+    `reviews` are the present states by id; a review that isn't among them is unknown or gone.
+    A record that the review has already taken into account changes nothing at all. A new record that repeats a
+    command (`answered` holds the command ids and review ids that have an outcome) only moves the review's marks.
+    """
+    present = dict(reviews)
+    repeats = set(answered)
+    touched: dict[str, ModeratedReview] = {}
+    outcomes: list[Outcome | None] = []
+    tallies: dict[TallyKey, RatingTally] = {}
+    for command in commands:
+        review = present.get(command.review_id)
+        if review is None:
+            outcomes.append(Outcome.NOT_FOUND)
+        elif review.seen.covers(command.source):
+            outcomes.append(None)
+        elif review.status is None:
+            outcomes.append(Outcome.NOT_FOUND)
+        else:
+            if command.answer_key in repeats:
+                after = replace(review, seen=review.seen.after(command.source))
+                outcomes.append(None)
+            else:
+                after = _moderated(review, command)
+                outcomes.append(Outcome.UNCHANGED if after.status is review.status else Outcome.APPLIED)
+                if command.answer_key:
+                    repeats.add(command.answer_key)
+            before, now = (counted(r.status, r.rating_hundredths) for r in (review, after))
+            if now != before or after.status is None:
+                key = TallyKey(review.entity, review.store_id)
+                tallies[key] = tallies.get(key, RatingTally()) + now - before
+            present[command.review_id] = touched[command.review_id] = after
+    return Moderated(touched, outcomes, tallies)
+
+
+def _moderated(review: ModeratedReview, command: Moderation) -> ModeratedReview:
+    status = status_after(review.status, command.action) if review.status is not None else None
+    seen = review.seen.after(command.source)
+    if status is review.status:
+        return replace(review, seen=seen)
+    return replace(
+        review, status=status, seen=seen, modified=command.at, moderator=command.moderator, reason=command.reason
+    )

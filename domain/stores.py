@@ -1,0 +1,136 @@
+"""Stores, their settings, and who may leave a review there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from string import Formatter
+from typing import Final
+
+from domain.ratings import RatingMethod
+
+DEFAULT_RETURN_NUMBER_TEMPLATE: Final = "RET{date:%y%m%d}-{sequence:05d}"
+RETURN_NUMBER_SAMPLE: Final = (date(2022, 3, 14), 1)
+
+
+class InvalidTemplateError(ValueError):
+    """The template of return numbers can't be used; the message says why."""
+
+
+class Refusal(StrEnum):
+    """Why a store doesn't take a review."""
+
+    REVIEWS_DISABLED = "reviews-disabled"
+    ANONYMOUS_NOT_ALLOWED = "anonymous-not-allowed"
+    PURCHASE_REQUIRED = "purchase-required"
+
+    @property
+    def message(self) -> str:
+        """One sentence for the caller, with what to do about it."""
+        return _REFUSAL_MESSAGES[self]
+
+
+_REFUSAL_MESSAGES: Final = {
+    Refusal.REVIEWS_DISABLED: "The store takes no reviews: enable `reviewsEnabled` in its settings.",
+    Refusal.ANONYMOUS_NOT_ALLOWED: "The store takes no anonymous reviews: send the author's `userId`.",
+    Refusal.PURCHASE_REQUIRED: "The store takes reviews only from customers who made a purchase: "
+    "the author has no order with this object.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What a store decides for itself; the defaults are those of the specification."""
+
+    reviews_enabled: bool = False
+    anonymous_reviews_allowed: bool = False
+    purchase_required: bool = True
+    rating_calculation_method: RatingMethod | None = None
+    return_number_template: str = DEFAULT_RETURN_NUMBER_TEMPLATE
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A shop with reviews of its own."""
+
+    id: str
+    name: str | None = None
+    email: str | None = None
+    languages: tuple[str, ...] = ()
+    settings: StoreSettings = field(default_factory=StoreSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class ReminderSettings:
+    """When customers are asked for a review by mail."""
+
+    enabled: bool = False
+    cron: str = "*/15 * * * *"
+    days_in_status: int = 10
+    order_status: str = "Complete"
+    max_emails_per_customer: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralSettings:
+    """What holds for all stores."""
+
+    rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
+    reminder: ReminderSettings = field(default_factory=ReminderSettings)
+
+
+def rating_method(general: GeneralSettings, store: Store | None) -> RatingMethod:
+    """A store's own method, else the general one."""
+    own = store.settings.rating_calculation_method if store else None
+    return own or general.rating_calculation_method
+
+
+def refusal(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Refusal | None:
+    """Why the store doesn't take a review by this author, or None when it does.
+
+    `has_purchased` is asked only when the answer depends on it.
+    """
+    settings = store.settings
+    if not settings.reviews_enabled:
+        return Refusal.REVIEWS_DISABLED
+    if user_id is None and not settings.anonymous_reviews_allowed:
+        return Refusal.ANONYMOUS_NOT_ALLOWED
+    if settings.purchase_required and not has_purchased():
+        return Refusal.PURCHASE_REQUIRED
+    return None
+
+
+_DATE_PART = re.compile(r"(%[YymdjV]|[-_./ ])*")
+_SEQUENCE_PART = re.compile(r"(0?[1-9]\d?)?d?")
+
+
+def return_number(template: str, day: date, sequence: int) -> str:
+    """The number of a return: text with `{date:...}` (strftime) and `{sequence:...}` (an integer) in it.
+
+    Raises InvalidTemplateError for anything else, and when the template lacks a part without which two returns
+    would get one number.
+    """
+    number = ""
+    used = set()
+    for text, name, spec, _ in _parsed(template):
+        number += text
+        used.add(name)
+        if name == "date" and _DATE_PART.fullmatch(spec or ""):
+            number += day.strftime(spec or "%y%m%d")
+        elif name == "sequence" and _SEQUENCE_PART.fullmatch(spec or ""):
+            number += format(sequence, spec or "d")
+        elif name is not None:
+            raise InvalidTemplateError(f"Use {{date:%y%m%d}} and {{sequence:05d}}, not {{{name}:{spec}}}")
+    if not {"date", "sequence"} <= used:
+        raise InvalidTemplateError("The template needs both {date:%y%m%d} and {sequence:05d}")
+    return number
+
+
+def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    try:
+        return list(Formatter().parse(template))
+    except ValueError as error:
+        raise InvalidTemplateError(f"The template can't be read: {error}") from error

@@ -1,0 +1,1 @@
+"""Kafka: topics, message schemas, publisher, batch decoding, dead letters."""

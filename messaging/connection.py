@@ -1,0 +1,65 @@
+"""How to reach Kafka, and how to tell that it is away."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, NoBrokersAvailable
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class BrokerAwayError(Exception):
+    """Kafka can't be reached or didn't acknowledge in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConnection:
+    """Address and credentials of the cluster.
+
+    `idempotence` is off only for brokers that have no idempotent producers.
+    """
+
+    bootstrap_servers: str
+    security_protocol: SecurityProtocol = "PLAINTEXT"
+    sasl_mechanism: SaslMechanism = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: str | None = None
+    tls_ca_file: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    idempotence: bool = True
+    client_id: str = "plaudit"
+
+    def client_options(self) -> dict[str, Any]:
+        """Keyword arguments that all aiokafka clients share."""
+        options: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "client_id": self.client_id,
+            "security_protocol": self.security_protocol,
+        }
+        if self.security_protocol.startswith("SASL"):
+            options |= {
+                "sasl_mechanism": self.sasl_mechanism,
+                "sasl_plain_username": self.sasl_username,
+                "sasl_plain_password": self.sasl_password,
+            }
+        if self.security_protocol.endswith("SSL"):
+            options["ssl_context"] = self._tls()
+        return options
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.tls_ca_file)
+        if self.tls_cert_file:
+            context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
+        return context
+
+
+def is_broker_away(error: BaseException) -> bool:
+    """Whether the error means that Kafka is away or busy, and the same will work later."""
+    if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable):
+        return True
+    return isinstance(error, KafkaError) and bool(error.retriable)

@@ -1,0 +1,77 @@
+"""From raw records to checked messages, and what to say of those that can't be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from aiokafka import ConsumerRecord
+from pydantic import ValidationError
+
+from domain.delivery import RecordPosition
+
+T = TypeVar("T")
+
+MAX_MESSAGE_BYTES: Final = 1024 * 1024
+"""The largest value that is looked at, as for HTTP bodies."""
+
+RawRecord = ConsumerRecord[bytes | None, bytes | None]
+
+
+class InvalidMessageError(Exception):
+    """A message that can never work. `code` is short and stable, the text says what is wrong."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that can never work, and why."""
+
+    record: RawRecord
+    error: InvalidMessageError
+
+
+def position_of(record: RawRecord) -> RecordPosition:
+    """Where the record stands in its topic."""
+    return RecordPosition(record.partition, record.offset, record.timestamp)
+
+
+def decoded(
+    records: Iterable[RawRecord], read: Callable[[bytes], T]
+) -> tuple[list[tuple[RawRecord, T]], list[DeadLetter]]:
+    """Split records into those that `read` understands, with their content, and dead letters. Keeps the order."""
+    good: list[tuple[RawRecord, T]] = []
+    bad: list[DeadLetter] = []
+    for record in records:
+        value = record.value
+        if value is None:
+            bad.append(DeadLetter(record, InvalidMessageError("empty", "The record has no value")))
+        elif len(value) > MAX_MESSAGE_BYTES:
+            text = f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"
+            bad.append(DeadLetter(record, InvalidMessageError("too-large", text)))
+        else:
+            try:
+                good.append((record, read(value)))
+            except ValidationError as error:
+                bad.append(DeadLetter(record, _reason(error)))
+    return good, bad
+
+
+def _reason(error: ValidationError) -> InvalidMessageError:
+    # The input itself stays out of the reason: it may be personal, and it is in the dead letter anyway.
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    code = "invalid-json" if details[0]["type"] == "json_invalid" else "invalid-message"
+    shown = "; ".join(f"{pointer(detail['loc'])}: {detail['msg']}" for detail in details[:5])
+    more = f"; and {len(details) - 5} more" if len(details) > 5 else ""
+    return InvalidMessageError(code, shown + more)
+
+
+def pointer(location: Sequence[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of a place in a value."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
+
+

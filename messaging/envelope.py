@@ -1,0 +1,56 @@
+"""CloudEvents 1.0 in binary mode: the value is the data, the attributes are headers.
+
+https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/kafka-protocol-binding.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import orjson
+from uuid6 import uuid7
+
+Header = tuple[str, bytes]
+
+_SPEC_HEADERS: Final = (("ce_specversion", b"1.0"), ("content-type", b"application/json"))
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message on its way out. `topic` is the full name at the broker; no key means any partition."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """How the messages of one process are wrapped: who sends them."""
+
+    source: str
+
+    def wrap(self, topic: str, key: str, kind: str, data: object, *, id: str | None = None) -> OutgoingMessage:
+        """A message of ours. `kind` is the CloudEvents type; `id` is made up unless given."""
+        headers = (
+            *_SPEC_HEADERS,
+            ("ce_id", (id or str(uuid7())).encode()),
+            ("ce_type", f"plaudit.{kind}".encode()),
+            ("ce_source", self.source.encode()),
+            ("ce_time", datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()),
+        )
+        return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
+
+
+def cloud_event_identity(headers: Iterable[Header]) -> str | None:
+    """What identifies the event, source and id together; None where the sender gave no such headers."""
+    found = dict(headers)
+    if "ce_id" not in found:
+        return None
+    return (found.get("ce_source", b"") + b"\n" + found["ce_id"]).decode(errors="replace")
+
+

@@ -1,0 +1,93 @@
+"""The one way out to Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from messaging.connection import BrokerAwayError, KafkaConnection
+from messaging.envelope import OutgoingMessage
+from messaging.topics import MAX_RECORD_BYTES
+
+
+class Publisher:
+    """Publishes messages and returns once the broker has acknowledged every one of them (acks=all).
+
+    On failure: BrokerAwayError, when not all were acknowledged within `timeout` seconds. Some of the messages may
+    have been taken all the same, so callers repeat the whole publication and receivers drop what they know.
+    Messages with one key keep their order: within a call, and between calls that follow each other.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0) -> None:
+        self._connection = connection
+        self._timeout: Final = timeout
+        self._producer: AIOKafkaProducer | None = None
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Connect; raises BrokerAwayError."""
+        await self._started()
+
+    async def stop(self) -> None:
+        """Send what is buffered and disconnect."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        """Publish all messages."""
+        if not messages:
+            return
+        try:
+            async with asyncio.timeout(self._timeout):
+                producer = await self._started()
+                pending = [
+                    await producer.send(m.topic, m.value, m.key, headers=list(m.headers)) for m in messages
+                ]
+                await asyncio.gather(*pending)
+        except TimeoutError as error:
+            raise BrokerAwayError("Kafka did not acknowledge in time") from error
+        except KafkaError as error:
+            await self._discard()
+            raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
+
+    async def ping(self) -> None:
+        """Ask the cluster for its metadata; raises BrokerAwayError."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                producer = await self._started()
+                if not await producer.client.force_metadata_update():
+                    raise BrokerAwayError("Kafka does not answer")
+        except (TimeoutError, KafkaError) as error:
+            raise BrokerAwayError(f"Kafka does not answer: {error!r}") from error
+
+    async def _started(self) -> AIOKafkaProducer:
+        if self._producer is not None:
+            return self._producer
+        async with self._starting:
+            if self._producer is None:
+                producer = AIOKafkaProducer(
+                    **self._connection.client_options(),
+                    acks="all",
+                    enable_idempotence=self._connection.idempotence,
+                    max_request_size=MAX_RECORD_BYTES,
+                    max_batch_size=256 * 1024,
+                    request_timeout_ms=int(self._timeout * 1000),
+                )
+                try:
+                    await producer.start()
+                except KafkaError as error:
+                    await producer.stop()
+                    raise BrokerAwayError(f"Kafka can't be reached: {error!r}") from error
+                self._producer = producer
+        return self._producer
+
+    async def _discard(self) -> None:
+        """Drop a producer that failed: some of its errors are final, and a new one starts from a clean state."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            self._closing = asyncio.create_task(producer.stop())

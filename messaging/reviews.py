@@ -1,0 +1,135 @@
+"""Messages about reviews: submissions, moderation commands, and changes keyed by object."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field, TypeAdapter
+
+from domain.delivery import RecordPosition
+from domain.ratings import Entity
+from domain.reviews import ModerationAction, Review
+from messaging.schemas import (
+    MAX_ITEMS,
+    EntityName,
+    Id,
+    Message,
+    Name,
+    Note,
+    OptionalId,
+    Rating,
+    ReviewText,
+    Title,
+)
+
+
+class SubmittedReview(Message):
+    """A review as it is submitted. Kept without a store where `storeId` is empty or missing."""
+
+    id: Annotated[OptionalId, Field(description="Chosen by the sender, so that a repeat is stored once")] = None
+    store_id: OptionalId = None
+    user_id: Annotated[OptionalId, Field(description="Empty or missing: anonymous")] = None
+    user_name: Name | None = None
+    entity_id: Annotated[
+        Id, Field(validation_alias=AliasChoices("EntityId", "entityId"), serialization_alias="EntityId")
+    ]
+    entity_type: Annotated[
+        Id, Field(validation_alias=AliasChoices("EntityType", "entityType"), serialization_alias="EntityType")
+    ]
+    entity_name: Annotated[
+        EntityName | None,
+        Field(validation_alias=AliasChoices("EntityName", "entityName"), serialization_alias="EntityName"),
+    ] = None
+    title: Title | None = None
+    review: ReviewText
+    rating: Rating
+    command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
+
+    @property
+    def entity(self) -> Entity:
+        """The object that is reviewed."""
+        return Entity(self.entity_type, self.entity_id)
+
+    def accepted(self, review_id: str, at: datetime) -> Review:
+        """The review that this submission becomes."""
+        return Review(
+            id=review_id,
+            entity=self.entity,
+            entity_name=self.entity_name,
+            store_id=self.store_id,
+            user_id=self.user_id,
+            user_name=self.user_name,
+            title=self.title,
+            text=self.review,
+            rating_hundredths=round(self.rating * 100),
+            created=at,
+            modified=at,
+        )
+
+
+class ModerationCommand(Message):
+    """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
+
+    action: ModerationAction
+    ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
+    moderator: Name | None = None
+    reason: Note | None = None
+    command_id: Annotated[
+        OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
+    ] = None
+
+
+class ModerationOfReview(Message):
+    """A moderation command for one review, on its way to the one consumer that owns the object."""
+
+    kind: Literal["moderation"] = "moderation"
+    action: ModerationAction
+    review_id: Id
+    source: Annotated[tuple[int, int, int], Field(description="Partition, offset and timestamp of the command")]
+    moderator: Name | None = None
+    reason: Note | None = None
+    command_id: OptionalId = None
+
+    @property
+    def position(self) -> RecordPosition:
+        """The record of the command in its topic."""
+        return RecordPosition(*self.source)
+
+
+class RecountOfEntity(Message):
+    """Count the ratings of one object anew, from its reviews."""
+
+    kind: Literal["recount"] = "recount"
+    entity_type: Id
+    entity_id: Id
+
+
+class RecountOfStore(Message):
+    """Count the ratings of everything in a store anew; without a store: of everything."""
+
+    kind: Literal["recount-store"] = "recount-store"
+    store_id: OptionalId = None
+    command_id: OptionalId = None
+
+
+ReviewChange = Annotated[ModerationOfReview | RecountOfEntity | RecountOfStore, Field(discriminator="kind")]
+
+ONE_SUBMISSION: TypeAdapter[SubmittedReview] = TypeAdapter(SubmittedReview)
+SUBMISSIONS: TypeAdapter[list[SubmittedReview]] = TypeAdapter(
+    Annotated[list[SubmittedReview], Field(min_length=1, max_length=MAX_ITEMS)]
+)
+MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
+REVIEW_CHANGE: TypeAdapter[ModerationOfReview | RecountOfEntity | RecountOfStore] = TypeAdapter(ReviewChange)
+
+
+def entity_key(entity: Entity) -> str:
+    """The partition key of everything about one object."""
+    return f"{entity.type}:{entity.id}"
+
+
+def submissions_in(value: bytes) -> list[SubmittedReview]:
+    """The submissions in a record's value: one review or an array of them. Raises ValidationError."""
+    if value.lstrip()[:1] == b"[":
+        return SUBMISSIONS.validate_json(value)
+    return [ONE_SUBMISSION.validate_json(value)]

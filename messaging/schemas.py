@@ -1,0 +1,54 @@
+"""What all message schemas share: strictness, names, bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+ID_LENGTH: Final = 128
+NAME_LENGTH: Final = 128
+ENTITY_NAME_LENGTH: Final = 1_024
+TITLE_LENGTH: Final = 1_024
+REVIEW_LENGTH: Final = 20_000
+MAX_ITEMS: Final = 1_000
+
+_NO_NULL = r"^[^\x00]*$"
+
+
+class Message(BaseModel):
+    """A JSON value that is checked strictly; unknown fields are tolerated, and null is as good as missing."""
+
+    model_config = ConfigDict(strict=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise PydanticCustomError("blank", "Must not be blank")
+    return value
+
+
+def _none_if_empty(value: str | None) -> str | None:
+    return value or None
+
+
+def _at_most_two_decimals(value: float) -> float:
+    if round(value * 100) / 100 != value:
+        raise PydanticCustomError("too_many_decimals", "Must have at most two decimals")
+    return value
+
+
+NotBlank = AfterValidator(_not_blank)
+Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
+Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
+OptionalId = Annotated[
+    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)
+]
+EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=_NO_NULL)]
+Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=_NO_NULL)]
+ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=_NO_NULL), NotBlank]
+Note = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
+Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
+Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator(_at_most_two_decimals)]

@@ -1,0 +1,90 @@
+"""Messages about stores and settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+from domain.ratings import RatingMethod
+from domain.stores import RETURN_NUMBER_SAMPLE, InvalidTemplateError, return_number
+from messaging.schemas import Id, Message, Name, OptionalId
+
+
+def _usable_number_template(template: str) -> str:
+    try:
+        return_number(template, *RETURN_NUMBER_SAMPLE)
+    except InvalidTemplateError as error:
+        raise PydanticCustomError("invalid_template", "{reason}", {"reason": str(error)}) from error
+    return template
+
+
+def _usable_cron(expression: str) -> str:
+    # Five fields of the usual form; the scheduler has the last word on their values.
+    if len(expression.split()) != 5:
+        raise PydanticCustomError("invalid_cron", "Must be a cron expression of five fields, like */15 * * * *")
+    return expression
+
+
+class StoreSettingsUpdate(Message):
+    """Settings of one store; what is left out stays as it is."""
+
+    reviews_enabled: bool = False
+    anonymous_reviews_allowed: bool = False
+    purchase_required: bool = True
+    rating_calculation_method: Annotated[
+        RatingMethod | None, Field(description="null: as in the general settings")
+    ] = None
+    return_number_template: Annotated[Name, AfterValidator(_usable_number_template)] = ""
+
+
+class StoreFields(Message):
+    """A store with its settings; what is left out stays as it is."""
+
+    name: Name | None = None
+    email: Annotated[str, Field(max_length=254)] | None = None
+    languages: Annotated[list[Annotated[str, Field(max_length=35)]], Field(max_length=100)] = []
+    settings: StoreSettingsUpdate = StoreSettingsUpdate()
+
+
+class StoreUpdate(StoreFields):
+    """A store by its id, with what changes."""
+
+    id: Id
+    command_id: OptionalId = None
+
+    def changes(self) -> dict[str, Any]:
+        """Only what the message says, by the names of the interface."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"id", "command_id"})
+
+
+class ReminderSettingsUpdate(Message):
+    """When customers are asked for a review; what is left out stays as it is."""
+
+    enabled: bool = False
+    cron: Annotated[str, Field(max_length=128), AfterValidator(_usable_cron)] = "*/15 * * * *"
+    days_in_status: Annotated[int, Field(ge=0, le=3_650)] = 10
+    order_status: Annotated[str, Field(min_length=1, max_length=128)] = "Complete"
+    max_emails_per_customer: Annotated[int, Field(ge=0, le=1_000)] = 2
+
+
+class GeneralSettingsFields(Message):
+    """Settings that hold for all stores; what is left out stays as it is."""
+
+    rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
+    reminder: ReminderSettingsUpdate = ReminderSettingsUpdate()
+
+
+class GeneralSettingsUpdate(Message):
+    """The settings that hold for all stores, with what changes."""
+
+    general_settings: GeneralSettingsFields
+    command_id: OptionalId = None
+
+    def changes(self) -> dict[str, Any]:
+        """Only what the message says, by the names of the interface."""
+        return self.general_settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+STORE_UPDATE: TypeAdapter[StoreUpdate | GeneralSettingsUpdate] = TypeAdapter(StoreUpdate | GeneralSettingsUpdate)

@@ -1,0 +1,89 @@
+"""The topics: what flows where, and how each is kept.
+
+Message schemas are declared once, here and in the modules named after the features; validation of incoming
+records, the publisher and the AsyncAPI document all come from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+MAX_RECORD_BYTES: Final = 12 * 1024 * 1024
+"""What the broker takes in. Far above MAX_MESSAGE_BYTES, so that what is too large ends as a dead letter with a
+reason rather than as an error at its producer alone."""
+
+DEAD_LETTER_SUFFIX: Final = ".dlq"
+
+
+class Topic(StrEnum):
+    """Names without the prefix."""
+
+    REVIEW_SUBMISSIONS = "review-submissions"
+    MODERATION_COMMANDS = "moderation-commands"
+    REVIEW_CHANGES = "review-changes"
+    STORE_UPDATES = "store-updates"
+    EVENTS = "events"
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether we read it, so that it has a dead-letter topic."""
+        return self is not Topic.EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """Full names of the topics, which carry a prefix."""
+
+    prefix: str
+
+    def name(self, topic: Topic) -> str:
+        """The name at the broker."""
+        return f"{self.prefix}{topic}"
+
+    def dead_letters(self, topic: Topic) -> str:
+        """Where messages of this topic go that can never work."""
+        return f"{self.prefix}{topic}{DEAD_LETTER_SUFFIX}"
+
+    def all(self) -> list[str]:
+        """Every topic that the service needs."""
+        names = [self.name(topic) for topic in Topic]
+        return names + [self.dead_letters(topic) for topic in Topic if topic.is_consumed]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLayout:
+    """How topics are created: partitions, copies, and how long records are kept (days)."""
+
+    partitions: int = 12
+    replication_factor: int = 1
+    retention_days: int = 7
+
+
+async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: TopicLayout) -> list[str]:
+    """Create the topics that don't exist yet, and name them. Existing ones stay as they are."""
+    missing = sorted(set(names.all()) - set(await admin.list_topics()))
+    if not missing:
+        return []
+    configs = {"max.message.bytes": str(MAX_RECORD_BYTES), "retention.ms": str(layout.retention_days * 86_400_000)}
+    response = await admin.create_topics(
+        [
+            NewTopic(
+                name,
+                num_partitions=layout.partitions,
+                replication_factor=layout.replication_factor,
+                topic_configs=configs,
+            )
+            for name in missing
+        ]
+    )
+    for name, code, *detail in response.topic_errors:
+        error = for_code(code)
+        # Another process may have been faster: that is what was wanted.
+        if code and error is not TopicAlreadyExistsError:
+            raise error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
+    return missing

@@ -1,0 +1,65 @@
+"""Which broker runs: Apache Kafka where it can, Tansu where Java or Maven is missing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from plaudit.embedded.errors import MissingPartError, Report
+from plaudit.embedded.kafka import KafkaProcess, KafkaRuntime
+from plaudit.embedded.kafka_setup import set_up_kafka
+from plaudit.embedded.tansu import TansuProcess
+
+
+class Broker(StrEnum):
+    """The broker to run; AUTO takes Kafka, and Tansu where Java or Maven is missing."""
+
+    AUTO = "auto"
+    KAFKA = "kafka"
+    TANSU = "tansu"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaServer:
+    """A broker that is ready: its address, which one it is, and its process for those who want to stop and start it."""
+
+    bootstrap_servers: str
+    broker: Broker
+    process: KafkaProcess | TansuProcess
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the broker; None while it is down."""
+        return self.process.pid
+
+
+@asynccontextmanager
+async def embedded_kafka(
+    data: Path, report: Report, *, broker: Broker = Broker.AUTO, port: int | None = None
+) -> AsyncIterator[KafkaServer]:
+    """Run a broker on the data folder until the block ends; raises EmbeddedServerError.
+
+    The server's `broker` is the one that runs, KAFKA or TANSU, never AUTO.
+    """
+    runtime = await _runtime(broker, report)
+    if runtime is None:
+        report("Starting Tansu")
+        async with TansuProcess(data / "tansu", data / "logs" / "tansu.log", port=port) as tansu:
+            yield KafkaServer(tansu.address, Broker.TANSU, tansu)
+    else:
+        report("Starting Kafka")
+        async with KafkaProcess(data / "kafka", data / "logs" / "kafka.log", runtime, port=port) as kafka:
+            yield KafkaServer(kafka.address, Broker.KAFKA, kafka)
+
+
+async def _runtime(broker: Broker, report: Report) -> KafkaRuntime | None:
+    if broker is Broker.TANSU:
+        return None
+    try:
+        return await set_up_kafka(report)
+    except MissingPartError as missing:
+        if broker is Broker.KAFKA:
+            raise
+        report(f"Using Tansu in place of Kafka: in memory only, without Kafka's guarantees. {missing}")
+        return None

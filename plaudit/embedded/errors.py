@@ -1,0 +1,14 @@
+"""The errors of this package, and the channel on which it tells what it is doing."""
+
+from collections.abc import Callable
+
+Report = Callable[[str], None]
+"""Called with one line about work that takes a while, or about a choice that the user should know of."""
+
+
+class EmbeddedServerError(Exception):
+    """An embedded server can't run here; the message says what to do about it."""
+
+
+class MissingPartError(EmbeddedServerError):
+    """Something that the server needs isn't installed."""

@@ -1,0 +1,60 @@
+"""What happens once before the first Kafka starts: its jars are fetched, and its classes archived.
+
+The archive holds Kafka's classes as the JVM wants them in memory (class data sharing), and halves the time of a start.
+"""
+
+import dataclasses
+import hashlib
+import tempfile
+from pathlib import Path
+
+from plaudit.embedded.errors import Report
+from plaudit.embedded.java import Java, find_java
+from plaudit.embedded.kafka import KafkaProcess, KafkaRuntime
+from plaudit.embedded.kafka_jars import KafkaJars, find_maven
+
+_ARCHIVING_GRACE_S = 60.0
+
+
+async def set_up_kafka(report: Report) -> KafkaRuntime:
+    """Find Java, and fetch and prepare what isn't in the user's cache yet; one process at a time does that.
+
+    Raises MissingPartError when Java or Maven is missing, EmbeddedServerError when Maven fails.
+    """
+    java = await find_java()
+    jars = KafkaJars()
+    if not jars.cached:
+        find_maven()
+    archive = _archive(jars, java)
+    if not archive.exists():
+        lock = jars.lock()
+        try:
+            await lock.take_in_turn(report, "preparing Kafka")
+            if not jars.cached:
+                await jars.fetch(report, lock)
+            if not archive.exists():
+                report("Preparing Kafka for quick starts (once, about 10 s)")
+                await _make_archive(archive, KafkaRuntime(java, jars.class_path))
+        finally:
+            lock.release()
+    return KafkaRuntime(java, jars.class_path, archive if archive.stat().st_size else None)
+
+
+def _archive(jars: KafkaJars, java: Java) -> Path:
+    build = hashlib.sha256(java.build.encode()).hexdigest()[:12]  # a JVM can't use the archive of another build
+    return jars.folder / f"{build}.jsa"
+
+
+async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
+    """Start and stop a Kafka that writes down which classes it loaded."""
+    partial = archive.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    noting = dataclasses.replace(runtime, options=(f"-XX:ArchiveClassesAtExit={partial}",))
+    with tempfile.TemporaryDirectory() as scratch:
+        kafka = KafkaProcess(Path(scratch, "kafka"), Path(scratch, "kafka.log"), noting)
+        kafka.stop_grace_s = _ARCHIVING_GRACE_S
+        async with kafka:
+            pass
+    if not partial.exists():  # a JVM of another make; the empty file says not to try again
+        partial.touch()
+    partial.rename(archive)

@@ -1,0 +1,1 @@
+"""The embedded servers, as real processes."""
