@@ -1,8 +1,8 @@
-"""What exactly-once effects rest on: knowing which records have already had theirs."""
+"""What exactly-once effects rest on: knowing which records had theirs, and what is owed to others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -41,3 +41,13 @@ class Seen:
         restarted = position.offset <= offset and position.timestamp > timestamp
         mark = (position.offset if restarted else max(offset, position.offset), max(timestamp, position.timestamp))
         return Seen({**self.marks, position.partition: mark})
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message on its way out: full topic name, key (None: any partition), value and headers."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -88,19 +88,26 @@ def rating_method(general: GeneralSettings, store: Store | None) -> RatingMethod
     return own or general.rating_calculation_method
 
 
-def refusal(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Refusal | None:
-    """Why the store doesn't take a review by this author, or None when it does.
+def refusals(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Iterator[Refusal]:
+    """Every reason for which the store doesn't take a review by this author; none when it does.
 
-    `has_purchased` is asked only when the answer depends on it.
+    `has_purchased` is asked only when the answer depends on it, and only once the reasons are read so far.
     """
     settings = store.settings
     if not settings.reviews_enabled:
-        return Refusal.REVIEWS_DISABLED
+        yield Refusal.REVIEWS_DISABLED
     if user_id is None and not settings.anonymous_reviews_allowed:
-        return Refusal.ANONYMOUS_NOT_ALLOWED
+        yield Refusal.ANONYMOUS_NOT_ALLOWED
     if settings.purchase_required and not has_purchased():
-        return Refusal.PURCHASE_REQUIRED
-    return None
+        yield Refusal.PURCHASE_REQUIRED
+
+
+def refusal(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Refusal | None:
+    """Why the store doesn't take a review by this author, or None when it does: the first of the reasons.
+
+    `has_purchased` is asked only when the answer depends on it.
+    """
+    return next(refusals(store, user_id=user_id, has_purchased=has_purchased), None)
 
 
 _DATE_PART = re.compile(r"(%[YymdjV]|[-_./ ])*")

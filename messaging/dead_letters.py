@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from messaging.decoding import DeadLetter
-from messaging.envelope import OutgoingMessage
+import orjson
+
+from domain.delivery import OutgoingMessage, RecordPosition
+from domain.timestamps import timestamp
+from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.topics import DEAD_LETTER_SUFFIX
 
 REASON_LENGTH: Final = 1_000
@@ -14,19 +17,28 @@ REASON_LENGTH: Final = 1_000
 
 def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
     """The message for the dead-letter topic: value, key and headers as received, and `x-` headers with the reason."""
-    record, error = letter.record, letter.error
+    record = letter.record
+    reason = _reason(record.topic, RecordPosition(record.partition, record.offset, record.timestamp), letter.error)
+    names = {name for name, _ in reason}
+    received = [(name, value) for name, value in record.headers if name not in names]
+    return OutgoingMessage(record.topic + DEAD_LETTER_SUFFIX, record.key, record.value, [*received, *reason])
+
+
+def rebuilt_dead_letter(
+    topic: str, source: RecordPosition, *, key: str, value: object, error: InvalidMessageError
+) -> OutgoingMessage:
+    """The dead letter for a part of a record that is not at hand any more; `topic` is where it came from."""
+    headers = _reason(topic, source, error)
+    return OutgoingMessage(topic + DEAD_LETTER_SUFFIX, key.encode(), orjson.dumps(value), headers)
+
+
+def _reason(topic: str, source: RecordPosition, error: InvalidMessageError) -> list[tuple[str, bytes]]:
     reason = {
         "x-error-code": error.code,
         "x-error-message": str(error)[:REASON_LENGTH],
-        "x-source-topic": record.topic,
-        "x-source-partition": str(record.partition),
-        "x-source-offset": str(record.offset),
-        "x-failed-at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "x-source-topic": topic,
+        "x-source-partition": str(source.partition),
+        "x-source-offset": str(source.offset),
+        "x-failed-at": timestamp(datetime.now(UTC)),
     }
-    received = [(name, value) for name, value in record.headers if name not in reason]
-    return OutgoingMessage(
-        topic=record.topic + DEAD_LETTER_SUFFIX,
-        key=record.key,
-        value=record.value,
-        headers=[*received, *((name, text.encode()) for name, text in reason.items())],
-    )
+    return [(name, text.encode(errors="replace")) for name, text in reason.items()]

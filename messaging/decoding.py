@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from aiokafka import ConsumerRecord
 from pydantic import ValidationError
 
 from domain.delivery import RecordPosition
@@ -16,7 +15,17 @@ T = TypeVar("T")
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 """The largest value that is looked at, as for HTTP bodies."""
 
-RawRecord = ConsumerRecord[bytes | None, bytes | None]
+
+class RawRecord(Protocol):
+    """A record as the consumer hands it over; timestamps in milliseconds since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
 
 
 class InvalidMessageError(Exception):
@@ -73,5 +82,3 @@ def _reason(error: ValidationError) -> InvalidMessageError:
 def pointer(location: Sequence[str | int]) -> str:
     """The JSON pointer (RFC 6901) of a place in a value."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
-
-

@@ -5,7 +5,7 @@ https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/kafka-protoco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -13,19 +13,12 @@ from typing import Final
 import orjson
 from uuid6 import uuid7
 
+from domain.delivery import OutgoingMessage
+from domain.timestamps import timestamp
+
 Header = tuple[str, bytes]
 
 _SPEC_HEADERS: Final = (("ce_specversion", b"1.0"), ("content-type", b"application/json"))
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage:
-    """A message on its way out. `topic` is the full name at the broker; no key means any partition."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[Header]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +34,7 @@ class Envelope:
             ("ce_id", (id or str(uuid7())).encode()),
             ("ce_type", f"plaudit.{kind}".encode()),
             ("ce_source", self.source.encode()),
-            ("ce_time", datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()),
+            ("ce_time", timestamp(datetime.now(UTC)).encode()),
         )
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
 
@@ -52,5 +45,3 @@ def cloud_event_identity(headers: Iterable[Header]) -> str | None:
     if "ce_id" not in found:
         return None
     return (found.get("ce_source", b"") + b"\n" + found["ce_id"]).decode(errors="replace")
-
-

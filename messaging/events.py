@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
@@ -75,8 +74,3 @@ def submission_refused(review_id: str, key: TallyKey, reason: Refusal) -> Submis
         "code": reason.value,
         "message": reason.message,
     }
-
-
-def timestamp(moment: datetime) -> str:
-    """A moment as the interface writes it: 2022-10-04T03:46:43.433Z."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

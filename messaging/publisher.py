@@ -9,8 +9,8 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from domain.delivery import OutgoingMessage
 from messaging.connection import BrokerAwayError, KafkaConnection
-from messaging.envelope import OutgoingMessage
 from messaging.topics import MAX_RECORD_BYTES
 
 
@@ -45,9 +45,7 @@ class Publisher:
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
-                pending = [
-                    await producer.send(m.topic, m.value, m.key, headers=list(m.headers)) for m in messages
-                ]
+                pending = [await producer.send(m.topic, m.value, m.key, headers=list(m.headers)) for m in messages]
                 await asyncio.gather(*pending)
         except TimeoutError as error:
             raise BrokerAwayError("Kafka did not acknowledge in time") from error

@@ -33,9 +33,9 @@ class StoreSettingsUpdate(Message):
     reviews_enabled: bool = False
     anonymous_reviews_allowed: bool = False
     purchase_required: bool = True
-    rating_calculation_method: Annotated[
-        RatingMethod | None, Field(description="null: as in the general settings")
-    ] = None
+    rating_calculation_method: Annotated[RatingMethod | None, Field(description="null: as in the general settings")] = (
+        None
+    )
     return_number_template: Annotated[Name, AfterValidator(_usable_number_template)] = ""
 
 
@@ -44,7 +44,7 @@ class StoreFields(Message):
 
     name: Name | None = None
     email: Annotated[str, Field(max_length=254)] | None = None
-    languages: Annotated[list[Annotated[str, Field(max_length=35)]], Field(max_length=100)] = []
+    languages: Annotated[tuple[Annotated[str, Field(max_length=35)], ...], Field(max_length=100)] = ()
     settings: StoreSettingsUpdate = StoreSettingsUpdate()
 
 

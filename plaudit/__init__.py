@@ -1,1 +1,1 @@
-"""Plaudit put together: command line, configuration, composition root and embedded servers."""
+"""Command line, configuration, composition root and embedded servers of Plaudit."""

@@ -33,12 +33,11 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """What Kafka's programs run on: Java, the jars, an archive of their classes, and further options of the JVM."""
+    """What Kafka's programs run on: Java, the jars, and an archive of their classes if there is one."""
 
     java: Java
     class_path: str
     archive: Path | None = None
-    options: Sequence[str] = ()
 
     def command(self, main_class: str, *arguments: str | Path, options: Sequence[str] = ()) -> Sequence[str | Path]:
         """The command that runs one of the programs."""
@@ -46,7 +45,7 @@ class KafkaRuntime:
         if self.archive is not None:
             # Without a word about an archive that doesn't fit after all: the JVM goes on without it.
             archive = (f"-XX:SharedArchiveFile={self.archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-        jvm = (*_JVM, *archive, *self.options, *options)
+        jvm = (*_JVM, *archive, *options)
         return [self.java.binary, *jvm, "-cp", self.class_path, main_class, *arguments]
 
 

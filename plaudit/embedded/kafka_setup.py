@@ -3,17 +3,15 @@
 The archive holds Kafka's classes as the JVM wants them in memory (class data sharing), and halves the time of a start.
 """
 
-import dataclasses
 import hashlib
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from plaudit.embedded.errors import Report
 from plaudit.embedded.java import Java, find_java
 from plaudit.embedded.kafka import KafkaProcess, KafkaRuntime
 from plaudit.embedded.kafka_jars import KafkaJars, find_maven
-
-_ARCHIVING_GRACE_S = 60.0
 
 
 async def set_up_kafka(report: Report) -> KafkaRuntime:
@@ -45,15 +43,24 @@ def _archive(jars: KafkaJars, java: Java) -> Path:
     return jars.folder / f"{build}.jsa"
 
 
+class _ArchivingKafka(KafkaProcess):
+    """A Kafka that writes down, when it stops, which classes it has loaded."""
+
+    stop_grace_s: float = 60.0
+
+    def __init__(self, scratch: Path, runtime: KafkaRuntime, archive: Path) -> None:
+        super().__init__(scratch / "kafka", scratch / "kafka.log", runtime)
+        self._archive = archive
+
+    def _command(self) -> Sequence[str | Path]:
+        return self._program("kafka.Kafka", "server.properties", options=(f"-XX:ArchiveClassesAtExit={self._archive}",))
+
+
 async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
-    """Start and stop a Kafka that writes down which classes it loaded."""
     partial = archive.with_suffix(".partial")
     partial.unlink(missing_ok=True)
-    noting = dataclasses.replace(runtime, options=(f"-XX:ArchiveClassesAtExit={partial}",))
     with tempfile.TemporaryDirectory() as scratch:
-        kafka = KafkaProcess(Path(scratch, "kafka"), Path(scratch, "kafka.log"), noting)
-        kafka.stop_grace_s = _ARCHIVING_GRACE_S
-        async with kafka:
+        async with _ArchivingKafka(Path(scratch), runtime, partial):
             pass
     if not partial.exists():  # a JVM of another make; the empty file says not to try again
         partial.touch()

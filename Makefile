@@ -1,0 +1,50 @@
+# Everything is set up on first use: an own virtual environment from hashed lock files.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8080
+DATA ?= .plaudit
+BROKER ?= auto
+ARGS ?=
+
+.PHONY: up demo test lint bench chaos lock clean
+
+up: $(VENV)/run.stamp
+	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
+
+demo: $(VENV)/run.stamp
+	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo
+
+test: $(VENV)/dev.stamp
+	@$(BIN)/pytest --broker=$(BROKER) $(ARGS)
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+
+bench chaos: $(VENV)/dev.stamp
+	@echo "make $@ comes with its own issue; nothing to run yet" && exit 1
+
+lock:
+	$(BIN)/python requirements/lock.py
+
+clean:
+	rm -rf $(VENV) .plaudit
+
+$(VENV)/bootstrap.stamp: requirements/bootstrap.lock
+	@echo "Setting up the virtual environment"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock
+	@touch $@
+
+$(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
+	@echo "Installing the locked packages"
+	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/run.lock
+	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock
+	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@

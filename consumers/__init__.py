@@ -1,0 +1,1 @@
+"""FastStream subscribers: batch in, the domain decides, storage and messaging act."""

@@ -1,0 +1,65 @@
+"""How every consumer treats failure: the world is waited for, a message that can never work is set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import structlog
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
+
+from domain.delivery import OutgoingMessage
+from messaging.connection import is_broker_away
+from messaging.dead_letters import dead_letter_message
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord
+from storage.database import is_database_away
+
+log = structlog.get_logger()
+
+LONGEST_PAUSE_S: Final = 5.0
+"""Between attempts while the world is away; far below Kafka's max.poll.interval, so that waits cost no rebalance."""
+
+Process = Callable[[Sequence[RawRecord]], Awaitable[None]]
+Publish = Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
+
+
+def is_world_away(error: BaseException) -> bool:
+    """Whether the same will work once MongoDB or Kafka is back."""
+    return is_database_away(error) or is_broker_away(error)
+
+
+async def deliver(records: Sequence[RawRecord], process: Process, publish: Publish) -> None:
+    """Process a batch so that in the end every record has had its effect or is a dead letter.
+
+    Returns only then, so that the offsets may be committed. `process` must be idempotent: it sees records again
+    after a failure. While MongoDB or Kafka is away it is repeated, for as long as it takes. Any other exception is
+    put down to a record: the batch is halved, in order, until the culprit stands alone.
+    """
+    try:
+        await _patiently(lambda: process(records))
+    except Exception as error:
+        if len(records) > 1:
+            middle = len(records) // 2
+            await deliver(records[:middle], process, publish)
+            await deliver(records[middle:], process, publish)
+        else:
+            (record,) = records
+            log.exception("record failed", topic=record.topic, partition=record.partition, offset=record.offset)
+            letter = DeadLetter(record, InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}"))
+            await _patiently(lambda: publish([dead_letter_message(letter)]))
+
+
+async def _patiently(attempt: Callable[[], Awaitable[None]]) -> None:
+    async for trial in AsyncRetrying(
+        retry=retry_if_exception(is_world_away),
+        wait=wait_exponential_jitter(initial=0.1, max=LONGEST_PAUSE_S),
+        before_sleep=_report,
+        reraise=True,
+    ):
+        with trial:
+            await attempt()
+
+
+def _report(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    log.warning("waiting for the world", attempt=state.attempt_number, error=f"{type(error).__name__}: {error}"[:300])

@@ -1,0 +1,39 @@
+"""What has to be done when no record asks for it: overdue parked commands, and what a dead worker still owed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+
+from consumers.delivery import is_world_away
+from consumers.ratings import EventOutbox
+from consumers.reviews import ModerationConsumer
+
+log = structlog.get_logger()
+
+PARKING_LIMIT: Final = timedelta(hours=1)
+"""How long a command waits for the submission it is about."""
+
+OUTBOX_LIMIT: Final = timedelta(seconds=15)
+"""Older than this, owed events belong to a worker that died: a living one publishes at once and waits for less."""
+
+_PAUSE_S: Final = 5.0
+
+
+async def keep_house(moderation: ModerationConsumer, events: EventOutbox) -> None:
+    """Run until cancelled. Several workers may: what one has done the other finds done, or does again, harmlessly."""
+    while True:
+        try:
+            now = datetime.now(UTC)
+            if reported := await moderation.report_overdue(now - PARKING_LIMIT):
+                log.warning("moderation commands without a review", count=reported)
+            if settled := await events.settle_overdue(now - OUTBOX_LIMIT):
+                log.info("published events of a worker that stopped", batches=settled)
+        except Exception as error:
+            if not is_world_away(error):
+                raise
+            log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
+        await asyncio.sleep(_PAUSE_S)

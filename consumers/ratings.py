@@ -1,0 +1,199 @@
+"""Moderation takes effect, and the ratings follow: one transaction for both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from bson import ObjectId
+
+from domain.delivery import OutgoingMessage
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import Moderated, Moderation, Outcome, moderate
+from domain.timestamps import from_milliseconds, timestamp
+from messaging.dead_letters import dead_letter_message
+from messaging.decoding import RawRecord, decoded
+from messaging.envelope import Envelope
+from messaging.events import EVENT_OF_ACTION, ReviewModerated, rating_changed
+from messaging.publisher import Publisher
+from messaging.reviews import (
+    REVIEW_CHANGE,
+    ModerationOfReview,
+    RecountOfEntity,
+    RecountOfStore,
+    entity_key,
+)
+from messaging.topics import Topic, TopicNames
+from storage.database import Database, Session, in_transaction
+from storage.outbox import OutboxRepository
+from storage.outcomes import Answer, OutcomeRepository
+from storage.ratings import RatingRepository
+from storage.reviews import ReviewRepository
+
+_FAN_OUT_BATCH: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventOutbox:
+    """Events that belong to a transaction: owed within it, published after it, told at least once."""
+
+    outbox: OutboxRepository
+    publisher: Publisher
+
+    async def settle(self, id: ObjectId | None, messages: Sequence[OutgoingMessage]) -> None:
+        """Publish what was owed, and forget it."""
+        if id is not None:
+            await self.publisher.publish(messages)
+            await self.outbox.settle(id)
+
+    async def settle_overdue(self, before: datetime) -> int:
+        """Publish what a worker that died still owed before that moment. Returns how many batches there were."""
+        owed = await self.outbox.owed_before(before, limit=20)
+        for id, messages in owed:
+            await self.settle(id, messages)
+        return len(owed)
+
+
+class ReviewChangeConsumer:
+    """Applies moderation to reviews, and keeps the ratings of their objects in step.
+
+    Delivered at least once, effective once: each review knows the records it has taken into account. Statuses,
+    tallies, answers and owed events of a batch are one transaction, so the list and the rating never disagree,
+    and a consumer that was believed dead can't undo what its successor did. The cost follows the number of
+    commands, not of reviews.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        reviews: ReviewRepository,
+        ratings: RatingRepository,
+        outcomes: OutcomeRepository,
+        events: EventOutbox,
+        topics: TopicNames,
+        envelope: Envelope,
+    ) -> None:
+        self._database = database
+        self._reviews = reviews
+        self._ratings = ratings
+        self._outcomes = outcomes
+        self._events = events
+        self._topics = topics
+        self._envelope = envelope
+
+    async def __call__(self, records: Sequence[RawRecord]) -> None:
+        """Apply a batch."""
+        good, bad = decoded(records, REVIEW_CHANGE.validate_json)
+        await self._events.publisher.publish([dead_letter_message(letter) for letter in bad])
+        changes = [(change, from_milliseconds(record.timestamp)) for record, change in good]
+        await self._moderate([_moderation(c, at) for c, at in changes if isinstance(c, ModerationOfReview)])
+        # A recount comes to the same wherever it stands between the changes of an object.
+        entities = {Entity(c.entity_type, c.entity_id) for c, _ in changes if isinstance(c, RecountOfEntity)}
+        for entity in sorted(entities):
+            await self._recount(entity)
+        for change, _ in changes:
+            if isinstance(change, RecountOfStore):
+                await self._fan_out(change)
+
+    async def _moderate(self, commands: Sequence[Moderation]) -> None:
+        if not commands:
+            return
+
+        async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
+            reviews = await self._reviews.moderated({command.review_id for command in commands}, session)
+            keys = [command.answer_key for command in commands if command.answer_key]
+            answered = await self._outcomes.answers(keys, session)
+            moderated = moderate(commands, reviews, answered)
+            await self._reviews.save_moderated(moderated.reviews, session)
+            now = datetime.now(UTC)
+            await self._ratings.add(moderated.tallies, now, session)
+            tallies = await self._ratings.tallies(_changed(moderated), session)
+            messages = [*self._review_events(commands, moderated), *self._rating_events(tallies)]
+            await self._outcomes.remember(_answers(commands, moderated), now, session)
+            return await self._events.outbox.add(messages, now, session), messages
+
+        await self._events.settle(*await in_transaction(self._database, work))
+
+    async def _recount(self, entity: Entity) -> None:
+        async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
+            now = datetime.now(UTC)
+            messages = list(self._rating_events(await self._ratings.recount(entity, now, session)))
+            return await self._events.outbox.add(messages, now, session), messages
+
+        await self._events.settle(*await in_transaction(self._database, work))
+
+    async def _fan_out(self, command: RecountOfStore) -> None:
+        async for entities in _batches(self._ratings.entities(command.store_id)):
+            await self._events.publisher.publish([recount_message(self._topics, self._envelope, e) for e in entities])
+        if command.command_id:
+            answer = Answer(command.command_id, command.store_id or "", Outcome.APPLIED)
+            await self._outcomes.remember([answer], datetime.now(UTC))
+
+    def _review_events(self, commands: Sequence[Moderation], moderated: Moderated) -> list[OutgoingMessage]:
+        messages = []
+        for command, outcome in zip(commands, moderated.outcomes, strict=True):
+            if outcome is not Outcome.APPLIED:
+                continue
+            review = moderated.reviews[command.review_id]
+            event: ReviewModerated = {
+                "reviewId": command.review_id,
+                "entityType": review.entity.type,
+                "entityId": review.entity.id,
+                "storeId": review.store_id,
+                "moderator": command.moderator,
+                "reason": command.reason,
+                "at": timestamp(command.at),
+            }
+            messages.append(self._event(review.entity, EVENT_OF_ACTION[command.action], event))
+        return messages
+
+    def _rating_events(self, tallies: dict[TallyKey, RatingTally]) -> Iterable[OutgoingMessage]:
+        return [self._event(key.entity, "RatingChanged", rating_changed(key, t)) for key, t in tallies.items()]
+
+    def _event(self, entity: Entity, kind: str, data: object) -> OutgoingMessage:
+        return self._envelope.wrap(self._topics.name(Topic.EVENTS), entity_key(entity), kind, data)
+
+
+def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> OutgoingMessage:
+    """The order to count the ratings of one object anew."""
+    change = {"kind": "recount", "entityType": entity.type, "entityId": entity.id}
+    return envelope.wrap(topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "rating.recount", change)
+
+
+def _moderation(change: ModerationOfReview, at: datetime) -> Moderation:
+    return Moderation(
+        review_id=change.review_id,
+        action=change.action,
+        source=change.position,
+        at=at,
+        moderator=change.moderator,
+        reason=change.reason,
+        command_id=change.command_id,
+    )
+
+
+def _changed(moderated: Moderated) -> list[TallyKey]:
+    return [key for key, change in moderated.tallies.items() if change != RatingTally()]
+
+
+def _answers(commands: Sequence[Moderation], moderated: Moderated) -> list[Answer]:
+    return [
+        Answer(command.command_id, command.review_id, outcome)
+        for command, outcome in zip(commands, moderated.outcomes, strict=True)
+        if command.command_id and outcome
+    ]
+
+
+async def _batches(entities: AsyncIterator[Entity]) -> AsyncIterator[list[Entity]]:
+    batch: list[Entity] = []
+    async for entity in entities:
+        batch.append(entity)
+        if len(batch) == _FAN_OUT_BATCH:
+            yield batch
+            batch = []
+            await asyncio.sleep(0)
+    if batch:
+        yield batch

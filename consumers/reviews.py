@@ -1,0 +1,281 @@
+"""Reviews come in, and moderation commands find their way to the owner of the object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from uuid import UUID, uuid5
+
+from domain.delivery import OutgoingMessage, RecordPosition, Seen
+from domain.ratings import Entity, TallyKey
+from domain.reviews import Moderation, Outcome, Review
+from domain.stores import Refusal, Store, refusal
+from domain.timestamps import from_milliseconds
+from messaging.dead_letters import dead_letter_message, rebuilt_dead_letter
+from messaging.decoding import InvalidMessageError, RawRecord, decoded, position_of
+from messaging.envelope import Envelope, cloud_event_identity
+from messaging.events import submission_refused
+from messaging.publisher import Publisher
+from messaging.reviews import MODERATION_COMMAND, SubmittedReview, entity_key, submissions_in
+from messaging.topics import Topic, TopicNames
+from storage.outcomes import Answer, OutcomeRepository
+from storage.parking import ParkingRepository
+from storage.reviews import RefusedSubmission, ReviewRepository
+from storage.stores import StoreRepository
+
+_SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
+_EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """A submission with its id and where it came from."""
+
+    id: str
+    review: SubmittedReview
+    position: RecordPosition
+    seen: Seen
+
+    def accepted(self) -> Review:
+        # The record's own time, so that a redelivery writes the same document.
+        return self.review.accepted(self.id, from_milliseconds(self.position.timestamp))
+
+    def refused(self, reason: Refusal) -> RefusedSubmission:
+        return RefusedSubmission(self.id, reason, from_milliseconds(self.position.timestamp), self.seen)
+
+    def repeated(self, position: RecordPosition) -> _Submission:
+        return replace(self, seen=self.seen.after(position))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRouter:
+    """Passes moderation commands on to `review-changes`, keyed by object, so that one consumer owns each object."""
+
+    parking: ParkingRepository
+    publisher: Publisher
+    topics: TopicNames
+    envelope: Envelope
+
+    async def release(self, entities: dict[str, Entity]) -> None:
+        """Pass on the parked commands about these reviews."""
+        await self.route((), entities)
+
+    async def route(self, commands: Iterable[Moderation], entities: dict[str, Entity]) -> None:
+        """Pass commands on, each behind what was parked about its review before it came.
+
+        A repeat may pass a command on twice; its review knows it by its position.
+        """
+        parked = await self.parking.about(entities)
+        known = {(command.source, command.review_id) for command in parked}
+        fresh = [command for command in commands if (command.source, command.review_id) not in known]
+        await self.publisher.publish([self._message(c, entities[c.review_id]) for c in [*parked, *fresh]])
+        if parked:
+            await self.parking.release(parked)
+
+    def overdue_message(self, command: Moderation) -> OutgoingMessage:
+        """The dead letter of a command whose review never came."""
+        value = {"action": command.action, "ids": [command.review_id]} | {
+            name: value
+            for name, value in (
+                ("moderator", command.moderator),
+                ("reason", command.reason),
+                ("commandId", command.command_id),
+            )
+            if value is not None
+        }
+        return rebuilt_dead_letter(
+            self.topics.name(Topic.MODERATION_COMMANDS),
+            command.source,
+            key=command.review_id,
+            value=value,
+            error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
+        )
+
+    def _message(self, command: Moderation, entity: Entity) -> OutgoingMessage:
+        source = command.source
+        change = {
+            "kind": "moderation",
+            "action": command.action.value,
+            "reviewId": command.review_id,
+            "source": [source.partition, source.offset, source.timestamp],
+            "moderator": command.moderator,
+            "reason": command.reason,
+            "commandId": command.command_id,
+        }
+        return self.envelope.wrap(
+            self.topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "review.moderation", change
+        )
+
+
+class SubmissionConsumer:
+    """Stores submitted reviews.
+
+    Delivered at least once; an id that is taken changes nothing. Without an id from the sender the id follows from
+    the CloudEvents identity, else from the content: the same message twice is one review. What the store's rules
+    don't allow is refused with an event, and taken when it is sent again once they do.
+    """
+
+    def __init__(
+        self,
+        reviews: ReviewRepository,
+        stores: StoreRepository,
+        outcomes: OutcomeRepository,
+        router: CommandRouter,
+    ) -> None:
+        self._reviews = reviews
+        self._stores = stores
+        self._outcomes = outcomes
+        self._router = router
+
+    async def __call__(self, records: Sequence[RawRecord]) -> None:
+        """Store a batch."""
+        good, bad = decoded(records, submissions_in)
+        # An id that comes twice in a batch counts where it comes first, as it does across batches.
+        submissions: dict[str, _Submission] = {}
+        for record, reviews in good:
+            position = position_of(record)
+            for index, review in enumerate(reviews):
+                id = review.id or _derived_id(record, index)
+                first = submissions.get(id) or _Submission(id, review, position, Seen())
+                submissions[id] = first.repeated(position)
+        reasons = await self._refusals(submissions.values())
+        await self._announce(reasons, submissions, bad_letters=[dead_letter_message(letter) for letter in bad])
+        taken = await self._reviews.insert(
+            (s.accepted() for id, s in submissions.items() if id not in reasons),
+            (submissions[id].refused(reason) for id, reason in reasons.items()),
+        )
+        if taken:
+            await self._submit_again([submissions[id] for id in taken], reasons)
+        await self._answer(submissions, reasons)
+        # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
+        await self._router.release({id: s.review.entity for id, s in submissions.items()})
+
+    async def _refusals(self, submissions: Iterable[_Submission]) -> dict[str, Refusal]:
+        with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
+        stores = await self._stores.of_ids({store_id for _, store_id in with_store})
+        reasons = {
+            submission.id: refusal(
+                stores.get(store_id) or Store(store_id),
+                user_id=submission.review.user_id,
+                has_purchased=lambda: True,
+            )
+            for submission, store_id in with_store
+        }
+        return {id: reason for id, reason in reasons.items() if reason}
+
+    async def _announce(
+        self,
+        reasons: dict[str, Refusal],
+        submissions: dict[str, _Submission],
+        bad_letters: list[OutgoingMessage],
+    ) -> None:
+        # Before anything is stored, with ids that a repeat makes again: told at least once, and known as one.
+        events = []
+        for id, reason in reasons.items():
+            submission = submissions[id]
+            key = TallyKey(submission.review.entity, submission.review.store_id)
+            events.append(
+                self._router.envelope.wrap(
+                    self._router.topics.name(Topic.EVENTS),
+                    entity_key(key.entity),
+                    "SubmissionRefused",
+                    submission_refused(id, key, reason),
+                    id=str(uuid5(_EVENTS, f"{id}/{submission.position}")),
+                )
+            )
+        await self._router.publisher.publish([*bad_letters, *events])
+
+    async def _submit_again(self, taken: Sequence[_Submission], reasons: dict[str, Refusal]) -> None:
+        """Decide anew about submissions that were refused before, unless this is the record that was refused."""
+        refused = await self._reviews.refused([submission.id for submission in taken])
+        for submission in taken:
+            before = refused.get(submission.id)
+            if before is None or before.seen.covers(submission.position):
+                continue
+            reason = reasons.get(submission.id)
+            again = replace(submission, seen=before.seen.after(submission.position))
+            after = again.refused(reason) if reason else again.accepted()
+            await self._reviews.replace_refused(submission.id, after)
+
+    async def _answer(self, submissions: dict[str, _Submission], reasons: dict[str, Refusal]) -> None:
+        answers = [
+            Answer(
+                submission.review.command_id,
+                id,
+                Outcome.REFUSED if id in reasons else Outcome.APPLIED,
+                reasons[id].value if id in reasons else None,
+            )
+            for id, submission in submissions.items()
+            if submission.review.command_id
+        ]
+        await self._outcomes.remember(answers, datetime.now(UTC))
+
+
+class ModerationConsumer:
+    """Routes moderation commands to the owner of each object.
+
+    Delivered at least once, passed on at least once, in the order of each source partition. A command about a
+    review that nobody knows yet is parked; one about a review that is gone is answered "not-found".
+    """
+
+    def __init__(
+        self,
+        reviews: ReviewRepository,
+        outcomes: OutcomeRepository,
+        parking: ParkingRepository,
+        router: CommandRouter,
+    ) -> None:
+        self._reviews = reviews
+        self._outcomes = outcomes
+        self._parking = parking
+        self._router = router
+
+    async def __call__(self, records: Sequence[RawRecord]) -> None:
+        """Route a batch."""
+        good, bad = decoded(records, MODERATION_COMMAND.validate_json)
+        await self._router.publisher.publish([dead_letter_message(letter) for letter in bad])
+        commands = [
+            Moderation(
+                review_id=id,
+                action=command.action,
+                source=position_of(record),
+                at=from_milliseconds(record.timestamp),
+                moderator=command.moderator,
+                reason=command.reason,
+                command_id=command.command_id,
+            )
+            for record, command in good
+            for id in dict.fromkeys(command.ids)
+        ]
+        if not commands:
+            return
+        places = await self._reviews.entities({command.review_id for command in commands})
+        unknown = [command for command in commands if command.review_id not in places]
+        if unknown:
+            await self._parking.park(unknown, datetime.now(UTC))
+            places |= await self._reviews.entities({command.review_id for command in unknown})
+        known = {id: entity for id, entity in places.items() if entity is not None}
+        await self._router.route((c for c in commands if c.review_id in known), known)
+        gone = [command for command in commands if command.review_id in places and command.review_id not in known]
+        await self.give_up(gone)
+
+    async def give_up(self, commands: Sequence[Moderation]) -> None:
+        """Answer that there is no such review."""
+        answers = [Answer(c.command_id, c.review_id, Outcome.NOT_FOUND) for c in commands if c.command_id]
+        await self._outcomes.remember(answers, datetime.now(UTC))
+        if commands:
+            await self._parking.release(commands)
+
+    async def report_overdue(self, before: datetime) -> int:
+        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were."""
+        overdue = await self._parking.parked_before(before, limit=500)
+        await self._router.publisher.publish([self._router.overdue_message(command) for command in overdue])
+        await self.give_up(overdue)
+        return len(overdue)
+
+
+def _derived_id(record: RawRecord, index: int) -> str:
+    identity = cloud_event_identity(record.headers)
+    content = identity.encode() if identity else record.value or b""
+    return str(uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}"))

@@ -1,0 +1,57 @@
+"""Stores and settings change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from domain.delivery import RecordPosition
+from domain.reviews import Outcome
+from messaging.dead_letters import dead_letter_message
+from messaging.decoding import RawRecord, decoded, position_of
+from messaging.publisher import Publisher
+from messaging.stores import STORE_UPDATE, GeneralSettingsUpdate, StoreUpdate
+from storage.database import Database, Session, in_transaction
+from storage.outcomes import Answer, OutcomeRepository
+from storage.stores import StoreRepository
+
+GENERAL = "general"
+
+
+class StoreConsumer:
+    """Merges updates into stores and the general settings.
+
+    Delivered at least once, in the order of each store; an update that a store has taken into account, or that
+    repeats a command, changes nothing.
+    """
+
+    def __init__(
+        self, database: Database, stores: StoreRepository, outcomes: OutcomeRepository, publisher: Publisher
+    ) -> None:
+        self._database = database
+        self._stores = stores
+        self._outcomes = outcomes
+        self._publisher = publisher
+
+    async def __call__(self, records: Sequence[RawRecord]) -> None:
+        """Merge a batch, one transaction for each update: they are few."""
+        good, bad = decoded(records, STORE_UPDATE.validate_json)
+        await self._publisher.publish([dead_letter_message(letter) for letter in bad])
+        for record, update in good:
+            await self._merge(update, position_of(record))
+
+    async def _merge(self, update: StoreUpdate | GeneralSettingsUpdate, position: RecordPosition) -> None:
+        store_id = update.id if isinstance(update, StoreUpdate) else None
+        key = (update.command_id or "", store_id or GENERAL)
+
+        async def work(session: Session) -> None:
+            seen = await self._stores.seen(store_id, session)
+            if seen.covers(position):
+                return
+            repeated = bool(update.command_id) and key in await self._outcomes.answers([key], session)
+            changes = {} if repeated else update.changes()
+            await self._stores.merge(store_id, changes, seen.after(position), session)
+            if update.command_id and not repeated:
+                await self._outcomes.remember([Answer(*key, Outcome.APPLIED)], datetime.now(UTC), session)
+
+        await in_transaction(self._database, work)

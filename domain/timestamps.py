@@ -1,0 +1,15 @@
+"""Moments as the interface writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def timestamp(moment: datetime) -> str:
+    """ISO 8601 in UTC with milliseconds: 2022-10-04T03:46:43.433Z. The moment must be aware."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_milliseconds(milliseconds: int) -> datetime:
+    """The moment so many milliseconds after the beginning of 1970, in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

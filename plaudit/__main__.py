@@ -1,0 +1,5 @@
+"""`python -m plaudit` is `plaudit`."""
+
+from plaudit.cli import main
+
+main()

@@ -1,0 +1,132 @@
+"""The command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, NoReturn
+
+import typer
+import uvloop
+from pydantic import ValidationError
+from rich.console import Console
+
+from plaudit.config import MissingAddressError, Settings
+from plaudit.logs import configure_logs
+
+app = typer.Typer(
+    name="plaudit",
+    help="Reviews, ratings and returns for commerce platforms.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+ratings = typer.Typer(help="Check and repair ratings.", no_args_is_help=True)
+app.add_typer(ratings, name="ratings")
+
+out = Console(soft_wrap=True, highlight=False)
+errors = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def main() -> None:
+    """Run the command that was asked for."""
+    app()
+
+
+@app.command()
+def up() -> None:
+    """Run everything; brings its own MongoDB and Kafka where no address is configured."""
+    from plaudit.embedded import EmbeddedServerError  # here, so that other commands start faster
+    from plaudit.up import StartError, run_up
+
+    _run(lambda settings: run_up(settings, out.print), EmbeddedServerError, StartError)
+
+
+@app.command()
+def api() -> None:
+    """Serve HTTP."""
+    from plaudit.processes import run_api
+
+    _run(run_api)
+
+
+@app.command()
+def worker() -> None:
+    """Consume from Kafka."""
+    from plaudit.processes import run_worker
+
+    _run(run_worker)
+
+
+@app.command()
+def init() -> None:
+    """Create topics and indexes that are missing."""
+    from plaudit.processes import run_init
+
+    created = _run(run_init)
+    out.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
+    out.print("All indexes are there.")
+
+
+@app.command()
+def demo() -> None:
+    """Drive the specification's samples through a running service, and show each answer."""
+    from plaudit.demo import DemoError, run_demo
+
+    _run(lambda settings: run_demo(settings, out), DemoError)
+
+
+@app.command()
+def config() -> None:
+    """Show the effective configuration, secrets hidden."""
+    out.print_json(json.dumps(_settings().model_dump(mode="json")))
+
+
+@ratings.command("verify")
+def verify_ratings() -> None:
+    """Compare every rating with a count of its reviews; exit code 1 if any differs."""
+    from plaudit.ratings import verify
+
+    differences = _run(lambda settings: verify(settings, out))
+    if differences:
+        raise typer.Exit(1)
+
+
+@ratings.command("rebuild")
+def rebuild_ratings(
+    store: Annotated[str | None, typer.Option(help="Only the objects reviewed in this store.")] = None,
+) -> None:
+    """Have every rating counted anew by the workers."""
+    from plaudit.ratings import rebuild
+
+    _run(lambda settings: rebuild(settings, out, store))
+
+
+def _run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Exception]) -> Any:
+    settings = _settings()
+    configure_logs(settings.log)
+    try:
+        return uvloop.run(work(settings))
+    except (MissingAddressError, *failures) as error:
+        _fail(str(error))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.exit(1)
+
+
+def _settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
+        _fail(f"The configuration is wrong. {wrong}", code=2)
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return "PLAUDIT_" + "__".join(str(part).upper() for part in location)
+
+
+def _fail(message: str, code: int = 1) -> NoReturn:
+    errors.print(message, style="red")
+    sys.exit(code)

@@ -1,0 +1,133 @@
+"""Configuration: environment variables or `.env`, prefix `PLAUDIT_`, nested with `__`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from messaging.connection import KafkaConnection, SaslMechanism, SecurityProtocol
+from messaging.topics import TopicLayout, TopicNames
+
+ENDPOINTS_FILE: Final = "endpoints.json"
+
+
+class MissingAddressError(Exception):
+    """No address is configured for a server that is needed; the message says what to set."""
+
+
+class KafkaSettings(BaseModel):
+    """How to reach Kafka, and how topics are created."""
+
+    bootstrap_servers: str | None = None
+    security_protocol: SecurityProtocol = "PLAINTEXT"
+    sasl_mechanism: SaslMechanism = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    tls_ca_file: Path | None = None
+    tls_cert_file: Path | None = None
+    tls_key_file: Path | None = None
+    idempotence: bool = True
+    topic_prefix: str = "plaudit."
+    partitions: Annotated[int, Field(ge=1, le=1_000)] = 12
+    replication_factor: Annotated[int, Field(ge=1, le=10)] = 1
+    retention_days: Annotated[int, Field(ge=1)] = 7
+
+
+class MongoSettings(BaseModel):
+    """How to reach MongoDB."""
+
+    uri: SecretStr | None = None
+    database: str = "plaudit"
+    timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
+
+
+class HttpSettings(BaseModel):
+    """Where the facade listens."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    max_body_bytes: Annotated[int, Field(ge=1_024)] = 1024 * 1024
+
+
+class LogSettings(BaseModel):
+    """How the log looks."""
+
+    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(BaseSettings):
+    """Everything that is decided outside of the program."""
+
+    model_config = SettingsConfigDict(env_prefix="PLAUDIT_", env_nested_delimiter="__", env_file=".env", extra="ignore")
+
+    kafka: KafkaSettings = KafkaSettings()
+    mongo: MongoSettings = MongoSettings()
+    http: HttpSettings = HttpSettings()
+    log: LogSettings = LogSettings()
+    data: Path = Path(".plaudit")
+    broker: Annotated[
+        Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")
+    ] = "auto"
+
+    @property
+    def endpoints_file(self) -> Path:
+        """Where a running `plaudit up` says how to reach it."""
+        return self.data / ENDPOINTS_FILE
+
+    @property
+    def topics(self) -> TopicNames:
+        """The names of the topics."""
+        return TopicNames(self.kafka.topic_prefix)
+
+    @property
+    def topic_layout(self) -> TopicLayout:
+        """How topics are created."""
+        return TopicLayout(self.kafka.partitions, self.kafka.replication_factor, self.kafka.retention_days)
+
+    @property
+    def remember_days(self) -> int:
+        """For how long the id of a deleted review stays taken: well beyond Kafka's memory of its submission."""
+        return 2 * self.kafka.retention_days + 7
+
+    def kafka_connection(self) -> KafkaConnection:
+        """How to reach Kafka; raises MissingAddressError."""
+        kafka = self.kafka
+        return KafkaConnection(
+            bootstrap_servers=kafka.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"),
+            security_protocol=kafka.security_protocol,
+            sasl_mechanism=kafka.sasl_mechanism,
+            sasl_username=kafka.sasl_username,
+            sasl_password=kafka.sasl_password.get_secret_value() if kafka.sasl_password else None,
+            tls_ca_file=str(kafka.tls_ca_file) if kafka.tls_ca_file else None,
+            tls_cert_file=str(kafka.tls_cert_file) if kafka.tls_cert_file else None,
+            tls_key_file=str(kafka.tls_key_file) if kafka.tls_key_file else None,
+            idempotence=kafka.idempotence,
+        )
+
+    def mongo_uri(self) -> str:
+        """How to reach MongoDB; raises MissingAddressError."""
+        uri = self.mongo.uri
+        return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
+
+    def http_address(self) -> str:
+        """Where a running service answers; the configured address unless `plaudit up` says otherwise."""
+        endpoints = self._endpoints()
+        return str(endpoints["http"]) if endpoints else f"http://{self.http.host}:{self.http.port}"
+
+    def _endpoint(self, name: str, variable: str) -> str:
+        endpoints = self._endpoints()
+        if endpoints is None:
+            raise MissingAddressError(f"Set {variable}, or start `plaudit up`, which brings its own servers.")
+        return str(endpoints[name])
+
+    def _endpoints(self) -> dict[str, Any] | None:
+        try:
+            endpoints: dict[str, Any] = json.loads(self.endpoints_file.read_text())
+        except FileNotFoundError:
+            return None
+        return endpoints

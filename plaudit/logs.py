@@ -1,0 +1,39 @@
+"""Logs: one line for each thing that happened, for people or as JSON."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+from plaudit.config import LogSettings
+
+
+def configure_logs(settings: LogSettings) -> None:
+    """Send our own log and that of the libraries to standard error in the form that is configured."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    final: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if settings.format == "json":
+        final += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    handler = logging.StreamHandler()
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(settings.level.upper())
+    # Libraries speak only of trouble: the consumers' joining and leaving is in the broker's log, too.
+    for name in ("aiokafka", "faststream", "pymongo", "uvicorn.access", "httpx"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

@@ -1,0 +1,224 @@
+"""`plaudit up`: everything in one command, with servers of its own where no address is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+import structlog
+
+from messaging.envelope import Envelope
+from messaging.topics import Topic
+from plaudit.config import Settings
+from plaudit.embedded import Broker, EmbeddedServerError, KafkaServer, MongoServer, embedded_kafka, embedded_mongo
+from plaudit.embedded.child import Child
+from plaudit.embedded.errors import Report
+from plaudit.processes import connected, run_init, stop_requested
+from storage.database import Database
+from storage.stores import StoreRepository
+
+log = structlog.get_logger()
+
+SAMPLE_STORE: Final = {
+    "id": "Electronics",
+    "name": "Electronics",
+    "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
+}
+"""So that the specification's samples work as they are on an empty database."""
+
+PROCESSES: Final = ("api", "worker")
+_READY_TIMEOUT_S: Final = 60.0
+_STOP_GRACE_S: Final = 9.0
+_WATCH_PAUSE_S: Final = 0.5
+
+
+class StartError(Exception):
+    """The service could not be started; the message says why, and where to look."""
+
+
+class ServiceProcess:
+    """One process of the service as a child, started again when it ends by itself."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._child: Child | None = None
+
+    def start(self) -> None:
+        """Start it; its output goes to its log."""
+        with self.log.open("ab") as output:
+            self._child = Child([sys.executable, "-m", "plaudit", self.name], output)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, None while it doesn't run."""
+        return self._child.pid if self._child and self._child.exit_code is None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._child.exit_code if self._child else None
+
+    async def stop(self) -> None:
+        """Let it finish what is in hand."""
+        if self._child is not None:
+            await self._child.stop(_STOP_GRACE_S)
+
+
+async def run_up(settings: Settings, report: Report) -> None:
+    """Start everything, say so, and keep it running until SIGTERM or SIGINT.
+
+    Raises EmbeddedServerError or StartError when something can't be started; nothing is left running then.
+    """
+    stop = stop_requested()
+    settings.data.mkdir(parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        starting = asyncio.create_task(_start(settings, stack, report))
+        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return
+        servers, processes = starting.result()
+        watching = asyncio.create_task(_watch(servers, processes))
+        await asyncio.wait([watching, stop], return_when=asyncio.FIRST_COMPLETED)
+        watching.cancel()
+        if not stop.done():
+            watching.result()
+        report("Stopping")
+
+
+async def _start(
+    settings: Settings, stack: AsyncExitStack, report: Report
+) -> tuple[list[MongoServer | KafkaServer], list[ServiceProcess]]:
+    servers = await _servers(settings, stack, report)
+    report("Creating topics and indexes")
+    await run_init(settings)
+    report("Starting the API and the worker")
+    processes = await stack.enter_async_context(_service(settings))
+    address = f"http://{settings.http.host}:{settings.http.port}"
+    await _until_ready(address, processes)
+    async with connected(settings) as (database, publisher):
+        if not await StoreRepository(database).all():
+            report(f"Registering the sample store {SAMPLE_STORE['id']}")
+            topic = settings.topics.name(Topic.STORE_UPDATES)
+            await publisher.publish([Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)])
+        # The store can only be seen once the worker consumes: then all is ready.
+        await _until_a_store(database)
+    endpoints = {
+        "http": address,
+        "kafka": settings.kafka_connection().bootstrap_servers,
+        "mongo": settings.mongo_uri(),
+        "database": settings.mongo.database,
+    }
+    stack.callback(settings.endpoints_file.unlink, missing_ok=True)
+    _write_whole(settings.endpoints_file, json.dumps(endpoints, indent=2) + "\n")
+    report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
+    report(f"Kafka {endpoints['kafka']}   MongoDB {endpoints['mongo']}   database {endpoints['database']}")
+    report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
+    return servers, processes
+
+
+async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[MongoServer | KafkaServer]:
+    """Start the servers that have no address, side by side, and put their addresses into the settings.
+
+    The environment gets them, too: it is how the other processes learn of them.
+    """
+    servers: list[MongoServer | KafkaServer] = []
+
+    async def mongo() -> None:
+        server = await stack.enter_async_context(embedded_mongo(settings.data, report))
+        os.environ["PLAUDIT_MONGO__URI"] = server.uri
+        servers.append(server)
+
+    async def kafka() -> None:
+        broker = Broker(settings.broker)
+        server = await stack.enter_async_context(embedded_kafka(settings.data, report, broker=broker))
+        os.environ["PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"] = server.bootstrap_servers
+        if server.broker is Broker.TANSU:
+            os.environ["PLAUDIT_KAFKA__IDEMPOTENCE"] = "false"
+        servers.append(server)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            if settings.mongo.uri is None:
+                group.create_task(mongo())
+            if settings.kafka.bootstrap_servers is None:
+                group.create_task(kafka())
+    except* EmbeddedServerError as group_error:
+        raise group_error.exceptions[0] from group_error
+    found = Settings()
+    settings.mongo, settings.kafka = found.mongo, found.kafka
+    return servers
+
+
+@asynccontextmanager
+async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
+    logs = settings.data / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    os.environ["PLAUDIT_HTTP__HOST"] = settings.http.host
+    os.environ["PLAUDIT_HTTP__PORT"] = str(settings.http.port)
+    processes = [ServiceProcess(name, logs) for name in PROCESSES]
+    try:
+        for process in processes:
+            process.start()
+        yield processes
+    finally:
+        await asyncio.gather(*(process.stop() for process in processes))
+
+
+async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> None:
+    try:
+        async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient() as client:
+            while True:
+                for process in processes:
+                    if process.exit_code is not None:
+                        raise StartError(_obituary(process))
+                try:
+                    if (await client.get(f"{address}/health/ready")).status_code == httpx.codes.OK:
+                        return
+                except httpx.TransportError:
+                    pass  # it doesn't listen yet
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        logs = ", ".join(str(process.log) for process in processes)
+        raise StartError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
+
+
+async def _until_a_store(database: Database) -> None:
+    async with asyncio.timeout(_READY_TIMEOUT_S):
+        while not await StoreRepository(database).all():
+            await asyncio.sleep(0.05)
+
+
+async def _watch(servers: Sequence[MongoServer | KafkaServer], processes: Sequence[ServiceProcess]) -> None:
+    """Start again what ends by itself, until cancelled."""
+    while True:
+        for server in servers:
+            if not server.process.running:
+                log.error("server ended; starting it again", server=server.process.name)
+                await server.process.start()
+        for process in processes:
+            if process.exit_code is not None:
+                log.error("process ended; starting it again", process=process.name, exit_code=process.exit_code)
+                process.start()
+        await asyncio.sleep(_WATCH_PAUSE_S)
+
+
+def _obituary(process: ServiceProcess) -> str:
+    last = process.log.read_text(errors="replace").splitlines()[-12:]
+    return "\n".join([f"The {process.name} process ended with code {process.exit_code}:", *last])
+
+
+def _write_whole(file: Path, text: str) -> None:
+    # Whoever waits for the file reads all of it or finds none.
+    draft = file.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(file)

@@ -1,0 +1,1 @@
+"""The reminder job and its clock."""

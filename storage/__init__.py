@@ -1,0 +1,1 @@
+"""MongoDB: one repository per aggregate, with its indexes beside its queries."""

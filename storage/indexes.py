@@ -1,0 +1,21 @@
+"""All indexes, by collection."""
+
+from __future__ import annotations
+
+from storage import outbox, outcomes, parking, ratings, reviews
+from storage.database import Database, create_indexes
+
+
+async def ensure_indexes(database: Database, *, remember_days: int) -> None:
+    """Create what is missing. Ids of deleted reviews are remembered for so many days: longer than Kafka keeps
+    the submissions, so that none can bring a review back."""
+    await create_indexes(
+        database,
+        {
+            reviews.COLLECTION: reviews.indexes(remember_days),
+            ratings.COLLECTION: ratings.INDEXES,
+            parking.COLLECTION: parking.INDEXES,
+            outcomes.COLLECTION: outcomes.INDEXES,
+            outbox.COLLECTION: outbox.INDEXES,
+        },
+    )

@@ -1,0 +1,150 @@
+"""Ratings: one tally for each object and store, kept in step with the reviews by the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import ReviewStatus
+from storage.database import Database, Document, Session
+
+COLLECTION: Final = "ratings"
+_REVIEWS: Final = "reviews"
+
+INDEXES: Final = [
+    IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), ("storeId", ASCENDING)], name="tally", unique=True),
+    IndexModel([("modifiedDate", ASCENDING)], name="modified"),
+]
+
+
+class RatingRepository:
+    """Reads and writes tallies."""
+
+    def __init__(self, database: Database) -> None:
+        self._ratings = database[COLLECTION]
+        self._reviews = database[_REVIEWS]
+
+    async def add(self, changes: Mapping[TallyKey, RatingTally], at: datetime, session: Session) -> None:
+        """Add to tallies; the cost follows the number of tallies, not of reviews."""
+        if not changes:
+            return
+        await self._ratings.bulk_write(
+            [
+                UpdateOne(
+                    _key_document(key),
+                    {
+                        "$inc": {"count": change.count, "sumHundredths": change.sum_hundredths},
+                        "$max": {"modifiedDate": at},
+                    },
+                    upsert=True,
+                )
+                for key, change in changes.items()
+            ],
+            ordered=False,
+            session=session,
+        )
+
+    async def tallies(self, keys: Collection[TallyKey], session: Session) -> dict[TallyKey, RatingTally]:
+        """These tallies as they stand in the transaction."""
+        if not keys:
+            return {}
+        found = self._ratings.find({"$or": [_key_document(key) for key in keys]}, session=session)
+        return {_key(document): _tally(document) async for document in found}
+
+    async def of_entities(self, entity_type: str, entity_ids: Collection[str]) -> dict[TallyKey, RatingTally]:
+        """The tallies of these objects in all stores; an object without approved reviews has none."""
+        found = self._ratings.find(
+            {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}}
+        )
+        return {_key(document): _tally(document) async for document in found}
+
+    async def recount(self, entity: Entity, at: datetime, session: Session) -> dict[TallyKey, RatingTally]:
+        """Set the tallies of an object to what its approved reviews say, and name those that were wrong."""
+        found = await self._reviews.aggregate(
+            _counting({"entityType": entity.type, "entityId": entity.id}), session=session
+        )
+        right = {_counted_key(document): _tally(document) async for document in found}
+        stored = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
+        kept = {_key(document): _tally(document) async for document in stored}
+        wrong = {
+            key: right.get(key, RatingTally())
+            for key in right.keys() | kept.keys()
+            if right.get(key, RatingTally()) != kept.get(key, RatingTally())
+        }
+        if wrong:
+            await self._ratings.bulk_write(
+                [
+                    UpdateOne(
+                        _key_document(key),
+                        {"$set": {"count": t.count, "sumHundredths": t.sum_hundredths}, "$max": {"modifiedDate": at}},
+                        upsert=True,
+                    )
+                    for key, t in wrong.items()
+                ],
+                ordered=False,
+                session=session,
+            )
+        return wrong
+
+    async def entities(self, store_id: str | None = None) -> AsyncIterator[Entity]:
+        """Every object with a review or a tally, in one store or in all; an object may come twice."""
+        condition: Document = {"createdDate": {"$type": "date"}}
+        if store_id is not None:
+            condition["storeId"] = store_id
+        for source, only in ((self._reviews, condition), (self._ratings, {"storeId": store_id} if store_id else {})):
+            groups = await source.aggregate(
+                [{"$match": only}, {"$group": {"_id": {"type": "$entityType", "id": "$entityId"}}}],
+                allowDiskUse=True,
+            )
+            async for group in groups:
+                yield Entity(group["_id"]["type"], group["_id"]["id"])
+
+    async def differences(self, session: Session) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
+        """Tallies that differ from a count of the reviews: key, stored, counted. In a snapshot: exact under load."""
+        counts = await self._reviews.aggregate(
+            [*_counting({}), {"$sort": {"_id": 1}}], allowDiskUse=True, session=session
+        )
+        counted = {_counted_key(document): _tally(document) async for document in counts}
+        async for document in self._ratings.find({}, session=session):
+            key, stored = _key(document), _tally(document)
+            if (right := counted.pop(key, RatingTally())) != stored:
+                yield key, stored, right
+        for key, right in counted.items():
+            yield key, RatingTally(), right
+
+    async def entities_changed_since(self, moment: datetime) -> set[str]:
+        """The ids of objects whose rating changed, or that lost a review, at that moment or later."""
+        return set(await self._ratings.distinct("entityId", {"modifiedDate": {"$gte": moment}}))
+
+
+def _counting(condition: Document) -> list[Document]:
+    return [
+        {"$match": {**condition, "status": int(ReviewStatus.APPROVED)}},
+        {
+            "$group": {
+                "_id": {"entityType": "$entityType", "entityId": "$entityId", "storeId": "$storeId"},
+                "count": {"$sum": 1},
+                "sumHundredths": {"$sum": "$ratingHundredths"},
+            }
+        },
+    ]
+
+
+def _key_document(key: TallyKey) -> Document:
+    return {"entityType": key.entity.type, "entityId": key.entity.id, "storeId": key.store_id}
+
+
+def _key(document: Document) -> TallyKey:
+    return TallyKey(Entity(document["entityType"], document["entityId"]), document["storeId"])
+
+
+def _counted_key(document: Document) -> TallyKey:
+    return _key(document["_id"])
+
+
+def _tally(document: Document) -> RatingTally:
+    return RatingTally(document["count"], document["sumHundredths"])

@@ -1,0 +1,17 @@
+"""How the marks of `domain.delivery.Seen` are kept in a document: {"<partition>": [offset, timestamp]}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from domain.delivery import Seen
+
+
+def seen_from(document: Mapping[str, Sequence[int]] | None) -> Seen:
+    """The marks in a document; none where it has none."""
+    return Seen({int(partition): (mark[0], mark[1]) for partition, mark in (document or {}).items()})
+
+
+def seen_document(seen: Seen) -> dict[str, list[int]]:
+    """The marks as a document."""
+    return {str(partition): list(mark) for partition, mark in seen.marks.items()}

@@ -1,0 +1,99 @@
+"""Stores and the general settings. Documents hold what was said; defaults are the domain's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from domain.delivery import Seen
+from domain.ratings import RatingMethod
+from domain.stores import GeneralSettings, ReminderSettings, Store, StoreSettings
+from storage.database import Database, Document, Session
+from storage.seen import seen_document, seen_from
+
+COLLECTION: Final = "stores"
+_SETTINGS: Final = "settings"
+_GENERAL: Final = "general"
+
+
+class StoreRepository:
+    """Reads and writes stores and the general settings."""
+
+    def __init__(self, database: Database) -> None:
+        self._stores = database[COLLECTION]
+        self._settings = database[_SETTINGS]
+
+    async def all(self) -> list[Store]:
+        """Every registered store, by id."""
+        return [_store(document) async for document in self._stores.find().sort("_id")]
+
+    async def get(self, id: str) -> Store | None:
+        """One store, or None where nobody registered it."""
+        document = await self._stores.find_one({"_id": id})
+        return _store(document) if document else None
+
+    async def of_ids(self, ids: Collection[str]) -> dict[str, Store]:
+        """The registered ones among these stores, by id."""
+        if not ids:
+            return {}
+        return {document["_id"]: _store(document) async for document in self._stores.find({"_id": {"$in": list(ids)}})}
+
+    async def general(self) -> GeneralSettings:
+        """The settings that hold for all stores."""
+        document = await self._settings.find_one({"_id": _GENERAL}) or {}
+        reminder = document.get("reminder", {})
+        default = ReminderSettings()
+        return GeneralSettings(
+            rating_calculation_method=RatingMethod(document.get("ratingCalculationMethod", RatingMethod.AVERAGE)),
+            reminder=ReminderSettings(
+                enabled=reminder.get("enabled", default.enabled),
+                cron=reminder.get("cron", default.cron),
+                days_in_status=reminder.get("daysInStatus", default.days_in_status),
+                order_status=reminder.get("orderStatus", default.order_status),
+                max_emails_per_customer=reminder.get("maxEmailsPerCustomer", default.max_emails_per_customer),
+            ),
+        )
+
+    async def seen(self, store_id: str | None, session: Session) -> Seen:
+        """Which updates a store, or without an id the general settings, have taken into account."""
+        collection, id = self._place(store_id)
+        document = await collection.find_one({"_id": id}, {"seen": 1}, session=session)
+        return seen_from((document or {}).get("seen"))
+
+    async def merge(self, store_id: str | None, changes: Mapping[str, Any], seen: Seen, session: Session) -> None:
+        """Merge changes into a store, or without an id into the general settings; nested fields one by one."""
+        collection, id = self._place(store_id)
+        fields = {**_flat(changes), "seen": seen_document(seen)}
+        await collection.update_one({"_id": id}, {"$set": fields}, upsert=True, session=session)
+
+    def _place(self, store_id: str | None) -> tuple[Any, str]:
+        return (self._settings, _GENERAL) if store_id is None else (self._stores, store_id)
+
+
+def _flat(changes: Mapping[str, Any], prefix: str = "") -> Document:
+    flat: Document = {}
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _store(document: Document) -> Store:
+    settings = document.get("settings", {})
+    default = StoreSettings()
+    method = settings.get("ratingCalculationMethod")
+    return Store(
+        id=document["_id"],
+        name=document.get("name"),
+        email=document.get("email"),
+        languages=tuple(document.get("languages", ())),
+        settings=StoreSettings(
+            reviews_enabled=settings.get("reviewsEnabled", default.reviews_enabled),
+            anonymous_reviews_allowed=settings.get("anonymousReviewsAllowed", default.anonymous_reviews_allowed),
+            purchase_required=settings.get("purchaseRequired", default.purchase_required),
+            rating_calculation_method=RatingMethod(method) if method else None,
+            return_number_template=settings.get("returnNumberTemplate") or default.return_number_template,
+        ),
+    )

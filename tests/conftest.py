@@ -1,0 +1,71 @@
+"""Real servers for every test that needs them: embedded by default, or those that the environment names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from plaudit.embedded import Broker, embedded_kafka, embedded_mongo
+
+from .service import Servers, Service, running_service
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--broker", choices=[*Broker], default=Broker.AUTO, help="which broker to embed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "kafka: needs guarantees that only Apache Kafka gives")
+
+
+@pytest.fixture(scope="session")
+async def servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Servers]:
+    kafka, mongo = (os.environ.get(f"PLAUDIT_{name}") for name in ("KAFKA__BOOTSTRAP_SERVERS", "MONGO__URI"))
+    if kafka and mongo:
+        yield Servers(kafka, mongo, is_tansu=False)
+        return
+    data = tmp_path_factory.mktemp("servers")
+    broker = Broker(request.config.getoption("--broker"))
+    async with (
+        embedded_mongo(data, print) as embedded_database,
+        embedded_kafka(data, print, broker=broker) as embedded_broker,
+    ):
+        yield Servers(
+            embedded_broker.bootstrap_servers,
+            embedded_database.uri,
+            is_tansu=embedded_broker.broker is Broker.TANSU,
+        )
+    shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def only_on_kafka(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("kafka") and request.getfixturevalue("servers").is_tansu:
+        pytest.skip("needs guarantees of Apache Kafka that the fallback broker doesn't give")
+
+
+@pytest.fixture(scope="session")
+async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """One service for all tests that leave it as it was: they use objects and stores of their own."""
+    async with running_service(servers, tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+@pytest.fixture
+async def own_service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service]:
+    """A service for a test that stops parts of it or looks at everything it holds."""
+    async with running_service(servers, tmp_path) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with service.client() as client:
+        yield client

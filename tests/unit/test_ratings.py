@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.ratings import RatingMethod, RatingTally, rating_value
+
+ratings = st.integers(min_value=100, max_value=500)
+
+
+@given(st.lists(ratings), st.lists(ratings))
+def test_tally_of_a_union_is_the_sum_of_tallies(a: list[int], b: list[int]) -> None:
+    assert RatingTally.of(a + b) == RatingTally.of(a) + RatingTally.of(b)
+
+
+@given(st.lists(ratings), st.lists(ratings))
+def test_taking_out_what_was_put_in_changes_nothing(a: list[int], b: list[int]) -> None:
+    assert RatingTally.of(a) + RatingTally.of(b) - RatingTally.of(b) == RatingTally.of(a)
+
+
+@given(st.lists(ratings, min_size=1))
+def test_average_lies_between_the_extremes(a: list[int]) -> None:
+    assert round(min(a) / 100, 2) <= rating_value(RatingTally.of(a), RatingMethod.AVERAGE) <= round(max(a) / 100, 2)
+
+
+@given(st.lists(ratings, min_size=1))
+def test_wilson_is_more_careful_than_the_average(a: list[int]) -> None:
+    tally = RatingTally.of(a)
+    assert 0 <= rating_value(tally, RatingMethod.WILSON) <= rating_value(tally, RatingMethod.AVERAGE)
+
+
+@given(st.lists(ratings, min_size=1), st.integers(min_value=2, max_value=50))
+def test_wilson_grows_with_evidence(a: list[int], times: int) -> None:
+    once, often = RatingTally.of(a), RatingTally.of(a * times)
+    assert rating_value(once, RatingMethod.WILSON) <= rating_value(often, RatingMethod.WILSON)
+
+
+@pytest.mark.parametrize(
+    ("hundredths", "average", "wilson"),
+    [([300, 400], 3.5, 1.09), ([500], 5.0, 1.35), ([100] * 3, 1.0, 0.16), ([500] * 100, 5.0, 4.87)],
+)
+def test_known_values(hundredths: list[int], average: float, wilson: float) -> None:
+    tally = RatingTally.of(hundredths)
+    assert rating_value(tally, RatingMethod.AVERAGE) == average
+    assert rating_value(tally, RatingMethod.WILSON) == wilson
+
+
+def test_nothing_counted_is_zero() -> None:
+    assert {rating_value(RatingTally(), method) for method in RatingMethod} == {0.0}
+
+
+@given(st.lists(ratings, min_size=1))
+def test_wilson_is_the_share_that_the_observed_one_is_just_compatible_with(a: list[int]) -> None:
+    # The interval by its definition rather than its formula: |p - x| = z * sqrt(x * (1 - x) / n), solved for x.
+    n, p = len(a), sum(a) / 500 / len(a)
+    low, high = 0.0, p
+    for _ in range(100):
+        middle = (low + high) / 2
+        too_far = (p - middle) ** 2 > 1.64485**2 * middle * (1 - middle) / n
+        low, high = (middle, high) if too_far else (low, middle)
+    assert abs(rating_value(RatingTally.of(a), RatingMethod.WILSON) - 5 * low) <= 0.0051

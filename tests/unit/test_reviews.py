@@ -1,0 +1,135 @@
+from collections import Counter
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.delivery import RecordPosition
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import (
+    Moderated,
+    ModeratedReview,
+    Moderation,
+    ModerationAction,
+    Outcome,
+    ReviewStatus,
+    counted,
+    moderate,
+    status_after,
+)
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+ENTITY = Entity("Product", "p1")
+
+
+def a_review(
+    status: ReviewStatus = ReviewStatus.NEW, rating: int = 400, store: str | None = "shop"
+) -> ModeratedReview:
+    return ModeratedReview(ENTITY, store, rating, status, modified=AT)
+
+
+def a_command(id: str, action: ModerationAction, offset: int, command_id: str | None = None) -> Moderation:
+    return Moderation(id, action, RecordPosition(0, offset, 1_000 + offset), AT, command_id=command_id)
+
+
+reviews = st.dictionaries(
+    st.sampled_from("abc"),
+    st.builds(
+        a_review, st.sampled_from(ReviewStatus), st.integers(100, 500), st.sampled_from([None, "shop", "other"])
+    ),
+)
+histories = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(ModerationAction))).map(
+    lambda steps: [a_command(id, action, offset) for offset, (id, action) in enumerate(steps)]
+)
+
+
+def tallies_of(reviews: dict[str, ModeratedReview]) -> dict[TallyKey, RatingTally]:
+    tallies: dict[TallyKey, RatingTally] = {}
+    for review in reviews.values():
+        key = TallyKey(review.entity, review.store_id)
+        tallies[key] = tallies.get(key, RatingTally()) + counted(review.status, review.rating_hundredths)
+    return {key: tally for key, tally in tallies.items() if tally.count}
+
+
+def added(tallies: dict[TallyKey, RatingTally], moderated: Moderated) -> dict[TallyKey, RatingTally]:
+    keys = tallies.keys() | moderated.tallies.keys()
+    total = {k: tallies.get(k, RatingTally()) + moderated.tallies.get(k, RatingTally()) for k in keys}
+    return {key: tally for key, tally in total.items() if tally.count}
+
+
+@given(reviews, histories)
+def test_tallies_follow_the_statuses(before: dict[str, ModeratedReview], history: list[Moderation]) -> None:
+    moderated = moderate(history, before)
+    assert added(tallies_of(before), moderated) == tallies_of(before | dict(moderated.reviews))
+
+
+@given(reviews, histories, st.data())
+def test_batches_make_no_difference(
+    before: dict[str, ModeratedReview], history: list[Moderation], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(history)))
+    first = moderate(history[:cut], before)
+    between = {id: r for id, r in (before | dict(first.reviews)).items()}
+    second = moderate(history[cut:], between)
+    whole = moderate(history, before)
+    assert between | dict(second.reviews) == before | dict(whole.reviews)
+    assert [*first.outcomes, *second.outcomes] == list(whole.outcomes)
+
+
+@given(reviews, histories, st.data())
+def test_a_replay_changes_nothing(
+    before: dict[str, ModeratedReview], history: list[Moderation], data: st.DataObject
+) -> None:
+    after = before | dict(moderate(history, before).reviews)
+    start = data.draw(st.integers(0, len(history)))
+    again = moderate(history[start:], after)
+    assert not again.reviews
+    assert not again.tallies
+
+
+@given(reviews, histories)
+def test_the_last_command_decides(before: dict[str, ModeratedReview], history: list[Moderation]) -> None:
+    after = before | dict(moderate(history, before).reviews)
+    for id, review in before.items():
+        status: ReviewStatus | None = review.status
+        for command in history:
+            if command.review_id == id and status is not None:
+                status = status_after(status, command.action)
+        assert after[id].status is status
+
+
+def test_outcomes_tell_what_happened() -> None:
+    history = [
+        a_command("a", ModerationAction.APPROVE, 0),
+        a_command("a", ModerationAction.APPROVE, 1),
+        a_command("b", ModerationAction.APPROVE, 2),
+        a_command("a", ModerationAction.DELETE, 3),
+        a_command("a", ModerationAction.RESET, 4),
+    ]
+    outcomes = moderate(history, {"a": a_review()}).outcomes
+    assert outcomes == [
+        Outcome.APPLIED,
+        Outcome.UNCHANGED,
+        Outcome.NOT_FOUND,
+        Outcome.APPLIED,
+        Outcome.NOT_FOUND,
+    ]
+
+
+def test_a_command_that_was_answered_is_not_applied_again() -> None:
+    approve = a_command("a", ModerationAction.APPROVE, 7, command_id="c1")
+    moderated = moderate([approve], {"a": a_review()}, answered={("c1", "a")})
+    assert moderated.outcomes == [None]
+    assert moderated.reviews["a"].status is ReviewStatus.NEW
+    assert moderated.reviews["a"].seen.covers(approve.source)
+
+
+def test_a_command_repeated_within_a_batch_is_applied_once() -> None:
+    history = [
+        a_command("a", ModerationAction.APPROVE, 1, command_id="c1"),
+        a_command("a", ModerationAction.REJECT, 2),
+        a_command("a", ModerationAction.APPROVE, 3, command_id="c1"),
+    ]
+    moderated = moderate(history, {"a": a_review()})
+    assert Counter(moderated.outcomes) == {Outcome.APPLIED: 2, None: 1}
+    assert moderated.reviews["a"].status is ReviewStatus.REJECTED
