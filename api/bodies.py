@@ -34,15 +34,17 @@ async def raw_body(request: Request) -> bytes:
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
         raise _too_large(limit)
-    body = b""
+    chunks: list[bytes] = []
+    size = 0
     try:
         async for chunk in request.stream():
-            body = body + chunk if body else chunk
-            if len(body) > limit:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limit:
                 raise _too_large(limit)
     except ClientDisconnect as gone:
         raise ProblemError(ProblemKind.MALFORMED_JSON, "The connection ended before the body did.") from gone
-    return body
+    return b"".join(chunks)
 
 
 def check_media_type(content_type: str | None) -> None:
@@ -50,7 +52,9 @@ def check_media_type(content_type: str | None) -> None:
     if not content_type:
         return
     media_type = content_type.partition(";")[0].strip().lower()
-    if media_type != "application/json" and not (media_type.startswith("application/") and media_type.endswith("+json")):
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, "Send the body as application/json.")
 
 

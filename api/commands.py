@@ -73,7 +73,7 @@ async def command_of(request: Request) -> Command:
     if key is None:
         return Command(str(uuid7()), wait, repeatable=False)
     # A space can't be in the key, so nothing else comes to the same name.
-    name = f"{request.method} {request.url.path} {key}"
+    name = f"{request.method} {request.scope['path']} {key}"
     return Command(str(uuid5(_NAMESPACE, name)), wait, repeatable=True)
 
 

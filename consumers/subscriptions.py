@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
 from aiokafka import AIOKafkaConsumer
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
@@ -56,8 +56,9 @@ def subscribed_broker(
         security=_security(connection),
         consumer_only=True,
         apply_types=False,
+        serializer=None,
         graceful_timeout=GRACE_S,
-        logger=structlog.get_logger("faststream"),
+        logger=logging.getLogger("faststream"),
     )
     for subscription in subscriptions:
         subscriber = broker.subscriber(

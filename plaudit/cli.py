@@ -47,7 +47,7 @@ def up() -> None:
 @app.command()
 def api() -> None:
     """Serve HTTP."""
-    from plaudit.processes import run_api
+    from plaudit.api_process import run_api
 
     _run(run_api)
 
@@ -55,7 +55,7 @@ def api() -> None:
 @app.command()
 def worker() -> None:
     """Consume from Kafka."""
-    from plaudit.processes import run_worker
+    from plaudit.worker_process import run_worker
 
     _run(run_worker)
 
@@ -63,7 +63,7 @@ def worker() -> None:
 @app.command()
 def init() -> None:
     """Create topics and indexes that are missing."""
-    from plaudit.processes import run_init
+    from plaudit.connections import run_init
 
     created = _run(run_init)
     out.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
@@ -109,7 +109,9 @@ def _run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[E
     configure_logs(settings.log)
     try:
         return uvloop.run(work(settings))
-    except (MissingAddressError, *failures) as error:
+    except failures as error:
+        _fail(str(error))
+    except MissingAddressError as error:
         _fail(str(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)

@@ -11,7 +11,7 @@ from consumers.ratings import recount_message
 from domain.delivery import OutgoingMessage
 from messaging.envelope import Envelope
 from plaudit.config import Settings
-from plaudit.processes import connected
+from plaudit.connections import connected
 from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000

@@ -17,10 +17,11 @@ import structlog
 from messaging.envelope import Envelope
 from messaging.topics import Topic
 from plaudit.config import Settings
+from plaudit.connections import connected, run_init, stop_requested
 from plaudit.embedded import Broker, EmbeddedServerError, KafkaServer, MongoServer, embedded_kafka, embedded_mongo
 from plaudit.embedded.child import Child
 from plaudit.embedded.errors import Report
-from plaudit.processes import connected, run_init, stop_requested
+from plaudit.embedded.waiting import until
 from storage.database import Database
 from storage.stores import StoreRepository
 
@@ -193,9 +194,15 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
 
 
 async def _until_a_store(database: Database) -> None:
-    async with asyncio.timeout(_READY_TIMEOUT_S):
-        while not await StoreRepository(database).all():
-            await asyncio.sleep(0.05)
+    try:
+        async with asyncio.timeout(_READY_TIMEOUT_S):
+            await until(lambda: _has_a_store(database))
+    except TimeoutError:
+        raise StartError("The worker doesn't consume. See its log.") from None
+
+
+async def _has_a_store(database: Database) -> bool:
+    return bool(await StoreRepository(database).all())
 
 
 async def _watch(servers: Sequence[MongoServer | KafkaServer], processes: Sequence[ServiceProcess]) -> None:

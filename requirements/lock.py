@@ -19,7 +19,7 @@ OPTIONS = [
 def compile_lock(output: str, *inputs: str) -> None:
     """Resolve the inputs and write one lock file."""
     uv = Path(sys.executable).with_name("uv")
-    command = [uv, "pip", "compile", *OPTIONS, *inputs, "--output-file", str(HERE / output)]
+    command = [str(uv), "pip", "compile", *OPTIONS, *inputs, "--output-file", str(HERE / output)]
     subprocess.run(command, cwd=HERE.parent, check=True)  # noqa: S603
 
 

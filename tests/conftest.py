@@ -24,9 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-async def servers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Servers]:
+async def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
     kafka, mongo = (os.environ.get(f"PLAUDIT_{name}") for name in ("KAFKA__BOOTSTRAP_SERVERS", "MONGO__URI"))
     if kafka and mongo:
         yield Servers(kafka, mongo, is_tansu=False)

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 T = TypeVar("T")
 Json = dict[str, Any]
 DEADLINE_S = 30.0
+FLOW = ("review-submissions", "moderation-commands", "review-changes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +167,11 @@ class Service:
         await consumer.start()
         try:
             name = self.topic(topic)
-            await consumer.client.force_metadata_update()
-            partitions = [TopicPartition(name, p) for p in consumer.partitions_for_topic(name) or await _found(consumer, name)]
+            partitions = [TopicPartition(name, p) for p in await _found(consumer, name)]
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             found: list[Any] = []
-            while any(ends[p] > await consumer.position(p) for p in partitions):
+            while [p for p in partitions if ends[p] > await consumer.position(p)]:
                 for batch in (await consumer.getmany(timeout_ms=300)).values():
                     found += batch
             return found
@@ -186,7 +187,6 @@ class Service:
         consumer = AIOKafkaConsumer(bootstrap_servers=self.servers.kafka, group_id=name, enable_auto_commit=False)
         await consumer.start()
         try:
-            await consumer.client.force_metadata_update()
             partitions = [TopicPartition(name, p) for p in await _found(consumer, name)]
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
@@ -194,17 +194,18 @@ class Service:
         finally:
             await consumer.stop()
 
-    async def idle(self, topics: Iterable[str] = ("review-submissions", "moderation-commands", "review-changes")) -> None:
+    async def idle(
+        self, topics: Iterable[str] = ("review-submissions", "moderation-commands", "review-changes")
+    ) -> None:
         """Wait until everything that was published has been consumed, in the order of the flow."""
         for topic in topics:
-            await eventually(lambda topic=topic: self.lag(topic), lambda lag: lag == 0, deadline_s=60)
+            await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=60)
 
 
 async def _found(consumer: AIOKafkaConsumer, name: str) -> set[int]:
-    consumer.subscribe([name])
-    consumer.unsubscribe()
-    await consumer.client.set_topics([name])
-    return consumer.partitions_for_topic(name) or set()
+    await consumer.topics()  # makes it learn of all topics
+    found: set[int] = consumer.partitions_for_topic(name) or set()
+    return found
 
 
 @asynccontextmanager

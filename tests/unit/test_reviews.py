@@ -22,9 +22,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENTITY = Entity("Product", "p1")
 
 
-def a_review(
-    status: ReviewStatus = ReviewStatus.NEW, rating: int = 400, store: str | None = "shop"
-) -> ModeratedReview:
+def a_review(status: ReviewStatus = ReviewStatus.NEW, rating: int = 400, store: str | None = "shop") -> ModeratedReview:
     return ModeratedReview(ENTITY, store, rating, status, modified=AT)
 
 
@@ -34,9 +32,7 @@ def a_command(id: str, action: ModerationAction, offset: int, command_id: str | 
 
 reviews = st.dictionaries(
     st.sampled_from("abc"),
-    st.builds(
-        a_review, st.sampled_from(ReviewStatus), st.integers(100, 500), st.sampled_from([None, "shop", "other"])
-    ),
+    st.builds(a_review, st.sampled_from(ReviewStatus), st.integers(100, 500), st.sampled_from([None, "shop", "other"])),
 )
 histories = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(ModerationAction))).map(
     lambda steps: [a_command(id, action, offset) for offset, (id, action) in enumerate(steps)]
@@ -69,7 +65,7 @@ def test_batches_make_no_difference(
 ) -> None:
     cut = data.draw(st.integers(0, len(history)))
     first = moderate(history[:cut], before)
-    between = {id: r for id, r in (before | dict(first.reviews)).items()}
+    between = before | dict(first.reviews)
     second = moderate(history[cut:], between)
     whole = moderate(history, before)
     assert between | dict(second.reviews) == before | dict(whole.reviews)

@@ -1,0 +1,57 @@
+"""The application: routers, problems, documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from api import health, moderation, ratings, reviews, stores
+from api.documents import openapi_document
+from api.middleware import HeadAsGet, LastResort
+from api.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
+from api.services import Services
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+DESCRIPTION: Final = (
+    "Reviews and ratings of any kind of object. Commands are answered 202 once Kafka has them, "
+    "or 200 once they have been applied, with `Prefer: wait=N`."
+)
+# By feature; within customerReviews, fixed paths come before /{id}.
+ROUTERS: Final = (moderation.router, reviews.router, ratings.router, stores.router, health.router)
+
+
+def create_app(services: Services, *, lifespan: Lifespan | None = None) -> FastAPI:
+    """The facade on these services; opening and closing them is up to the caller, or to `lifespan`."""
+    app = FastAPI(
+        title="Plaudit",
+        version=services.version,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        # Taken as they are: an included router is searched twice for each request.
+        routes=[route for router in ROUTERS for route in router.routes],
+        redirect_slashes=False,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        middleware=[Middleware(HeadAsGet), Middleware(LastResort)],
+        exception_handlers={
+            ProblemError: on_problem,
+            HTTPException: on_http_error,
+            RequestValidationError: on_invalid_parameters,
+        },
+    )
+    app.state.services = services
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = openapi_document(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app

@@ -1,0 +1,42 @@
+"""Samples for the OpenAPI document: the specification's fields, with values from a shop."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_ID: Final = "0195e2c4-5d6f-7a31-9b1e-3f0c2a7d8e01"
+
+SUBMISSION: Final[list[dict[str, Any]]] = [
+    {
+        "storeId": "Electronics",
+        "userId": "c2e5d1a4",
+        "userName": "Anna Berg",
+        "EntityId": "9cbd8f316e254a679ba34a900fccb076",
+        "EntityType": "Product",
+        "EntityName": "3DR Solo Quadcopter",
+        "title": "Flies like a dream",
+        "review": "Steady in the wind, and the battery lasts as long as they say.",
+        "rating": 5,
+    }
+]
+SEARCHES: Final[dict[str, Any]] = {
+    "All reviews": {"reviewStatus": None, "sort": "", "take": 20, "skip": 0},
+    "Awaiting moderation": {
+        "reviewStatus": "New",
+        "entityType": "Product",
+        "searchPhrase": "battery",
+        "sort": "createdDate:desc",
+        "take": 20,
+        "skip": 0,
+    },
+}
+REVIEW_IDS: Final = [_ID]
+DELETION: Final = {"ids": [_ID]}
+CHANGES: Final = {"modifiedDate": "2022-10-04T00:00:00Z"}
+ENTITY_RATING: Final = {"entityIds": ["9cbd8f316e254a679ba34a900fccb076"], "entityType": "Product"}
+SETTINGS: Final = {"ratingCalculationMethod": "wilson", "reminder": {"enabled": True, "daysInStatus": 14}}
+STORE: Final = {
+    "name": "Electronics",
+    "languages": ["en-US"],
+    "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
+}

@@ -1,0 +1,63 @@
+"""Endpoints for operation: is the process alive, can it serve?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final
+
+import structlog
+from fastapi import APIRouter
+from typing_extensions import TypedDict
+
+from api.documents import problems
+from api.problems import ProblemKind, unavailable
+from api.responses import JsonResponse
+from api.services import Injected
+
+CHECK_SECONDS: Final = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Alive(TypedDict):
+    """The process answers."""
+
+    status: str
+
+
+class Ready(Alive):
+    """Everything that the service needs can be reached."""
+
+    checks: dict[str, str]
+
+
+router = APIRouter(prefix="/health", tags=["Operation"])
+
+
+@router.get("/live", response_model=Alive)
+async def live() -> JsonResponse:
+    """Whether the process answers at all."""
+    return JsonResponse({"status": "pass"})
+
+
+@router.get("/ready", response_model=Ready, responses=problems(ProblemKind.UNAVAILABLE))
+async def ready(services: Injected) -> JsonResponse:
+    """Whether MongoDB and Kafka can be reached."""
+    checks = {"mongodb": services.database.command("ping"), "kafka": services.publisher.ping()}
+    passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
+    shown = {name: "pass" if ok else "fail" for name, ok in zip(checks, passed, strict=True)}
+    away = [name for name, status in shown.items() if status == "fail"]
+    if away:
+        raise unavailable(" and ".join(away), {"checks": shown})
+    return JsonResponse({"status": "pass", "checks": shown})
+
+
+async def _passes(name: str, check: Awaitable[Any]) -> bool:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            await check
+    except Exception as error:
+        _log.warning("Not ready", away=name, error=repr(error))
+        return False
+    return True

@@ -1,0 +1,148 @@
+"""Endpoints of customer reviews: submission, list, one review, what changed, who may write."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from api import examples
+from api.bodies import json_body
+from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.documents import command, problems, request_body
+from api.moments import Moment
+from api.problems import ItemError, ProblemError, ProblemKind, invalid
+from api.responses import JsonResponse
+from api.review_rows import ReviewDetails, ReviewList, review_details, review_row, store_ids
+from api.review_search import REVIEW_SEARCH, ReviewSearchRequest
+from api.services import Injected, Services
+from api.store_rules import Author, check_store_rules, reasons_against
+from domain.delivery import OutgoingMessage
+from domain.ratings import Entity
+from domain.stores import Refusal
+from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
+from messaging.schemas import Id, Message, OptionalId
+from messaging.topics import Topic
+
+
+class ChangesRequest(Message):
+    """Since when."""
+
+    modified_date: Moment
+
+
+class Permission(TypedDict):
+    """Whether somebody may leave a review, and every reason against it."""
+
+    canLeaveFeedback: bool
+    reasons: list[Refusal]
+
+
+CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
+
+router = APIRouter(
+    prefix="/api/customerReviews",
+    tags=["Reviews"],
+    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.REFUSED)},
+    openapi_extra=command(request_body(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")),
+)
+async def submit(
+    reviews: Annotated[list[SubmittedReview], Depends(json_body(SUBMISSIONS))], command: Commanded, services: Injected
+) -> JsonResponse:
+    """Submit reviews for moderation: all of them, or none when one can't be taken."""
+    ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
+    _check_different(ids)
+    await check_store_rules(services, reviews)
+    messages = [_submission(services, command, id, review) for id, review in zip(ids, reviews, strict=True)]
+    return await carry_out(services, command, ids, messages)
+
+
+def _submission(services: Services, command: Command, id: str, review: SubmittedReview) -> OutgoingMessage:
+    value = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id"})
+    return services.envelope.wrap(
+        services.topics.name(Topic.REVIEW_SUBMISSIONS),
+        entity_key(review.entity),
+        "review.submitted",
+        {"id": id, **value, **command.marks},
+    )
+
+
+def _check_different(ids: list[str]) -> None:
+    seen: set[str] = set()
+    errors: list[ItemError] = []
+    for index, id in enumerate(ids):
+        if id in seen:
+            message = "Another review of this request has the same id"
+            errors.append({"pointer": f"/{index}/id", "code": "duplicate-id", "message": message})
+        seen.add(id)
+    if errors:
+        raise invalid(errors)
+
+
+@router.post("/reviewList", response_model=ReviewList, openapi_extra=request_body(REVIEW_SEARCH, examples.SEARCHES))
+async def list_reviews(
+    request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))], services: Injected
+) -> JsonResponse:
+    """List reviews: filtered, sorted, one page at a time."""
+    search = request.criteria()
+    page = await services.reviews.search(search)
+    stores, total = await asyncio.gather(
+        services.stores.of_ids(store_ids(page)),
+        # A page that isn't full is the last one, unless it starts behind the end.
+        _known(search.skip + len(page))
+        if len(page) < search.take and (page or not search.skip)
+        else services.reviews.count(search),
+    )
+    return JsonResponse({"totalCount": total, "results": [review_row(document, stores) for document in page]})
+
+
+async def _known(count: int) -> int:
+    return count
+
+
+@router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))
+async def list_changes(
+    request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
+) -> JsonResponse:
+    """The ids of objects whose reviews changed at that moment or later."""
+    reviewed, rated = await asyncio.gather(
+        services.reviews.entities_changed_since(request.modified_date),
+        services.ratings.entities_changed_since(request.modified_date),
+    )
+    return JsonResponse(sorted(reviewed | rated))
+
+
+@router.get("/canLeaveFeedback", response_model=Permission)
+async def can_leave_feedback(
+    services: Injected,
+    entity_type: Annotated[Id, Query(alias="entityType")],
+    entity_id: Annotated[Id, Query(alias="entityId")],
+    store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
+    user_id: Annotated[OptionalId, Query(alias="userId")] = None,
+) -> JsonResponse:
+    """Whether this author may review this object in this store; without a store, everybody may."""
+    reasons: list[Refusal] = []
+    if store_id is not None:
+        reasons = await reasons_against(services, Author(store_id, user_id, Entity(entity_type, entity_id)))
+    return JsonResponse({"canLeaveFeedback": not reasons, "reasons": reasons})
+
+
+@router.get("/{id}", response_model=ReviewDetails, responses=problems(ProblemKind.NOT_FOUND))
+async def read_review(id: str, services: Injected) -> JsonResponse:
+    """One review."""
+    document: dict[str, Any] | None = await services.reviews.get(id)
+    if document is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
+    stores = await services.stores.of_ids(store_ids([document]))
+    return JsonResponse(review_details(document, stores))
