@@ -9,13 +9,14 @@ from typing import Final
 import structlog
 
 from consumers.delivery import is_world_away
-from consumers.ratings import EventOutbox
+from consumers.events import EventOutbox
+from consumers.returns import ReturnConsumer
 from consumers.reviews import ModerationConsumer
 
 log = structlog.get_logger()
 
 PARKING_LIMIT: Final = timedelta(hours=1)
-"""How long a command waits for the submission it is about."""
+"""How long a command waits for the submission or the order it is about."""
 
 OUTBOX_LIMIT: Final = timedelta(seconds=15)
 """Older than this, owed events belong to a worker that died: a living one publishes at once and waits for less."""
@@ -23,13 +24,15 @@ OUTBOX_LIMIT: Final = timedelta(seconds=15)
 _PAUSE_S: Final = 5.0
 
 
-async def keep_house(moderation: ModerationConsumer, events: EventOutbox) -> None:
+async def keep_house(moderation: ModerationConsumer, returns: ReturnConsumer, events: EventOutbox) -> None:
     """Run until cancelled. Several workers may: what one has done the other finds done, or does again, harmlessly."""
     while True:
         try:
             now = datetime.now(UTC)
             if reported := await moderation.report_overdue(now - PARKING_LIMIT):
                 log.warning("moderation commands without a review", count=reported)
+            if refused := await returns.report_overdue(now - PARKING_LIMIT):
+                log.warning("returns without an order", count=refused)
             if settled := await events.settle_overdue(now - OUTBOX_LIMIT):
                 log.info("published events of a worker that stopped", batches=settled)
         except Exception as error:

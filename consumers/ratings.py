@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from bson import ObjectId
 
+from consumers.events import EventOutbox
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Moderated, Moderation, Outcome, moderate
@@ -18,7 +18,6 @@ from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded
 from messaging.envelope import Envelope
 from messaging.events import EVENT_OF_ACTION, ReviewModerated, rating_changed
-from messaging.publisher import Publisher
 from messaging.reviews import (
     REVIEW_CHANGE,
     ModerationOfReview,
@@ -28,33 +27,11 @@ from messaging.reviews import (
 )
 from messaging.topics import Topic, TopicNames
 from storage.database import Database, Session, in_transaction
-from storage.outbox import OutboxRepository
 from storage.outcomes import Answer, OutcomeRepository
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
 
 _FAN_OUT_BATCH: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class EventOutbox:
-    """Events that belong to a transaction: owed within it, published after it, told at least once."""
-
-    outbox: OutboxRepository
-    publisher: Publisher
-
-    async def settle(self, id: ObjectId | None, messages: Sequence[OutgoingMessage]) -> None:
-        """Publish what was owed, and forget it."""
-        if id is not None:
-            await self.publisher.publish(messages)
-            await self.outbox.settle(id)
-
-    async def settle_overdue(self, before: datetime) -> int:
-        """Publish what a worker that died still owed before that moment. Returns how many batches there were."""
-        owed = await self.outbox.owed_before(before, limit=20)
-        for id, messages in owed:
-            await self.settle(id, messages)
-        return len(owed)
 
 
 class ReviewChangeConsumer:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID, uuid5
 
 from domain.delivery import OutgoingMessage, RecordPosition, Seen
+from domain.orders import Purchase
 from domain.ratings import Entity, TallyKey
 from domain.reviews import Moderation, Outcome, Review
 from domain.stores import Refusal, Store, refusal
@@ -21,6 +23,7 @@ from messaging.reviews import MODERATION_COMMAND, SubmittedReview, entity_key, s
 from messaging.topics import Topic, TopicNames
 from storage.outcomes import Answer, OutcomeRepository
 from storage.parking import ParkingRepository
+from storage.purchases import PurchaseRepository
 from storage.reviews import RefusedSubmission, ReviewRepository
 from storage.stores import StoreRepository
 
@@ -120,11 +123,13 @@ class SubmissionConsumer:
         self,
         reviews: ReviewRepository,
         stores: StoreRepository,
+        purchases: PurchaseRepository,
         outcomes: OutcomeRepository,
         router: CommandRouter,
     ) -> None:
         self._reviews = reviews
         self._stores = stores
+        self._purchases = purchases
         self._outcomes = outcomes
         self._router = router
 
@@ -154,11 +159,19 @@ class SubmissionConsumer:
     async def _refusals(self, submissions: Iterable[_Submission]) -> dict[str, Refusal]:
         with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
         stores = await self._stores.of_ids({store_id for _, store_id in with_store})
+        purchases = {
+            submission.id: Purchase(store_id, submission.review.user_id, submission.review.entity)
+            for submission, store_id in with_store
+            if submission.review.user_id is not None
+            and store_id in stores
+            and stores[store_id].settings.purchase_required
+        }
+        made = await self._purchases.made(set(purchases.values()))
         reasons = {
             submission.id: refusal(
                 stores.get(store_id) or Store(store_id),
                 user_id=submission.review.user_id,
-                has_purchased=lambda: True,
+                has_purchased=partial(made.__contains__, purchases.get(submission.id)),
             )
             for submission, store_id in with_store
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,6 +73,12 @@ def subscribed_broker(
         )
         _attach(subscriber, subscription.process, publish)
     return broker
+
+
+async def start(broker: KafkaBroker) -> None:
+    """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds."""
+    await broker.connect()
+    await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 
 def _attach(subscriber: BatchSubscriber, process: Process, publish: Publish) -> None:

@@ -6,20 +6,26 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from consumers.events import EventOutbox
 from consumers.housekeeping import keep_house
-from consumers.ratings import EventOutbox, ReviewChangeConsumer
+from consumers.orders import OrderConsumer
+from consumers.ratings import ReviewChangeConsumer
+from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import CommandRouter, ModerationConsumer, SubmissionConsumer
 from consumers.stores import StoreConsumer
-from consumers.subscriptions import Subscription, subscribed_broker
+from consumers.subscriptions import Subscription, start, subscribed_broker
 from messaging.connection import KafkaConnection
 from messaging.envelope import Envelope
 from messaging.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
+from storage.orders import OrderRepository
 from storage.outbox import OutboxRepository
 from storage.outcomes import OutcomeRepository
 from storage.parking import ParkingRepository
+from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
+from storage.returns import ReturnRepository
 from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
 
@@ -38,22 +44,28 @@ async def running_worker(
     router = CommandRouter(parking, publisher, topics, envelope)
     events = EventOutbox(OutboxRepository(database), publisher)
     moderation = ModerationConsumer(reviews, outcomes, parking, router)
+    orders, returns = OrderRepository(database), ReturnRepository(database)
+    return_router = ReturnRouter(returns, publisher, topics, envelope)
+    return_consumer = ReturnConsumer(database, orders, returns, stores, outcomes, return_router, events)
+    purchases = PurchaseRepository(database, {"Product": "productId"})
     changes = ReviewChangeConsumer(database, reviews, RatingRepository(database), outcomes, events, topics, envelope)
     broker = subscribed_broker(
         connection,
         topics,
         [
-            Subscription(Topic.REVIEW_SUBMISSIONS, SubmissionConsumer(reviews, stores, outcomes, router)),
+            Subscription(Topic.REVIEW_SUBMISSIONS, SubmissionConsumer(reviews, stores, purchases, outcomes, router)),
             Subscription(Topic.MODERATION_COMMANDS, moderation),
             Subscription(Topic.REVIEW_CHANGES, changes),
+            Subscription(Topic.ORDER_EVENTS, OrderConsumer(database, orders, return_router, publisher)),
+            Subscription(Topic.RETURN_COMMANDS, return_consumer),
             Subscription(Topic.STORE_UPDATES, StoreConsumer(database, stores, outcomes, publisher)),
         ],
         publisher.publish,
         group_prefix=topics.prefix,
     )
-    await broker.start()
-    house = asyncio.create_task(keep_house(moderation, events))
+    house = asyncio.create_task(keep_house(moderation, return_consumer, events))
     try:
+        await start(broker)
         yield house
     finally:
         house.cancel()

@@ -67,6 +67,8 @@ def decoded(
                 good.append((record, read(value)))
             except ValidationError as error:
                 bad.append(DeadLetter(record, _reason(error)))
+            except InvalidMessageError as error:
+                bad.append(DeadLetter(record, error))
     return good, bad
 
 

@@ -27,6 +27,7 @@ class Publisher:
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
         self._starting = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Connect; raises BrokerAwayError."""
@@ -42,6 +43,7 @@ class Publisher:
         """Publish all messages."""
         if not messages:
             return
+        producer = None
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
@@ -50,7 +52,8 @@ class Publisher:
         except TimeoutError as error:
             raise BrokerAwayError("Kafka did not acknowledge in time") from error
         except KafkaError as error:
-            await self._discard()
+            if producer is not None:
+                self._discard(producer)
             raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
 
     async def ping(self) -> None:
@@ -78,14 +81,18 @@ class Publisher:
                 )
                 try:
                     await producer.start()
-                except KafkaError as error:
-                    await producer.stop()
-                    raise BrokerAwayError(f"Kafka can't be reached: {error!r}") from error
+                except BaseException as error:
+                    self._discard(producer)
+                    if isinstance(error, KafkaError):
+                        raise BrokerAwayError(f"Kafka can't be reached: {error!r}") from error
+                    raise
                 self._producer = producer
         return self._producer
 
-    async def _discard(self) -> None:
+    def _discard(self, producer: AIOKafkaProducer) -> None:
         """Drop a producer that failed: some of its errors are final, and a new one starts from a clean state."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            self._closing = asyncio.create_task(producer.stop())
+        if self._producer is producer:
+            self._producer = None
+        closing = asyncio.create_task(producer.stop())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)

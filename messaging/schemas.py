@@ -15,7 +15,8 @@ TITLE_LENGTH: Final = 1_024
 REVIEW_LENGTH: Final = 20_000
 MAX_ITEMS: Final = 1_000
 
-_NO_NULL = r"^[^\x00]*$"
+_NO_NULL: Final = r"^[^\x00]*$"
+"""The null character ends a string in too many places behind us to be let in."""
 
 
 class Message(BaseModel):

@@ -27,6 +27,8 @@ class Topic(StrEnum):
     MODERATION_COMMANDS = "moderation-commands"
     REVIEW_CHANGES = "review-changes"
     STORE_UPDATES = "store-updates"
+    ORDER_EVENTS = "order-events"
+    RETURN_COMMANDS = "return-commands"
     EVENTS = "events"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage import outbox, outcomes, parking, ratings, reviews
+from storage import orders, outbox, outcomes, parking, ratings, returns, reviews
 from storage.database import Database, create_indexes
 
 
@@ -17,5 +17,8 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
             parking.COLLECTION: parking.INDEXES,
             outcomes.COLLECTION: outcomes.INDEXES,
             outbox.COLLECTION: outbox.INDEXES,
+            orders.COLLECTION: orders.INDEXES,
+            returns.COLLECTION: returns.indexes(remember_days),
+            returns.PARKED: returns.PARKED_INDEXES,
         },
     )

@@ -1,0 +1,285 @@
+"""Returns are stored against orders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+import orjson
+from bson import ObjectId
+
+from consumers.events import EventOutbox
+from domain.delivery import OutgoingMessage, Seen
+from domain.orders import Order
+from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, with_return
+from domain.reviews import Outcome
+from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number
+from domain.timestamps import from_milliseconds
+from messaging.dead_letters import dead_letter_message
+from messaging.decoding import RawRecord, decoded, position_of
+from messaging.envelope import Envelope, cloud_event_identity
+from messaging.publisher import Publisher
+from messaging.returns import (
+    RETURN_COMMAND,
+    CreateReturn,
+    UpdateReturn,
+    return_refused,
+    return_request,
+    return_told,
+)
+from messaging.topics import Topic, TopicNames
+from storage.database import Database, Session, in_transaction
+from storage.orders import OrderRepository
+from storage.outcomes import Answer, OutcomeRepository
+from storage.returns import ParkedReturn, RefusedReturn, ReturnRepository
+from storage.stores import StoreRepository
+
+_RETURNS_WITHOUT_ID = UUID("b3b9a5d4-5d4c-5b8e-8e57-2f0f4c7d1a90")
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnRouter:
+    """Sends parked commands again once their order is there."""
+
+    returns: ReturnRepository
+    publisher: Publisher
+    topics: TopicNames
+    envelope: Envelope
+
+    async def release(self, order_ids: Collection[str]) -> None:
+        """Send the commands again that wait for these orders. A repeat is known by the id of its return."""
+        parked = await self.returns.parked_for(order_ids)
+        if parked:
+            topic = self.topics.name(Topic.RETURN_COMMANDS)
+            await self.publisher.publish(
+                [self.envelope.wrap(topic, p.order_id, "return.create", orjson.loads(p.value)) for p in parked]
+            )
+            await self.returns.release(parked)
+
+
+class ReturnConsumer:
+    """Stores returns and their changes, never more than was ordered.
+
+    Delivered at least once, effective once. The returns, what is returned of their orders, answers and owed events
+    of a batch are one transaction, and every one of them writes the order: two that are after the same quantity
+    can't both get it. A command that comes before its order is parked for an hour.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        orders: OrderRepository,
+        returns: ReturnRepository,
+        stores: StoreRepository,
+        outcomes: OutcomeRepository,
+        router: ReturnRouter,
+        events: EventOutbox,
+    ) -> None:
+        self._database = database
+        self._orders = orders
+        self._returns = returns
+        self._stores = stores
+        self._outcomes = outcomes
+        self._router = router
+        self._events = events
+
+    async def __call__(self, records: Sequence[RawRecord]) -> None:
+        """Apply a batch."""
+        good, bad = decoded(records, RETURN_COMMAND.validate_json)
+        await self._events.publisher.publish([dead_letter_message(letter) for letter in bad])
+        requests = [_request(record, command) for record, command in good]
+        if not requests:
+            return
+        requests = await self._with_orders(requests)
+        orders = await self._orders.of_ids({request.order_id for request in requests})
+        await self._park_early(requests, [command for _, command in good], orders)
+        numbers = await self._numbers(requests, orders)
+
+        async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
+            ids = {request.id for request in requests}
+            present = await self._orders.of_ids({request.order_id for request in requests}, session)
+            batch = _Batch(present, await self._returns.of_ids(ids, session), numbers)
+            keys = [(r.command_id, r.id) for r in requests if r.command_id]
+            batch.answered |= (await self._outcomes.answers(keys, session)).keys()
+            for request in requests:
+                batch.apply(request)
+            now = datetime.now(UTC)
+            await self._returns.save(batch.changed_returns(), session)
+            await self._orders.save(batch.changed_orders(), session)
+            await self._outcomes.remember(batch.answers, now, session)
+            messages = [self._event(*told) for told in batch.events]
+            return await self._events.outbox.add(messages, now, session), messages
+
+        await self._events.settle(*await in_transaction(self._database, work))
+
+    async def report_overdue(self, before: datetime) -> int:
+        """Refuse commands parked before that moment: their order never came. Returns how many there were."""
+        overdue = await self._returns.parked_before(before, limit=500)
+        for parked in overdue:
+            reason = RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {parked.order_id} is unknown")
+            told = {
+                "returnId": parked.id,
+                "orderId": parked.order_id,
+                "reasons": [{"code": reason.code.value, "message": reason.message, "pointer": "/orderId"}],
+            }
+            await self._events.publisher.publish([self._event("ReturnRefused", parked.order_id, told)])
+            if parked.command_id:
+                answer = Answer(parked.command_id, parked.id, Outcome.REFUSED, reason.message)
+                await self._outcomes.remember([answer], datetime.now(UTC))
+        if overdue:
+            await self._returns.release(overdue)
+        return len(overdue)
+
+    async def _with_orders(self, requests: Sequence[ReturnRequest]) -> list[ReturnRequest]:
+        """Requests with the order they are about: for a change, the one its return is stored against."""
+        changes = [request.id for request in requests if not request.is_new]
+        if not changes:
+            return list(requests)
+        of_returns = {request.id: request.order_id for request in requests if request.is_new}
+        of_returns |= await self._returns.order_ids(changes)
+        return [r if r.is_new else replace(r, order_id=of_returns.get(r.id, r.order_id)) for r in requests]
+
+    async def _park_early(
+        self,
+        requests: Sequence[ReturnRequest],
+        commands: Sequence[CreateReturn | UpdateReturn],
+        orders: Mapping[str, Order],
+    ) -> None:
+        """Park new returns whose order is unknown.
+
+        Parked first, looked up then: the order consumer does it the other way round, so one of the two sees the
+        other. What turns out to have its order is sent again at once.
+        """
+        early = [
+            _parked(request, command)
+            for request, command in zip(requests, commands, strict=True)
+            if isinstance(command, CreateReturn) and request.order_id not in orders
+        ]
+        if early:
+            await self._returns.park(early, datetime.now(UTC))
+            await self._router.release(await self._orders.known({parked.order_id for parked in early}))
+
+    async def _numbers(self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order]) -> dict[str, str]:
+        """A number for each new return, from the series of its store and day."""
+        fresh = [request for request in requests if request.is_new and request.order_id in orders]
+        stores = await self._stores.of_ids({s for r in fresh if (s := orders[r.order_id].store_id)})
+        templates = {}
+        for request in fresh:
+            store = stores.get(orders[request.order_id].store_id or "")
+            templates[request.id] = store.settings.return_number_template if store else DEFAULT_RETURN_NUMBER_TEMPLATE
+        # Numbers of one series differ in nothing but the sequence.
+        series = {r.id: return_number(templates[r.id], r.at.date(), 0) for r in fresh}
+        firsts = await self._returns.sequences(Counter(series.values()))
+        numbers = {}
+        for request in fresh:
+            next_one = firsts[series[request.id]]
+            firsts[series[request.id]] += 1
+            numbers[request.id] = return_number(templates[request.id], request.at.date(), next_one)
+        return numbers
+
+    def _event(self, kind: str, order_id: str, data: dict[str, Any]) -> OutgoingMessage:
+        return self._router.envelope.wrap(self._router.topics.name(Topic.EVENTS), order_id, kind, data)
+
+
+class _Batch:
+    """Orders and returns while the requests of a batch are applied to them, one after the other."""
+
+    def __init__(
+        self, orders: Mapping[str, Order], returns: Mapping[str, Return | RefusedReturn], numbers: Mapping[str, str]
+    ) -> None:
+        self._orders = dict(orders)
+        self._returns = dict(returns)
+        self._numbers = numbers
+        self._changed_orders: set[str] = set()
+        self._changed_returns: set[str] = set()
+        self.answered: set[tuple[str | None, str]] = set()
+        self.answers: list[Answer] = []
+        self.events: list[tuple[str, str, dict[str, Any]]] = []
+
+    def changed_orders(self) -> list[Order]:
+        return [self._orders[id] for id in self._changed_orders]
+
+    def changed_returns(self) -> list[Return | RefusedReturn]:
+        return [self._returns[id] for id in self._changed_returns]
+
+    def apply(self, request: ReturnRequest) -> None:
+        known = self._returns.get(request.id)
+        if known is not None and known.seen.covers(request.source):
+            return
+        if (request.command_id, request.id) in self.answered:
+            if known is not None:
+                self._put(replace(known, seen=known.seen.after(request.source)))
+            return
+        order = self._orders.get(request.order_id)
+        if request.is_new and isinstance(known, Return):
+            self._answer(request, Outcome.UNCHANGED)
+        elif request.is_new:
+            # Without a number the order was unknown a moment ago, and the command has been parked.
+            if order is not None and (number := self._numbers.get(request.id)):
+                self._settle(request, known, order, created(request, order, number))
+        elif isinstance(known, Return) and order is not None:
+            self._settle(request, known, order, changed(known, request, order))
+        else:
+            reason = RefusalReason(ReturnRefusal.UNKNOWN_RETURN, f"Return {request.id} is unknown")
+            self._refuse(request, known.seen if known else Seen(), [reason])
+
+    def _settle(
+        self,
+        request: ReturnRequest,
+        known: Return | RefusedReturn | None,
+        order: Order,
+        wanted: Return | list[RefusalReason],
+    ) -> None:
+        before = known if isinstance(known, Return) else None
+        if isinstance(wanted, list):
+            if before is None:
+                self._refuse(request, known.seen if known else Seen(), wanted)
+            else:
+                self._put(replace(before, seen=before.seen.after(request.source)))
+                self._tell_refused(request, wanted)
+            return
+        seen = known.seen if known else Seen()
+        self._put(replace(wanted, seen=seen.after(request.source)))
+        self._orders[order.id] = with_return(order, before, wanted)
+        # Also when quantities stay: the order's document is what serializes its returns.
+        self._changed_orders.add(order.id)
+        self._answer(request, Outcome.APPLIED)
+        self.events.append(("ReturnChanged" if before else "ReturnCreated", order.id, return_told(wanted)))
+
+    def _refuse(self, request: ReturnRequest, seen: Seen, reasons: list[RefusalReason]) -> None:
+        self._put(RefusedReturn(request.id, request.at, seen.after(request.source)))
+        self._tell_refused(request, reasons)
+
+    def _tell_refused(self, request: ReturnRequest, reasons: list[RefusalReason]) -> None:
+        self._answer(request, Outcome.REFUSED, "; ".join(reason.message for reason in reasons))
+        self.events.append(("ReturnRefused", request.order_id or request.id, return_refused(request, reasons)))
+
+    def _put(self, stored: Return | RefusedReturn) -> None:
+        self._returns[stored.id] = stored
+        self._changed_returns.add(stored.id)
+
+    def _answer(self, request: ReturnRequest, outcome: Outcome, reason: str | None = None) -> None:
+        if request.command_id:
+            self.answers.append(Answer(request.command_id, request.id, outcome, reason))
+            self.answered.add((request.command_id, request.id))
+
+
+def _request(record: RawRecord, command: CreateReturn | UpdateReturn) -> ReturnRequest:
+    id = command.return_.id or _derived_id(record)
+    return return_request(command, id, position_of(record), from_milliseconds(record.timestamp))
+
+
+def _derived_id(record: RawRecord) -> str:
+    # Two returns with the same content are two returns, so only the record itself tells them apart.
+    identity = cloud_event_identity(record.headers) or f"{record.topic}/{position_of(record)}"
+    return str(uuid5(_RETURNS_WITHOUT_ID, identity))
+
+
+def _parked(request: ReturnRequest, command: CreateReturn) -> ParkedReturn:
+    value = command.model_dump(mode="json", by_alias=True, exclude_none=True)
+    value["return"]["id"] = request.id
+    return ParkedReturn(request.id, request.order_id, orjson.dumps(value), request.command_id)

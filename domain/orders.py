@@ -1,0 +1,109 @@
+"""Orders as upstream systems tell of them: late, twice, out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from domain.ratings import Entity
+
+_CANCELLED: Final = frozenset({"cancelled", "canceled"})
+_MOST_OBSERVATIONS: Final = 500
+"""Far more events than an order has; beyond that the oldest are forgotten."""
+
+
+class Purchase(NamedTuple):
+    """That a customer bought an object in a store."""
+
+    store_id: str
+    customer_id: str
+    entity: Entity
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLine:
+    """A line item: what was ordered, how many, and at which price each."""
+
+    id: str
+    product_id: str | None
+    name: str | None
+    quantity: int
+    price: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order as its newest event tells it, with what is returned of it.
+
+    `body` is the event's JSON as it came, all fields. `observations` are the statuses that events told, by their
+    `modified`, in that order. `digests` are the contents seen with the present `modified`, so that a repeat of one
+    isn't taken for news. `returned` holds the quantity returned by line id.
+    """
+
+    id: str
+    number: str | None
+    status: str
+    is_cancelled: bool
+    store_id: str | None
+    customer_id: str | None
+    modified: datetime
+    lines: tuple[OrderLine, ...]
+    body: bytes
+    observations: tuple[tuple[datetime, str], ...] = ()
+    digests: tuple[str, ...] = ()
+    returned: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def status_since(self) -> datetime:
+        """The moment of the first event of the present run of the present status."""
+        since = self.modified
+        for moment, status in reversed(self.observations):
+            if moment <= self.modified:
+                if status.casefold() != self.status.casefold():
+                    break
+                since = moment
+        return since
+
+    def ordered(self) -> dict[str, int]:
+        """The quantity ordered, by line id."""
+        ordered: dict[str, int] = {}
+        for line in self.lines:
+            ordered[line.id] = ordered.get(line.id, 0) + line.quantity
+        return ordered
+
+    def available(self) -> dict[str, int]:
+        """The quantity still returnable, by line id; never below 0."""
+        return {id: max(0, quantity - self.returned.get(id, 0)) for id, quantity in self.ordered().items()}
+
+
+def is_cancelled(status: str) -> bool:
+    """Whether a status by its name means that the order was cancelled."""
+    return status.casefold() in _CANCELLED
+
+
+def after_event(known: Order | None, event: Order, digest: str) -> Order:
+    """The order once this event is known; the same object when it tells nothing new.
+
+    The newest `modified` wins; among equal ones the later record, unless it repeats one that is known.
+    Events lead to one state in whatever order they come, as long as their `modified` differ.
+    """
+    observation = (event.modified, event.status)
+    if known is None:
+        return replace(event, observations=(observation,), digests=(digest,))
+    observations = known.observations
+    if observation not in observations:
+        observations = tuple(sorted({*observations, observation}, key=lambda o: o[0]))[-_MOST_OBSERVATIONS:]
+    if event.modified < known.modified:
+        return known if observations == known.observations else replace(known, observations=observations)
+    if event.modified == known.modified:
+        if digest in known.digests:
+            return known
+        # The later record's status stands last among those of one moment.
+        observations = (*(o for o in observations if o != observation), observation)
+        observations = tuple(sorted(observations, key=lambda o: o[0]))
+        digests = (*known.digests, digest)
+    else:
+        digests = (digest,)
+    return replace(event, observations=observations, digests=digests, returned=known.returned)

@@ -1,0 +1,221 @@
+"""Returns: stored against orders, never more than was ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+from uuid import UUID, uuid5
+
+from domain.delivery import RecordPosition, Seen
+from domain.orders import Order
+
+_LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
+
+LineKey = tuple[str, int]
+
+
+class ReturnStatus(StrEnum):
+    """Where a return stands. Any status may follow any."""
+
+    NEW = "New"
+    APPROVED = "Approved"
+    PROCESSING = "Processing"
+    COMPLETED = "Completed"
+    CANCELED = "Canceled"
+
+
+class ReturnRefusal(StrEnum):
+    """Why a return can't be stored."""
+
+    UNKNOWN_ORDER = "unknown-order"
+    UNKNOWN_LINE = "unknown-line"
+    TOO_MANY = "quantity-not-available"
+    UNKNOWN_RETURN = "unknown-return"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalReason:
+    """One reason of a refusal: a code, a sentence, and the place in the list of line items, if it has one."""
+
+    code: ReturnRefusal
+    message: str
+    line_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnLine:
+    """What is returned of one order line; prices are per piece."""
+
+    id: str
+    order_line_id: str
+    quantity: int
+    price: float | None
+    reason: str | None
+    created: datetime
+    modified: datetime
+    created_by: str | None = None
+    modified_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A return request as it is stored."""
+
+    id: str
+    number: str
+    order_id: str
+    status: ReturnStatus
+    resolution: str | None
+    lines: tuple[ReturnLine, ...]
+    created: datetime
+    modified: datetime
+    created_by: str | None = None
+    modified_by: str | None = None
+    seen: Seen = field(default_factory=Seen)
+
+    def quantities(self) -> dict[str, int]:
+        """What it takes of each order line: nothing when it is canceled."""
+        taken: dict[str, int] = {}
+        if self.status is not ReturnStatus.CANCELED:
+            for line in self.lines:
+                taken[line.order_line_id] = taken.get(line.order_line_id, 0) + line.quantity
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class LineRequest:
+    """A line of a return as it is asked for. No price: the order line's; no reason, in a change: as it was."""
+
+    order_line_id: str
+    quantity: int
+    reason: str | None = None
+    price: float | None = None
+
+
+L = TypeVar("L", ReturnLine, LineRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnRequest:
+    """A wish to create a return (`is_new`) or to change one; what is None stays as it is."""
+
+    id: str
+    order_id: str
+    is_new: bool
+    source: RecordPosition
+    at: datetime
+    by: str | None = None
+    status: ReturnStatus | None = None
+    resolution: str | None = None
+    lines: tuple[LineRequest, ...] | None = None
+    command_id: str | None = None
+
+
+def created(request: ReturnRequest, order: Order, number: str) -> Return | list[RefusalReason]:
+    """The return that a request makes of an order, or every reason against it."""
+    lines = request.lines or ()
+    wanted = Return(
+        id=request.id,
+        number=number,
+        order_id=order.id,
+        status=request.status or ReturnStatus.NEW,
+        resolution=request.resolution,
+        lines=tuple(_line(request, key, line, order, None) for key, line in _keyed(lines)),
+        created=request.at,
+        modified=request.at,
+        created_by=request.by,
+        modified_by=request.by,
+        seen=Seen().after(request.source),
+    )
+    return _objections(wanted, None, order) or wanted
+
+
+def changed(known: Return, request: ReturnRequest, order: Order) -> Return | list[RefusalReason]:
+    """The return after a change, or every reason against it.
+
+    A line that the change doesn't name is dropped when it names lines at all. Quantities are checked again when
+    the return takes more than before, also when it was canceled and is not any more.
+    """
+    lines = known.lines
+    if request.lines is not None:
+        before = dict(_keyed(known.lines))
+        lines = tuple(_line(request, key, line, order, before.get(key)) for key, line in _keyed(request.lines))
+    wanted = replace(
+        known,
+        status=request.status or known.status,
+        resolution=request.resolution if request.resolution is not None else known.resolution,
+        lines=lines,
+        modified=request.at,
+        modified_by=request.by,
+        seen=known.seen.after(request.source),
+    )
+    return _objections(wanted, known, order) or wanted
+
+
+def with_return(order: Order, before: Return | None, after: Return) -> Order:
+    """The order once a return has changed to this."""
+    returned = dict(order.returned)
+    for sign, version in ((-1, before), (1, after)):
+        for line_id, quantity in (version.quantities() if version else {}).items():
+            returned[line_id] = returned.get(line_id, 0) + sign * quantity
+    return replace(order, returned={line_id: quantity for line_id, quantity in returned.items() if quantity})
+
+
+def _objections(wanted: Return, known: Return | None, order: Order) -> list[RefusalReason]:
+    """Every reason why the order can't give what is wanted."""
+    ordered = order.ordered()
+    own = known.quantities() if known else {}
+    taken = wanted.quantities()
+    reasons = []
+    for index, line in enumerate(wanted.lines):
+        line_id = line.order_line_id
+        if line_id not in ordered:
+            message = f"Order {order.id} has no line {line_id}"
+            reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_LINE, message, index))
+            continue
+        # What this return took already is its own to take again.
+        available = max(0, ordered[line_id] - order.returned.get(line_id, 0) + own.get(line_id, 0))
+        if taken.get(line_id, 0) > max(available, own.get(line_id, 0)):
+            message = f"{taken[line_id]} of line {line_id} asked for, {available} available"
+            reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
+    return reasons
+
+
+def _keyed(lines: Iterable[L]) -> list[tuple[LineKey, L]]:
+    """Lines with what tells them apart: their order line, and which of the lines for it they are."""
+    counts: dict[str, int] = {}
+    keyed = []
+    for line in lines:
+        counts[line.order_line_id] = counts.get(line.order_line_id, 0) + 1
+        keyed.append(((line.order_line_id, counts[line.order_line_id]), line))
+    return keyed
+
+
+def _line(
+    request: ReturnRequest, key: LineKey, asked: LineRequest, order: Order, before: ReturnLine | None
+) -> ReturnLine:
+    if before is not None:
+        return replace(
+            before,
+            quantity=asked.quantity,
+            price=asked.price if asked.price is not None else before.price,
+            reason=asked.reason if asked.reason is not None else before.reason,
+            modified=request.at,
+            modified_by=request.by,
+        )
+    price = next((line.price for line in order.lines if line.id == asked.order_line_id), None)
+    return ReturnLine(
+        # The same whenever the command is worked out again.
+        id=str(uuid5(_LINES, f"{request.id}/{key[0]}/{key[1]}")),
+        order_line_id=asked.order_line_id,
+        quantity=asked.quantity,
+        price=asked.price if asked.price is not None else price,
+        reason=asked.reason,
+        created=request.at,
+        modified=request.at,
+        created_by=request.by,
+        modified_by=request.by,
+    )

@@ -1,0 +1,70 @@
+"""Messages about orders."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Annotated
+
+import orjson
+from pydantic import Field, TypeAdapter
+
+from domain.orders import Order, OrderLine, is_cancelled
+from messaging.decoding import InvalidMessageError
+from messaging.schemas import Id, Message, Name, NotBlank, OptionalId
+
+
+class OrderItem(Message):
+    """A line of an order; other fields are kept with the order."""
+
+    id: Id
+    product_id: OptionalId = None
+    name: Annotated[str, Field(max_length=1_024)] | None = None
+    quantity: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    price: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+
+class OrderEvent(Message):
+    """An order as it is now; other fields are kept and shown with its returns. The newest `modifiedDate` wins."""
+
+    id: Id
+    number: Name | None = None
+    status: Annotated[Name, NotBlank]
+    is_cancelled: Annotated[bool, Field(description="A status named Cancelled or Canceled says the same")] = False
+    store_id: OptionalId = None
+    customer_id: OptionalId = None
+    customer_name: Annotated[str, Field(max_length=1_024)] | None = None
+    customer_email: Annotated[str, Field(max_length=254)] | None = None
+    language_code: Annotated[str, Field(max_length=35)] | None = None
+    created_date: datetime | None = None
+    modified_date: Annotated[datetime | None, Field(description="Missing: when the record was published")] = None
+    items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000)] = ()
+
+    def order(self, body: bytes, at: datetime) -> Order:
+        """The order that the event tells of; `body` is its JSON as it came, `at` the time of the record."""
+        modified = self.modified_date or self.created_date or at
+        return Order(
+            id=self.id,
+            number=self.number,
+            status=self.status,
+            is_cancelled=self.is_cancelled or is_cancelled(self.status),
+            store_id=self.store_id,
+            customer_id=self.customer_id,
+            modified=modified if modified.tzinfo else modified.replace(tzinfo=UTC),
+            lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
+            body=body,
+        )
+
+
+ORDER_EVENT: TypeAdapter[OrderEvent] = TypeAdapter(OrderEvent)
+
+
+def order_event(value: bytes) -> tuple[OrderEvent, str]:
+    """An order event and the digest of its content. Raises ValidationError or InvalidMessageError."""
+    event = ORDER_EVENT.validate_json(value)
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        # Fields that nobody checks are shown as they came, so they have to be JSON by the letter.
+        raise InvalidMessageError("invalid-json", f"Not JSON by RFC 8259: {error}") from error
+    return event, blake2b(value, digest_size=12).hexdigest()

@@ -1,0 +1,131 @@
+"""Messages about returns."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from domain.delivery import RecordPosition
+from domain.returns import LineRequest, RefusalReason, Return, ReturnRequest, ReturnStatus
+from domain.timestamps import timestamp
+from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId
+
+
+class ReturnLineFields(Message):
+    """What is returned of one order line."""
+
+    order_line_item_id: Id
+    quantity: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    reason: Note | None = None
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False, description="Missing: that of the order line")] | None = (
+        None
+    )
+
+    def request(self) -> LineRequest:
+        """The line as the domain reads it."""
+        return LineRequest(self.order_line_item_id, self.quantity, self.reason, self.price)
+
+
+ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class NewReturn(Message):
+    """A return to store against an order."""
+
+    id: Annotated[OptionalId, Field(description="Chosen by the sender, so that a repeat is stored once")] = None
+    order_id: Id
+    status: ReturnStatus | None = None
+    resolution: Note | None = None
+    line_items: ReturnLines
+
+
+class ReturnChanges(Message):
+    """A change of a return; what is left out stays as it is, and `lineItems` replaces all of them."""
+
+    id: Id
+    order_id: OptionalId = None
+    status: ReturnStatus | None = None
+    resolution: Note | None = None
+    line_items: ReturnLines | None = None
+
+
+class CreateReturn(Message):
+    """Store a return."""
+
+    action: Literal["create"]
+    return_: Annotated[NewReturn, Field(alias="return")]
+    user: Annotated[Name | None, Field(description="Who asks: `createdBy`")] = None
+    command_id: OptionalId = None
+
+
+class UpdateReturn(Message):
+    """Change the status, resolution or quantities of a return."""
+
+    action: Literal["update"]
+    return_: Annotated[ReturnChanges, Field(alias="return")]
+    user: Annotated[Name | None, Field(description="Who asks: `modifiedBy`")] = None
+    command_id: OptionalId = None
+
+
+ReturnCommand = Annotated[CreateReturn | UpdateReturn, Field(discriminator="action")]
+RETURN_COMMAND: TypeAdapter[CreateReturn | UpdateReturn] = TypeAdapter(ReturnCommand)
+
+
+def return_request(
+    command: CreateReturn | UpdateReturn, id: str, source: RecordPosition, at: datetime
+) -> ReturnRequest:
+    """The command as the domain reads it."""
+    wanted = command.return_
+    return ReturnRequest(
+        id=id,
+        order_id=wanted.order_id or "",
+        is_new=isinstance(command, CreateReturn),
+        source=source,
+        at=at,
+        by=command.user,
+        status=wanted.status,
+        resolution=wanted.resolution,
+        lines=tuple(line.request() for line in wanted.line_items) if wanted.line_items is not None else None,
+        command_id=command.command_id,
+    )
+
+
+def return_told(stored: Return) -> dict[str, Any]:
+    """The data of ReturnCreated and ReturnChanged."""
+    return {
+        "returnId": stored.id,
+        "number": stored.number,
+        "orderId": stored.order_id,
+        "status": stored.status.value,
+        "resolution": stored.resolution,
+        "lineItems": [
+            {
+                "id": line.id,
+                "orderLineItemId": line.order_line_id,
+                "quantity": line.quantity,
+                "price": line.price,
+                "reason": line.reason,
+            }
+            for line in stored.lines
+        ],
+        "at": timestamp(stored.modified),
+    }
+
+
+def return_refused(request: ReturnRequest, reasons: list[RefusalReason]) -> dict[str, Any]:
+    """The data of ReturnRefused: every reason, with its place in the command."""
+    return {
+        "returnId": request.id,
+        "orderId": request.order_id,
+        "reasons": [
+            {
+                "code": reason.code.value,
+                "message": reason.message,
+                "pointer": "" if reason.line_index is None else f"/lineItems/{reason.line_index}",
+            }
+            for reason in reasons
+        ],
+        "at": timestamp(request.at),
+    }

@@ -1,0 +1,63 @@
+"""Who bought what: the question behind purchase-only reviews, answered for a whole batch by one query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import orjson
+
+from domain.orders import Purchase
+from storage.database import Database, Document
+from storage.orders import COLLECTION
+
+_PRODUCT_FIELD: Final = "productId"
+
+
+class PurchaseRepository:
+    """Knows purchases from orders.
+
+    `item_fields` tells, by entity type, which field of an order's items holds the id of the object. For a type
+    that isn't in it any order of the customer in the store counts.
+    """
+
+    def __init__(self, database: Database, item_fields: Mapping[str, str]) -> None:
+        self._orders = database[COLLECTION]
+        self._item_fields = item_fields
+
+    async def made(self, wanted: Collection[Purchase]) -> set[Purchase]:
+        """Which of these purchases were made: by an order that was not cancelled."""
+        if not wanted:
+            return set()
+        fields = {field for each in wanted if (field := self._item_fields.get(each.entity.type))}
+        shown = {"customerId": 1, "storeId": 1, "lines.productId": 1}
+        if fields - {_PRODUCT_FIELD}:
+            shown["body"] = 1
+        found = self._orders.find(
+            {
+                "customerId": {"$in": sorted({purchase.customer_id for purchase in wanted})},
+                "storeId": {"$in": sorted({purchase.store_id for purchase in wanted})},
+                "isCancelled": False,
+            },
+            shown,
+        )
+        bought: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        async for order in found:
+            held = bought.setdefault((order["storeId"], order["customerId"]), set())
+            for field in fields:
+                held.update((field, id) for id in _ids(order, field))
+        return {purchase for purchase in wanted if self._is_made(purchase, bought)}
+
+    def _is_made(self, purchase: Purchase, bought: Mapping[tuple[str, str], set[tuple[str, str]]]) -> bool:
+        held = bought.get((purchase.store_id, purchase.customer_id))
+        if held is None:
+            return False
+        field = self._item_fields.get(purchase.entity.type)
+        return field is None or (field, purchase.entity.id) in held
+
+
+def _ids(order: Document, field: str) -> list[str]:
+    if field == _PRODUCT_FIELD:
+        return [line["productId"] for line in order["lines"]]
+    items = orjson.loads(order["body"]).get("items", ())
+    return [item[field] for item in items if isinstance(item.get(field), str)]

@@ -1,0 +1,258 @@
+"""Returns, their numbers, and those that wait for their order.
+
+As with reviews, a refused return leaves its id and its marks for a while: a redelivery of the command isn't news.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, ReturnDocument, UpdateOne
+
+from domain.delivery import Seen
+from domain.returns import Return, ReturnLine, ReturnStatus
+from domain.sorting import Direction
+from storage.database import Database, Document, Session
+from storage.seen import seen_document, seen_from
+
+COLLECTION: Final = "returns"
+PARKED: Final = "parkedReturns"
+COUNTERS: Final = "counters"
+
+_IS_RETURN: Final[Document] = {"number": {"$type": "string"}}
+
+
+def indexes(remember_days: int) -> list[IndexModel]:
+    """Indexes of the collection; ids of refused returns are remembered for so many days."""
+    return [
+        IndexModel([("orderId", ASCENDING), ("number", ASCENDING)], name="order"),
+        IndexModel(
+            [("number", ASCENDING)], name="number", unique=True, partialFilterExpression={"number": {"$type": "string"}}
+        ),
+        IndexModel([("createdDate", DESCENDING), ("_id", DESCENDING)], name="newest"),
+        IndexModel(
+            [("refusedAt", ASCENDING)],
+            name="refused_expiry",
+            expireAfterSeconds=remember_days * 86_400,
+            partialFilterExpression={"refusedAt": {"$exists": True}},
+        ),
+    ]
+
+
+PARKED_INDEXES: Final = [
+    IndexModel([("orderId", ASCENDING)], name="order"),
+    IndexModel([("parkedAt", ASCENDING)], name="parked"),
+    IndexModel([("commandId", ASCENDING)], name="command", sparse=True),
+]
+
+
+class ReturnSortField(StrEnum):
+    """What a list of returns can be sorted by."""
+
+    NUMBER = "number"
+    STATUS = "status"
+    CREATED_DATE = "createdDate"
+    MODIFIED_DATE = "modifiedDate"
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnSearch:
+    """What to look for; every criterion that is set must hold. No sort: by number, ascending."""
+
+    order_id: str | None = None
+    ids: Collection[str] | None = None
+    keyword: str | None = None
+    sort: Sequence[tuple[ReturnSortField, Direction]] = ()
+    skip: int = 0
+    take: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedReturn:
+    """The place of a return that was refused."""
+
+    id: str
+    at: datetime
+    seen: Seen
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedReturn:
+    """A command that came before its order: the return's id, and the record's value to send again."""
+
+    id: str
+    order_id: str
+    value: bytes
+    command_id: str | None
+
+
+class ReturnRepository:
+    """Reads and writes returns."""
+
+    def __init__(self, database: Database) -> None:
+        self._returns = database[COLLECTION]
+        self._parked = database[PARKED]
+        self._counters = database[COUNTERS]
+
+    async def of_ids(self, ids: Collection[str], session: Session) -> dict[str, Return | RefusedReturn]:
+        """What stands at these ids."""
+        found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
+        return {document["_id"]: _stored(document) async for document in found}
+
+    async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
+        """The order of each return; unknown and refused ones are left out."""
+        found = self._returns.find({"_id": {"$in": list(ids)}, **_IS_RETURN}, {"orderId": 1})
+        return {document["_id"]: document["orderId"] async for document in found}
+
+    async def save(self, returns: Iterable[Return | RefusedReturn], session: Session) -> None:
+        """Write returns, and the places of refused ones, as they are now."""
+        writes = [ReplaceOne({"_id": each.id}, _document(each), upsert=True) for each in returns]
+        if writes:
+            await self._returns.bulk_write(writes, ordered=False, session=session)
+
+    async def sequences(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Take so many numbers of each series, and return the first of each. What isn't used leaves a gap."""
+        firsts = {}
+        for series, count in counts.items():
+            counter = await self._counters.find_one_and_update(
+                {"_id": f"returns/{series}"},
+                {"$inc": {"last": count}},
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
+            firsts[series] = int((counter or {})["last"]) - count + 1
+        return firsts
+
+    async def get(self, id: str) -> Return | None:
+        """One return, or None."""
+        document = await self._returns.find_one({"_id": id, **_IS_RETURN})
+        stored = _stored(document) if document else None
+        return stored if isinstance(stored, Return) else None
+
+    async def search(self, search: ReturnSearch) -> list[Return]:
+        """One page; ties are broken by id."""
+        if search.take == 0:
+            return []
+        keys = search.sort or [(ReturnSortField.NUMBER, Direction.ASC)]
+        order = [(key.value, ASCENDING if direction is Direction.ASC else DESCENDING) for key, direction in keys]
+        order.append(("_id", order[-1][1]))
+        found = self._returns.find(_filter(search)).sort(order).skip(search.skip).limit(search.take)
+        stored = [_stored(document) async for document in found]
+        return [each for each in stored if isinstance(each, Return)]
+
+    async def count(self, search: ReturnSearch) -> int:
+        """How many returns match, over all pages."""
+        return await self._returns.count_documents(_filter(search))
+
+    async def park(self, parked: Iterable[ParkedReturn], at: datetime) -> None:
+        """Park commands; one that is parked already stays as it is."""
+        writes = [
+            UpdateOne(
+                {"_id": each.id},
+                {
+                    "$setOnInsert": {"orderId": each.order_id, "value": each.value, "parkedAt": at}
+                    | ({"commandId": each.command_id} if each.command_id else {})
+                },
+                upsert=True,
+            )
+            for each in parked
+        ]
+        await self._parked.bulk_write(writes, ordered=False)
+
+    async def parked_for(self, order_ids: Collection[str]) -> list[ParkedReturn]:
+        """The commands that wait for these orders, the oldest first."""
+        found = self._parked.find({"orderId": {"$in": list(order_ids)}}).sort("parkedAt")
+        return [_parked(document) async for document in found]
+
+    async def parked_before(self, moment: datetime, limit: int) -> list[ParkedReturn]:
+        """Commands that have been waiting since before that moment, the oldest first."""
+        found = self._parked.find({"parkedAt": {"$lt": moment}}).sort("parkedAt").limit(limit)
+        return [_parked(document) async for document in found]
+
+    async def release(self, parked: Iterable[ParkedReturn]) -> None:
+        """Forget commands that have been passed on."""
+        await self._parked.delete_many({"_id": {"$in": [each.id for each in parked]}})
+
+
+def _filter(search: ReturnSearch) -> Document:
+    conditions: Document = dict(_IS_RETURN)
+    if search.order_id is not None:
+        conditions["orderId"] = search.order_id
+    if search.ids is not None:
+        conditions["_id"] = {"$in": list(search.ids)}
+    if search.keyword:
+        pattern = {"$regex": re.escape(search.keyword), "$options": "i"}
+        conditions["$or"] = [{"number": pattern}, {"status": pattern}]
+    return conditions
+
+
+def _parked(document: Document) -> ParkedReturn:
+    return ParkedReturn(document["_id"], document["orderId"], document["value"], document.get("commandId"))
+
+
+def _document(stored: Return | RefusedReturn) -> Document:
+    if isinstance(stored, RefusedReturn):
+        return {"_id": stored.id, "refusedAt": stored.at, "seen": seen_document(stored.seen)}
+    return {
+        "_id": stored.id,
+        "number": stored.number,
+        "orderId": stored.order_id,
+        "status": stored.status.value,
+        "resolution": stored.resolution,
+        "lines": [
+            {
+                "id": line.id,
+                "orderLineItemId": line.order_line_id,
+                "quantity": line.quantity,
+                "price": line.price,
+                "reason": line.reason,
+                "createdDate": line.created,
+                "modifiedDate": line.modified,
+                "createdBy": line.created_by,
+                "modifiedBy": line.modified_by,
+            }
+            for line in stored.lines
+        ],
+        "createdDate": stored.created,
+        "modifiedDate": stored.modified,
+        "createdBy": stored.created_by,
+        "modifiedBy": stored.modified_by,
+        "seen": seen_document(stored.seen),
+    }
+
+
+def _stored(document: Document) -> Return | RefusedReturn:
+    seen = seen_from(document["seen"])
+    if "number" not in document:
+        return RefusedReturn(document["_id"], document["refusedAt"], seen)
+    return Return(
+        id=document["_id"],
+        number=document["number"],
+        order_id=document["orderId"],
+        status=ReturnStatus(document["status"]),
+        resolution=document["resolution"],
+        lines=tuple(
+            ReturnLine(
+                id=line["id"],
+                order_line_id=line["orderLineItemId"],
+                quantity=line["quantity"],
+                price=line["price"],
+                reason=line["reason"],
+                created=line["createdDate"],
+                modified=line["modifiedDate"],
+                created_by=line["createdBy"],
+                modified_by=line["modifiedBy"],
+            )
+            for line in document["lines"]
+        ),
+        created=document["createdDate"],
+        modified=document["modifiedDate"],
+        created_by=document["createdBy"],
+        modified_by=document["modifiedBy"],
+        seen=seen,
+    )
