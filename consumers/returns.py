@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID, uuid5
 
 import orjson
@@ -22,15 +21,9 @@ from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded, position_of
 from messaging.envelope import Envelope, cloud_event_identity
+from messaging.events import ReturnRefused, ReturnTold, return_refused, return_told
 from messaging.publisher import Publisher
-from messaging.returns import (
-    RETURN_COMMAND,
-    CreateReturn,
-    UpdateReturn,
-    return_refused,
-    return_request,
-    return_told,
-)
+from messaging.returns import RETURN_COMMAND, CreateReturn, UpdateReturn, return_request
 from messaging.topics import Topic, TopicNames
 from storage.database import Database, Session, in_transaction
 from storage.orders import OrderRepository
@@ -121,11 +114,7 @@ class ReturnConsumer:
         overdue = await self._returns.parked_before(before, limit=500)
         for parked in overdue:
             reason = RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {parked.order_id} is unknown")
-            told = {
-                "returnId": parked.id,
-                "orderId": parked.order_id,
-                "reasons": [{"code": reason.code.value, "message": reason.message, "pointer": "/orderId"}],
-            }
+            told = return_refused(parked.id, parked.order_id, [reason], datetime.now(UTC))
             await self._events.publisher.publish([self._event("ReturnRefused", parked.order_id, told)])
             if parked.command_id:
                 answer = Answer(parked.command_id, parked.id, Outcome.REFUSED, reason.message)
@@ -181,7 +170,7 @@ class ReturnConsumer:
             numbers[request.id] = return_number(templates[request.id], request.at.date(), next_one)
         return numbers
 
-    def _event(self, kind: str, order_id: str, data: dict[str, Any]) -> OutgoingMessage:
+    def _event(self, kind: str, order_id: str, data: ReturnTold | ReturnRefused) -> OutgoingMessage:
         return self._router.envelope.wrap(self._router.topics.name(Topic.EVENTS), order_id, kind, data)
 
 
@@ -198,7 +187,7 @@ class _Batch:
         self._changed_returns: set[str] = set()
         self.answered: set[tuple[str | None, str]] = set()
         self.answers: list[Answer] = []
-        self.events: list[tuple[str, str, dict[str, Any]]] = []
+        self.events: list[tuple[str, str, ReturnTold | ReturnRefused]] = []
 
     def changed_orders(self) -> list[Order]:
         return [self._orders[id] for id in self._changed_orders]
@@ -256,7 +245,8 @@ class _Batch:
 
     def _tell_refused(self, request: ReturnRequest, reasons: list[RefusalReason]) -> None:
         self._answer(request, Outcome.REFUSED, "; ".join(reason.message for reason in reasons))
-        self.events.append(("ReturnRefused", request.order_id or request.id, return_refused(request, reasons)))
+        told = return_refused(request.id, request.order_id, reasons, request.at)
+        self.events.append(("ReturnRefused", request.order_id or request.id, told))
 
     def _put(self, stored: Return | RefusedReturn) -> None:
         self._returns[stored.id] = stored

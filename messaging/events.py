@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
 
 from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_value
+from domain.returns import RefusalReason, Return
 from domain.reviews import ModerationAction
 from domain.stores import Refusal
+from domain.timestamps import timestamp
 
 EVENT_OF_ACTION: Final = {
     ModerationAction.APPROVE: "ReviewApproved",
@@ -52,6 +56,45 @@ class SubmissionRefused(TypedDict):
     message: str
 
 
+class ReturnedLine(TypedDict):
+    """What is returned of one order line."""
+
+    id: str
+    orderLineItemId: str
+    quantity: int
+    price: float | None
+    reason: str | None
+
+
+class ReturnTold(TypedDict):
+    """ReturnCreated, ReturnChanged: the return as it is from now on."""
+
+    returnId: str
+    number: str
+    orderId: str
+    status: str
+    resolution: str | None
+    lineItems: list[ReturnedLine]
+    at: str
+
+
+class ReturnObjection(TypedDict):
+    """One reason against a return, and the place in the command that it is about."""
+
+    code: str
+    message: str
+    pointer: str
+
+
+class ReturnRefused(TypedDict):
+    """A return, or a change of one, that can't be: every reason."""
+
+    returnId: str
+    orderId: str
+    reasons: list[ReturnObjection]
+    at: str
+
+
 def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
     """The event for a tally that has changed to this."""
     return {
@@ -73,4 +116,43 @@ def submission_refused(review_id: str, key: TallyKey, reason: Refusal) -> Submis
         "storeId": key.store_id,
         "code": reason.value,
         "message": reason.message,
+    }
+
+
+def return_told(stored: Return) -> ReturnTold:
+    """The data of ReturnCreated and ReturnChanged."""
+    return {
+        "returnId": stored.id,
+        "number": stored.number,
+        "orderId": stored.order_id,
+        "status": stored.status.value,
+        "resolution": stored.resolution,
+        "lineItems": [
+            {
+                "id": line.id,
+                "orderLineItemId": line.order_line_id,
+                "quantity": line.quantity,
+                "price": line.price,
+                "reason": line.reason,
+            }
+            for line in stored.lines
+        ],
+        "at": timestamp(stored.modified),
+    }
+
+
+def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReason], at: datetime) -> ReturnRefused:
+    """The data of ReturnRefused: every reason, with its place in the command."""
+    return {
+        "returnId": return_id,
+        "orderId": order_id,
+        "reasons": [
+            {
+                "code": reason.code.value,
+                "message": reason.message,
+                "pointer": "/orderId" if reason.line_index is None else f"/lineItems/{reason.line_index}",
+            }
+            for reason in reasons
+        ],
+        "at": timestamp(at),
     }

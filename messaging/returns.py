@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
-from domain.returns import LineRequest, RefusalReason, Return, ReturnRequest, ReturnStatus
-from domain.timestamps import timestamp
+from domain.returns import LineRequest, ReturnRequest, ReturnStatus
 from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId
 
 
@@ -90,42 +89,3 @@ def return_request(
         lines=tuple(line.request() for line in wanted.line_items) if wanted.line_items is not None else None,
         command_id=command.command_id,
     )
-
-
-def return_told(stored: Return) -> dict[str, Any]:
-    """The data of ReturnCreated and ReturnChanged."""
-    return {
-        "returnId": stored.id,
-        "number": stored.number,
-        "orderId": stored.order_id,
-        "status": stored.status.value,
-        "resolution": stored.resolution,
-        "lineItems": [
-            {
-                "id": line.id,
-                "orderLineItemId": line.order_line_id,
-                "quantity": line.quantity,
-                "price": line.price,
-                "reason": line.reason,
-            }
-            for line in stored.lines
-        ],
-        "at": timestamp(stored.modified),
-    }
-
-
-def return_refused(request: ReturnRequest, reasons: list[RefusalReason]) -> dict[str, Any]:
-    """The data of ReturnRefused: every reason, with its place in the command."""
-    return {
-        "returnId": request.id,
-        "orderId": request.order_id,
-        "reasons": [
-            {
-                "code": reason.code.value,
-                "message": reason.message,
-                "pointer": "" if reason.line_index is None else f"/lineItems/{reason.line_index}",
-            }
-            for reason in reasons
-        ],
-        "at": timestamp(request.at),
-    }

@@ -1,0 +1,111 @@
+"""The AsyncAPI 3 document, made from the schemas that check the messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter
+
+from messaging.events import (
+    RatingChanged,
+    ReturnRefused,
+    ReturnTold,
+    ReviewModerated,
+    SubmissionRefused,
+)
+from messaging.orders import ORDER_EVENT
+from messaging.returns import RETURN_COMMAND
+from messaging.reviews import MODERATION_COMMAND, REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
+from messaging.stores import STORE_UPDATE
+from messaging.topics import Topic, TopicNames
+
+_REF: Final = "#/components/schemas/{model}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """What a topic carries: who may write it, the key of its records, and the values by message name."""
+
+    summary: str
+    direction: Literal["in", "inside", "out"]
+    key: str
+    messages: dict[str, TypeAdapter[Any]]
+
+
+CHANNELS: Final = {
+    Topic.REVIEW_SUBMISSIONS: _Channel(
+        "Reviews to store: one, or an array of at most 1,000, in a value of at most 1 MiB",
+        "in",
+        "EntityType:EntityId",
+        {"SubmittedReview": TypeAdapter(SubmittedReview), "SubmittedReviews": SUBMISSIONS},
+    ),
+    Topic.MODERATION_COMMANDS: _Channel(
+        "Reviews to approve, reject, reset or delete", "in", "review id", {"ModerationCommand": MODERATION_COMMAND}
+    ),
+    Topic.ORDER_EVENTS: _Channel("Orders as they are now", "in", "order id", {"OrderEvent": ORDER_EVENT}),
+    Topic.RETURN_COMMANDS: _Channel(
+        "Returns to store or to change", "in", "order id", {"ReturnCommand": RETURN_COMMAND}
+    ),
+    Topic.STORE_UPDATES: _Channel(
+        "Stores and settings; what is left out stays", "in", "store id", {"StoreUpdate": STORE_UPDATE}
+    ),
+    Topic.REVIEW_CHANGES: _Channel(
+        "Ours alone: moderation on its way to the owner of the object",
+        "inside",
+        "EntityType:EntityId",
+        {"ReviewChange": REVIEW_CHANGE},
+    ),
+    Topic.EVENTS: _Channel(
+        "What happened; `ce_type` names the event, `ce_id` tells repeats",
+        "out",
+        "EntityType:EntityId, or order id",
+        {
+            **dict.fromkeys(
+                ("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), TypeAdapter(ReviewModerated)
+            ),
+            "RatingChanged": TypeAdapter(RatingChanged),
+            "SubmissionRefused": TypeAdapter(SubmissionRefused),
+            "ReturnCreated": TypeAdapter(ReturnTold),
+            "ReturnChanged": TypeAdapter(ReturnTold),
+            "ReturnRefused": TypeAdapter(ReturnRefused),
+        },
+    ),
+}
+
+
+def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
+    """The document for these topic names, AsyncAPI 3.0.0, as plain JSON values."""
+    channels: dict[str, Any] = {}
+    operations: dict[str, Any] = {}
+    messages: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for topic, channel in CHANNELS.items():
+        for name, adapter in channel.messages.items():
+            schema = adapter.json_schema(ref_template=_REF)
+            schemas |= schema.pop("$defs", {})
+            messages[name] = {"name": name, "contentType": "application/json", "payload": schema}
+        channels[topic.value] = {
+            "address": topics.name(topic),
+            "description": f"{channel.summary}. Key: {channel.key}.",
+            "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in channel.messages},
+        }
+        if channel.direction != "inside":
+            operations[f"{channel.direction}-{topic}"] = {
+                "action": "receive" if channel.direction == "in" else "send",
+                "summary": channel.summary,
+                "channel": {"$ref": f"#/channels/{topic}"},
+            }
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Plaudit",
+            "version": version,
+            "description": "Values are JSON in UTF-8; our own messages carry CloudEvents 1.0 headers in binary mode, "
+            "and incoming ones may lack every header. What can't be used goes to `<topic>.dlq` with the reason.",
+        },
+        "defaultContentType": "application/json",
+        "channels": channels,
+        "operations": operations,
+        "components": {"messages": messages, "schemas": schemas},
+    }
