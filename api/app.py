@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import health, moderation, ratings, reviews, stores
+from api import asyncapi, entity_types, health, moderation, ratings, returns, reviews, stores, templates
 from api.documents import openapi_document
 from api.middleware import HeadAsGet, LastResort
 from api.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
@@ -20,11 +20,21 @@ from api.services import Services
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 DESCRIPTION: Final = (
-    "Reviews and ratings of any kind of object. Commands are answered 202 once Kafka has them, "
+    "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
     "or 200 once they have been applied, with `Prefer: wait=N`."
 )
 # By feature; within customerReviews, fixed paths come before /{id}.
-ROUTERS: Final = (moderation.router, reviews.router, ratings.router, stores.router, health.router)
+ROUTERS: Final = (
+    moderation.router,
+    reviews.router,
+    ratings.router,
+    returns.router,
+    stores.router,
+    templates.router,
+    entity_types.router,
+    health.router,
+    asyncapi.router,
+)
 
 
 def create_app(services: Services, *, lifespan: Lifespan | None = None) -> FastAPI:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired
 from uuid import UUID, uuid5
@@ -101,13 +102,15 @@ async def carry_out(
 async def _results(services: Services, command_id: str, ids: Sequence[str], wait: int) -> Mapping[str, ItemResult]:
     """What is known of the items when all are, or at the end of the wait."""
     results: dict[str, ItemResult] = {}
-    try:
-        async with asyncio.timeout(wait):
-            await _collect(services, command_id, ids, results)
-    except TimeoutError:
+    end = asyncio.get_running_loop().time() + wait
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(end):
+            await _collect(services, command_id, ids, results, end)
+    if len(results) < len(ids):
         try:
             async with asyncio.timeout(_LAST_LOOK_SECONDS):
                 waiting = await services.parking.waiting_for(command_id)
+                waiting |= await services.returns.waiting_for(command_id)
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
                 raise
@@ -117,11 +120,15 @@ async def _results(services: Services, command_id: str, ids: Sequence[str], wait
     return results
 
 
-async def _collect(services: Services, command_id: str, ids: Sequence[str], results: dict[str, ItemResult]) -> None:
+async def _collect(
+    services: Services, command_id: str, ids: Sequence[str], results: dict[str, ItemResult], end: float
+) -> None:
     """Fill in results as they come, until there is one for every id. A database that is away is waited for."""
     pause = _FIRST_PAUSE
     missing = [(command_id, id) for id in ids]
-    while True:
+    loop = asyncio.get_running_loop()
+    # The timeout alone isn't enough: where the driver connects, `wait_for` of Python 3.11 can swallow a cancellation.
+    while missing and loop.time() < end:
         try:
             answers = await services.outcomes.answers(missing)
         except Exception as error:
@@ -130,10 +137,9 @@ async def _collect(services: Services, command_id: str, ids: Sequence[str], resu
         else:
             results.update({answer.item_id: _result(answer) for answer in answers.values()})
             missing = [key for key in missing if key not in answers]
-        if not missing:
-            return
-        await asyncio.sleep(pause)
-        pause = min(_LONGEST_PAUSE, pause * 1.5)
+        if missing:
+            await asyncio.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 1.5)
 
 
 def _result(answer: Answer) -> ItemResult:

@@ -40,3 +40,29 @@ STORE: Final = {
     "languages": ["en-US"],
     "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
 }
+TEMPLATE: Final = {"subject": "{{ customer.name or 'Hello' }}, how do you like your order {{ order.number }}?"}
+RETURN_SEARCHES: Final[dict[str, Any]] = {
+    "Returns of an order": {
+        "orderId": "8b4e3c1f5a6d4e0f9c2b7a1d3e5f6a7b",
+        "objectIds": [],
+        "keyword": "",
+        "sort": "Ascending",
+        "skip": 0,
+        "take": 20,
+    },
+    "How many are approved": {"keyword": "Approved", "take": 0},
+}
+NEW_RETURN: Final[dict[str, Any]] = {
+    "orderId": "8b4e3c1f5a6d4e0f9c2b7a1d3e5f6a7b",
+    "resolution": "Refund",
+    "lineItems": [
+        {"orderLineItemId": "d2f0a4c6e8b04f1b9a3c5d7e9f1b3d5f", "quantity": 1, "reason": "Arrived with a scratch"}
+    ],
+}
+RETURN_CHANGES: Final[dict[str, Any]] = {
+    "Approve": {"id": _ID, "status": "Approved", "resolution": "Money back"},
+    "Other quantities": {
+        "id": _ID,
+        "lineItems": [{"orderLineItemId": "d2f0a4c6e8b04f1b9a3c5d7e9f1b3d5f", "quantity": 2}],
+    },
+}

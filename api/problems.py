@@ -81,9 +81,9 @@ class ProblemError(Exception):
 
 def invalid(errors: Sequence[ItemError]) -> ProblemError:
     """The problem of a request in which these things are wrong."""
-    many = f"{len(errors)} things are wrong" if len(errors) > 1 else "One thing is wrong"
+    many = f"{len(errors)} things in the request are wrong" if len(errors) > 1 else "One thing in the request is wrong"
     listed = f"; the first {MAX_ERRORS} are listed" if len(errors) > MAX_ERRORS else ""
-    return ProblemError(ProblemKind.VALIDATION, f"{many}{listed}. Nothing was accepted.", errors)
+    return ProblemError(ProblemKind.VALIDATION, f"{many}{listed}.", errors)
 
 
 def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemError:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from api.moments import Moment
+from api.paging import DEFAULT_TAKE, Skip, Take
 from api.problems import ProblemError, ProblemKind
+from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import HIGHEST_RATING
 from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase
 from storage.reviews import ReviewSearch, ReviewSortField
-
-DEFAULT_TAKE: Final = 20
-MAX_TAKE: Final = 1_000
-MAX_SKIP: Final = 2**31 - 1
 
 _STATUS_NAMES: Final = [status.label for status in ReviewStatus]
 _STATUS_OF_NAME: Final = {status.label.lower(): status for status in ReviewStatus}
@@ -71,21 +69,18 @@ class ReviewSearchRequest(Message):
         Phrase | None,
         Field(description="`field`, `field:asc` or `field:desc`, several joined with `;`; empty: newest first"),
     ] = None
-    take: Annotated[
-        Annotated[int, Field(ge=0, le=MAX_TAKE)] | None,
-        AfterValidator(lambda take: DEFAULT_TAKE if take is None else take),
-    ] = DEFAULT_TAKE
-    skip: Annotated[Annotated[int, Field(ge=0, le=MAX_SKIP)] | None, AfterValidator(lambda skip: skip or 0)] = 0
+    take: Take = DEFAULT_TAKE
+    skip: Skip = 0
 
-    def criteria(self) -> ReviewSearch:
-        """What to look for. Raises ProblemError for an unknown sort field."""
+    def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
+        """What to look for; a type stands for its known children, too. Raises ProblemError for an unknown sort."""
         try:
             sort = parse_sort(self.sort or "", ReviewSortField)
         except UnknownSortError as error:
             raise ProblemError(ProblemKind.UNKNOWN_SORT, str(error)) from None
         return ReviewSearch(
             statuses=self.review_status or None,
-            entity_types=[self.entity_type] if self.entity_type else None,
+            entity_types=types.with_children(self.entity_type) if self.entity_type else None,
             entity_ids=self.entity_ids or None,
             store_id=self.store_id,
             user_id=self.user_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -14,6 +15,7 @@ from api.bodies import json_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
 from api.moments import Moment
+from api.paging import total_count
 from api.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.responses import JsonResponse
 from api.review_rows import ReviewDetails, ReviewList, review_details, review_row, store_ids
@@ -95,20 +97,13 @@ async def list_reviews(
     request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))], services: Injected
 ) -> JsonResponse:
     """List reviews: filtered, sorted, one page at a time."""
-    search = request.criteria()
+    search = request.criteria(services.entity_types)
     page = await services.reviews.search(search)
     stores, total = await asyncio.gather(
         services.stores.of_ids(store_ids(page)),
-        # A page that isn't full is the last one, unless it starts behind the end.
-        _known(search.skip + len(page))
-        if len(page) < search.take and (page or not search.skip)
-        else services.reviews.count(search),
+        total_count(len(page), search.skip, search.take, partial(services.reviews.count, search)),
     )
     return JsonResponse({"totalCount": total, "results": [review_row(document, stores) for document in page]})
-
-
-async def _known(count: int) -> int:
-    return count
 
 
 @router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))

@@ -7,15 +7,20 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
+from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import Database
+from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
 from storage.parking import ParkingRepository
+from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
+from storage.returns import ReturnRepository
 from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
+from storage.templates import TemplateRepository
 
 DEFAULT_MAX_BODY_BYTES: Final = 1024 * 1024
 SOURCE: Final = "/plaudit/api"
@@ -29,6 +34,10 @@ class Services:
     reviews: ReviewRepository
     ratings: RatingRepository
     stores: StoreRepository
+    templates: TemplateRepository
+    orders: OrderRepository
+    purchases: PurchaseRepository
+    returns: ReturnRepository
     parking: ParkingRepository
     outcomes: OutcomeRepository
     publisher: Publisher
@@ -36,6 +45,7 @@ class Services:
     topics: TopicNames
     version: str
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    entity_types: EntityTypes = SAMPLE
 
     @classmethod
     def on(
@@ -46,6 +56,7 @@ class Services:
         *,
         version: str,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        entity_types: EntityTypes = SAMPLE,
     ) -> Services:
         """The services on one database and one publisher."""
         return cls(
@@ -53,6 +64,10 @@ class Services:
             reviews=ReviewRepository(database),
             ratings=RatingRepository(database),
             stores=StoreRepository(database),
+            templates=TemplateRepository(database),
+            orders=OrderRepository(database),
+            purchases=PurchaseRepository(database, entity_types.purchase_item_fields),
+            returns=ReturnRepository(database),
             parking=ParkingRepository(database),
             outcomes=OutcomeRepository(database),
             publisher=publisher,
@@ -60,6 +75,7 @@ class Services:
             topics=topics,
             version=version,
             max_body_bytes=max_body_bytes,
+            entity_types=entity_types,
         )
 
 

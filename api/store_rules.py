@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from api.problems import ItemError, ProblemError, ProblemKind
 from api.services import Services
+from domain.orders import Purchase
 from domain.ratings import Entity
 from domain.stores import Refusal, Store, refusal, refusals
 from messaging.reviews import SubmittedReview
@@ -23,7 +24,13 @@ class Author(NamedTuple):
 
 async def purchasers(services: Services, authors: Iterable[Author]) -> Callable[[Author], bool]:
     """Tells which of these authors bought what they review, by one look-up for all."""
-    return lambda author: True  # There are no orders yet to tell from.
+    made = await services.purchases.made({p for author in authors if (p := _purchase(author))})
+    return lambda author: _purchase(author) in made
+
+
+def _purchase(author: Author) -> Purchase | None:
+    """The purchase that the author must have made; an anonymous one can't have made any."""
+    return None if author.user_id is None else Purchase(author.store_id, author.user_id, author.entity)
 
 
 async def check_store_rules(services: Services, reviews: Sequence[SubmittedReview]) -> None:
@@ -36,7 +43,10 @@ async def check_store_rules(services: Services, reviews: Sequence[SubmittedRevie
     if not authors:
         return
     stores = await services.stores.of_ids({author.store_id for author in authors.values()})
-    has_purchased = await purchasers(services, authors.values())
+    has_purchased = await purchasers(
+        services,
+        (a for a in authors.values() if a.store_id in stores and stores[a.store_id].settings.purchase_required),
+    )
     errors: list[ItemError] = []
     for index, author in authors.items():
         store = stores.get(author.store_id) or Store(author.store_id)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID, uuid5
 
+from consumers.known_names import KnownNames
 from domain.delivery import OutgoingMessage, RecordPosition, Seen
 from domain.orders import Purchase
 from domain.ratings import Entity, TallyKey
@@ -126,7 +127,9 @@ class SubmissionConsumer:
         purchases: PurchaseRepository,
         outcomes: OutcomeRepository,
         router: CommandRouter,
+        names: KnownNames,
     ) -> None:
+        self._names = names
         self._reviews = reviews
         self._stores = stores
         self._purchases = purchases
@@ -147,7 +150,7 @@ class SubmissionConsumer:
         reasons = await self._refusals(submissions.values())
         await self._announce(reasons, submissions, bad_letters=[dead_letter_message(letter) for letter in bad])
         taken = await self._reviews.insert(
-            (s.accepted() for id, s in submissions.items() if id not in reasons),
+            (self._names.named(s.accepted()) for id, s in submissions.items() if id not in reasons),
             (submissions[id].refused(reason) for id, reason in reasons.items()),
         )
         if taken:
@@ -208,7 +211,7 @@ class SubmissionConsumer:
                 continue
             reason = reasons.get(submission.id)
             again = replace(submission, seen=before.seen.after(submission.position))
-            after = again.refused(reason) if reason else again.accepted()
+            after = again.refused(reason) if reason else self._names.named(again.accepted())
             await self._reviews.replace_refused(submission.id, after)
 
     async def _answer(self, submissions: dict[str, _Submission], reasons: dict[str, Refusal]) -> None:

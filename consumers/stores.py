@@ -1,25 +1,28 @@
-"""Stores and settings change."""
+"""Stores, settings and notification templates change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from consumers.templates import TemplateChanges
 from domain.delivery import RecordPosition
 from domain.reviews import Outcome
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded, position_of
+from messaging.notification_templates import NotificationTemplateUpdate
 from messaging.publisher import Publisher
 from messaging.stores import STORE_UPDATE, GeneralSettingsUpdate, StoreUpdate
 from storage.database import Database, Session, in_transaction
 from storage.outcomes import Answer, OutcomeRepository
 from storage.stores import StoreRepository
+from storage.templates import TemplateRepository
 
 GENERAL = "general"
 
 
 class StoreConsumer:
-    """Merges updates into stores and the general settings.
+    """Merges updates into stores, the general settings and notification templates.
 
     Delivered at least once, in the order of each store; an update that a store has taken into account, or that
     repeats a command, changes nothing.
@@ -32,13 +35,17 @@ class StoreConsumer:
         self._stores = stores
         self._outcomes = outcomes
         self._publisher = publisher
+        self._templates = TemplateChanges(database, TemplateRepository(database), outcomes)
 
     async def __call__(self, records: Sequence[RawRecord]) -> None:
         """Merge a batch, one transaction for each update: they are few."""
         good, bad = decoded(records, STORE_UPDATE.validate_json)
         await self._publisher.publish([dead_letter_message(letter) for letter in bad])
         for record, update in good:
-            await self._merge(update, position_of(record))
+            if isinstance(update, NotificationTemplateUpdate):
+                await self._templates.apply(update, position_of(record))
+            else:
+                await self._merge(update, position_of(record))
 
     async def _merge(self, update: StoreUpdate | GeneralSettingsUpdate, position: RecordPosition) -> None:
         store_id = update.id if isinstance(update, StoreUpdate) else None

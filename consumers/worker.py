@@ -8,12 +8,15 @@ from contextlib import asynccontextmanager
 
 from consumers.events import EventOutbox
 from consumers.housekeeping import keep_house
+from consumers.known_names import KnownNames
+from consumers.names import fill_names
 from consumers.orders import OrderConsumer
 from consumers.ratings import ReviewChangeConsumer
 from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import CommandRouter, ModerationConsumer, SubmissionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import Subscription, start, subscribed_broker
+from domain.entity_types import SAMPLE, EntityTypes
 from messaging.connection import KafkaConnection
 from messaging.envelope import Envelope
 from messaging.publisher import Publisher
@@ -32,7 +35,11 @@ from storage.stores import StoreRepository
 
 @asynccontextmanager
 async def running_worker(
-    connection: KafkaConnection, topics: TopicNames, database: Database, publisher: Publisher
+    connection: KafkaConnection,
+    topics: TopicNames,
+    database: Database,
+    publisher: Publisher,
+    entity_types: EntityTypes = SAMPLE,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
@@ -47,13 +54,15 @@ async def running_worker(
     orders, returns = OrderRepository(database), ReturnRepository(database)
     return_router = ReturnRouter(returns, publisher, topics, envelope)
     return_consumer = ReturnConsumer(database, orders, returns, stores, outcomes, return_router, events)
-    purchases = PurchaseRepository(database, {"Product": "productId"})
+    purchases = PurchaseRepository(database, entity_types.purchase_item_fields)
+    names = KnownNames(entity_types)
+    submissions = SubmissionConsumer(reviews, stores, purchases, outcomes, router, names)
     changes = ReviewChangeConsumer(database, reviews, RatingRepository(database), outcomes, events, topics, envelope)
     broker = subscribed_broker(
         connection,
         topics,
         [
-            Subscription(Topic.REVIEW_SUBMISSIONS, SubmissionConsumer(reviews, stores, purchases, outcomes, router)),
+            Subscription(Topic.REVIEW_SUBMISSIONS, submissions),
             Subscription(Topic.MODERATION_COMMANDS, moderation),
             Subscription(Topic.REVIEW_CHANGES, changes),
             Subscription(Topic.ORDER_EVENTS, OrderConsumer(database, orders, return_router, publisher)),
@@ -64,9 +73,12 @@ async def running_worker(
         group_prefix=topics.prefix,
     )
     house = asyncio.create_task(keep_house(moderation, return_consumer, events))
+    naming = asyncio.create_task(fill_names(reviews, entity_types, names))
     try:
         await start(broker)
         yield house
     finally:
         house.cancel()
+        naming.cancel()
         await broker.stop()
+        await asyncio.wait([naming])

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from domain.ratings import Entity
+from domain.reminders import ReminderState
 
 _CANCELLED: Final = frozenset({"cancelled", "canceled"})
 _MOST_OBSERVATIONS: Final = 500
@@ -39,7 +40,7 @@ class Order:
 
     `body` is the event's JSON as it came, all fields. `observations` are the statuses that events told, by their
     `modified`, in that order. `digests` are the contents seen with the present `modified`, so that a repeat of one
-    isn't taken for news. `returned` holds the quantity returned by line id.
+    isn't taken for news. `returned` holds the quantity returned by line id. `reminders` are those to its customer.
     """
 
     id: str
@@ -54,6 +55,10 @@ class Order:
     observations: tuple[tuple[datetime, str], ...] = ()
     digests: tuple[str, ...] = ()
     returned: Mapping[str, int] = field(default_factory=dict)
+    customer_name: str | None = None
+    customer_email: str | None = None
+    language_code: str | None = None
+    reminders: ReminderState = field(default_factory=ReminderState)
 
     @property
     def status_since(self) -> datetime:
@@ -94,9 +99,11 @@ def after_event(known: Order | None, event: Order, digest: str) -> Order:
         return replace(event, observations=(observation,), digests=(digest,))
     observations = known.observations
     if observation not in observations:
-        observations = tuple(sorted({*observations, observation}, key=lambda o: o[0]))[-_MOST_OBSERVATIONS:]
+        observations = tuple(sorted((*observations, observation), key=lambda o: o[0]))[-_MOST_OBSERVATIONS:]
     if event.modified < known.modified:
-        return known if observations == known.observations else replace(known, observations=observations)
+        if observations == known.observations:
+            return known
+        return replace(known, observations=observations, reminders=known.reminders.after_news())
     if event.modified == known.modified:
         if digest in known.digests:
             return known
@@ -106,4 +113,10 @@ def after_event(known: Order | None, event: Order, digest: str) -> Order:
         digests = (*known.digests, digest)
     else:
         digests = (digest,)
-    return replace(event, observations=observations, digests=digests, returned=known.returned)
+    return replace(
+        event,
+        observations=observations,
+        digests=digests,
+        returned=known.returned,
+        reminders=known.reminders.after_news(),
+    )

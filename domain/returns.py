@@ -168,17 +168,21 @@ def _objections(wanted: Return, known: Return | None, order: Order) -> list[Refu
     """Every reason why the order can't give what is wanted."""
     ordered = order.ordered()
     own = known.quantities() if known else {}
+    held = {line.order_line_id for line in known.lines} if known else set()
     taken = wanted.quantities()
     reasons = []
     for index, line in enumerate(wanted.lines):
         line_id = line.order_line_id
+        # Also of a line that the order has lost since: what this return has stays, and can be given back.
+        if line_id in held and taken.get(line_id, 0) <= own.get(line_id, 0):
+            continue
         if line_id not in ordered:
             message = f"Order {order.id} has no line {line_id}"
             reasons.append(RefusalReason(ReturnRefusal.UNKNOWN_LINE, message, index))
             continue
         # What this return took already is its own to take again.
         available = max(0, ordered[line_id] - order.returned.get(line_id, 0) + own.get(line_id, 0))
-        if taken.get(line_id, 0) > max(available, own.get(line_id, 0)):
+        if taken.get(line_id, 0) > available:
             message = f"{taken[line_id]} of line {line_id} asked for, {available} available"
             reasons.append(RefusalReason(ReturnRefusal.TOO_MANY, message, index))
     return reasons

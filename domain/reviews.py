@@ -44,7 +44,10 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Review:
-    """A review as it is stored. Ratings are in hundredths, 100 to 500; times are aware, in UTC."""
+    """A review as it is stored. Ratings are in hundredths, 100 to 500; times are aware, in UTC.
+
+    `name_wanted`: the name of the object is missing, and can be had from whoever knows it.
+    """
 
     id: str
     entity: Entity
@@ -58,6 +61,7 @@ class Review:
     created: datetime
     modified: datetime
     status: ReviewStatus = ReviewStatus.NEW
+    name_wanted: bool = False
 
 
 def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus | None:

@@ -9,11 +9,13 @@ from pydantic import TypeAdapter
 
 from messaging.events import (
     RatingChanged,
+    ReminderRequested,
     ReturnRefused,
     ReturnTold,
     ReviewModerated,
     SubmissionRefused,
 )
+from messaging.mails import MAIL_COMMAND
 from messaging.orders import ORDER_EVENT
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import MODERATION_COMMAND, REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
@@ -56,6 +58,9 @@ CHANNELS: Final = {
         "EntityType:EntityId",
         {"ReviewChange": REVIEW_CHANGE},
     ),
+    Topic.MAIL_COMMANDS: _Channel(
+        "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}
+    ),
     Topic.EVENTS: _Channel(
         "What happened; `ce_type` names the event, `ce_id` tells repeats",
         "out",
@@ -65,6 +70,7 @@ CHANNELS: Final = {
                 ("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), TypeAdapter(ReviewModerated)
             ),
             "RatingChanged": TypeAdapter(RatingChanged),
+            "ReminderRequested": TypeAdapter(ReminderRequested),
             "SubmissionRefused": TypeAdapter(SubmissionRefused),
             "ReturnCreated": TypeAdapter(ReturnTold),
             "ReturnChanged": TypeAdapter(ReturnTold),

@@ -9,19 +9,34 @@ import orjson
 
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.timestamps import timestamp
-from messaging.decoding import DeadLetter, InvalidMessageError
-from messaging.topics import DEAD_LETTER_SUFFIX
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord
+from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES
 
 REASON_LENGTH: Final = 1_000
+_OVERHEAD_BYTES: Final = 16 * 1024
+"""More than the reason and Kafka's framing of a record come to."""
 
 
 def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
-    """The message for the dead-letter topic: value, key and headers as received, and `x-` headers with the reason."""
+    """The message for the dead-letter topic: value, key and headers as received, and `x-` headers with the reason.
+
+    A record that came compressed can be too large for any topic once it is unpacked. It leaves its key, if that is
+    a usual one, and the reason, whose source says where the record stands.
+    """
     record = letter.record
     reason = _reason(record.topic, RecordPosition(record.partition, record.offset, record.timestamp), letter.error)
+    topic = record.topic + DEAD_LETTER_SUFFIX
+    if _size(record) > MAX_DEAD_LETTER_BYTES - _OVERHEAD_BYTES:
+        return OutgoingMessage(topic, record.key if len(record.key or b"") <= _OVERHEAD_BYTES else None, None, reason)
     names = {name for name, _ in reason}
     received = [(name, value) for name, value in record.headers if name not in names]
-    return OutgoingMessage(record.topic + DEAD_LETTER_SUFFIX, record.key, record.value, [*received, *reason])
+    return OutgoingMessage(topic, record.key, record.value, [*received, *reason])
+
+
+def _size(record: RawRecord) -> int:
+    # Up to five bytes for the length of each name and of each value.
+    headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def rebuilt_dead_letter(

@@ -9,6 +9,7 @@ from typing import Final, NotRequired
 from typing_extensions import TypedDict
 
 from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_value
+from domain.reminders import CompletedOrder, Reminder
 from domain.returns import RefusalReason, Return
 from domain.reviews import ModerationAction
 from domain.stores import Refusal
@@ -95,6 +96,17 @@ class ReturnRefused(TypedDict):
     at: str
 
 
+class ReminderRequested(TypedDict):
+    """A customer is asked by mail for reviews of what was bought; `reminderId` is the id of the mail."""
+
+    reminderId: str
+    orderId: str
+    customerId: str
+    storeId: str | None
+    productIds: list[str]
+    at: str
+
+
 def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
     """The event for a tally that has changed to this."""
     return {
@@ -116,6 +128,18 @@ def submission_refused(review_id: str, key: TallyKey, reason: Refusal) -> Submis
         "storeId": key.store_id,
         "code": reason.value,
         "message": reason.message,
+    }
+
+
+def reminder_requested(reminder: Reminder, order: CompletedOrder, at: datetime) -> ReminderRequested:
+    """The event for a reminder that is due."""
+    return {
+        "reminderId": reminder.id,
+        "orderId": order.id,
+        "customerId": reminder.customer_id,
+        "storeId": order.store_id,
+        "productIds": [item.product_id for item in reminder.items],
+        "at": timestamp(at),
     }
 
 

@@ -7,11 +7,22 @@ from hashlib import blake2b
 from typing import Annotated
 
 import orjson
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
 
 from domain.orders import Order, OrderLine, is_cancelled
 from messaging.decoding import InvalidMessageError
 from messaging.schemas import Id, Message, Name, NotBlank, OptionalId
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
+
+
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 
 
 class OrderItem(Message):
@@ -36,8 +47,8 @@ class OrderEvent(Message):
     customer_name: Annotated[str, Field(max_length=1_024)] | None = None
     customer_email: Annotated[str, Field(max_length=254)] | None = None
     language_code: Annotated[str, Field(max_length=35)] | None = None
-    created_date: datetime | None = None
-    modified_date: Annotated[datetime | None, Field(description="Missing: when the record was published")] = None
+    created_date: Moment | None = None
+    modified_date: Annotated[Moment | None, Field(description="Missing: when the record was published")] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000)] = ()
 
     def order(self, body: bytes, at: datetime) -> Order:
@@ -50,9 +61,12 @@ class OrderEvent(Message):
             is_cancelled=self.is_cancelled or is_cancelled(self.status),
             store_id=self.store_id,
             customer_id=self.customer_id,
-            modified=modified if modified.tzinfo else modified.replace(tzinfo=UTC),
+            modified=modified,
             lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
             body=body,
+            customer_name=self.customer_name,
+            customer_email=self.customer_email,
+            language_code=self.language_code,
         )
 
 

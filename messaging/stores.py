@@ -9,6 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from domain.ratings import RatingMethod
 from domain.stores import RETURN_NUMBER_SAMPLE, InvalidTemplateError, return_number
+from messaging.cron import InvalidCronError, cron_trigger
+from messaging.notification_templates import NotificationTemplateUpdate
 from messaging.schemas import Id, Message, Name, OptionalId
 
 
@@ -21,9 +23,10 @@ def _usable_number_template(template: str) -> str:
 
 
 def _usable_cron(expression: str) -> str:
-    # Five fields of the usual form; the scheduler has the last word on their values.
-    if len(expression.split()) != 5:
-        raise PydanticCustomError("invalid_cron", "Must be a cron expression of five fields, like */15 * * * *")
+    try:
+        cron_trigger(expression)
+    except InvalidCronError as error:
+        raise PydanticCustomError("invalid_cron", "{reason}", {"reason": str(error)}) from error
     return expression
 
 
@@ -87,4 +90,6 @@ class GeneralSettingsUpdate(Message):
         return self.general_settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-STORE_UPDATE: TypeAdapter[StoreUpdate | GeneralSettingsUpdate] = TypeAdapter(StoreUpdate | GeneralSettingsUpdate)
+STORE_UPDATE: TypeAdapter[StoreUpdate | GeneralSettingsUpdate | NotificationTemplateUpdate] = TypeAdapter(
+    StoreUpdate | GeneralSettingsUpdate | NotificationTemplateUpdate
+)

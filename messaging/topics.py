@@ -17,6 +17,9 @@ MAX_RECORD_BYTES: Final = 12 * 1024 * 1024
 """What the broker takes in. Far above MAX_MESSAGE_BYTES, so that what is too large ends as a dead letter with a
 reason rather than as an error at its producer alone."""
 
+MAX_DEAD_LETTER_BYTES: Final = MAX_RECORD_BYTES + 64 * 1024
+"""A dead letter has more headers than the record that it was."""
+
 DEAD_LETTER_SUFFIX: Final = ".dlq"
 
 
@@ -29,6 +32,7 @@ class Topic(StrEnum):
     STORE_UPDATES = "store-updates"
     ORDER_EVENTS = "order-events"
     RETURN_COMMANDS = "return-commands"
+    MAIL_COMMANDS = "mail-commands"
     EVENTS = "events"
 
     @property
@@ -71,14 +75,18 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
     missing = sorted(set(names.all()) - set(await admin.list_topics()))
     if not missing:
         return []
-    configs = {"max.message.bytes": str(MAX_RECORD_BYTES), "retention.ms": str(layout.retention_days * 86_400_000)}
     response = await admin.create_topics(
         [
             NewTopic(
                 name,
                 num_partitions=layout.partitions,
                 replication_factor=layout.replication_factor,
-                topic_configs=configs,
+                topic_configs={
+                    "max.message.bytes": str(
+                        MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
+                    ),
+                    "retention.ms": str(layout.retention_days * 86_400_000),
+                },
             )
             for name in missing
         ]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Final
 
@@ -11,14 +14,26 @@ import uvicorn
 from api.app import create_app
 from api.services import Services
 from plaudit.config import Settings
-from plaudit.connections import connected
+from plaudit.connections import connected, stop_requested
+from plaudit.entity_types import registered_entity_types
 from plaudit.waiting import until_prepared
 
 _GRACE_S: Final = 8
 
 
+class _Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn raises them again once it has stopped, and the process would end by them."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
 async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
+    entity_types = registered_entity_types(settings)
+    stop = stop_requested()
     async with connected(settings) as (database, publisher):
         services = Services.on(
             database,
@@ -26,6 +41,7 @@ async def run_api(settings: Settings) -> None:
             settings.topics,
             version=version("plaudit"),
             max_body_bytes=settings.http.max_body_bytes,
+            entity_types=entity_types,
         )
         config = uvicorn.Config(
             create_app(services),
@@ -42,7 +58,10 @@ async def run_api(settings: Settings) -> None:
         )
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(until_prepared(settings, database))
+        server = _Server(config)
+        stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
         try:
-            await uvicorn.Server(config).serve()
+            await server.serve()
         finally:
             preparing.cancel()
+            stop.cancel()

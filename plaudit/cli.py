@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -13,7 +14,7 @@ import uvloop
 from pydantic import ValidationError
 from rich.console import Console
 
-from plaudit.config import MissingAddressError, Settings
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.logs import configure_logs
 
 app = typer.Typer(
@@ -25,6 +26,21 @@ app = typer.Typer(
 )
 ratings = typer.Typer(help="Check and repair ratings.", no_args_is_help=True)
 app.add_typer(ratings, name="ratings")
+reminders = typer.Typer(help="Look after review reminders.", no_args_is_help=True)
+app.add_typer(reminders, name="reminders")
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+Now = Annotated[
+    datetime | None, typer.Option(parser=_moment, help="Another moment than now, ISO 8601; UTC by default.")
+]
 
 out = Console(soft_wrap=True, highlight=False)
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -58,6 +74,14 @@ def worker() -> None:
     from plaudit.worker_process import run_worker
 
     _run(run_worker)
+
+
+@app.command()
+def scheduler() -> None:
+    """Send review reminders by the cron expression of the settings."""
+    from plaudit.scheduler_process import run_scheduler
+
+    _run(run_scheduler)
 
 
 @app.command()
@@ -104,6 +128,22 @@ def rebuild_ratings(
     _run(lambda settings: rebuild(settings, out, store))
 
 
+@reminders.command("preview")
+def preview_reminders(now: Now = None) -> None:
+    """Show who would be reminded now, and why others would not; sends nothing."""
+    from plaudit.reminders import show_preview
+
+    _run(lambda settings: show_preview(settings, out, now))
+
+
+@reminders.command("run")
+def run_reminders(now: Now = None) -> None:
+    """Send the reminders that are due now, without waiting for the scheduler."""
+    from plaudit.reminders import run_once
+
+    _run(lambda settings: run_once(settings, out, now))
+
+
 def _run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Exception]) -> Any:
     settings = _settings()
     configure_logs(settings.log)
@@ -113,6 +153,8 @@ def _run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[E
         _fail(str(error))
     except MissingAddressError as error:
         _fail(str(error))
+    except ConfigurationError as error:
+        _fail(f"The configuration is wrong. {error}", code=2)
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)
 
@@ -130,5 +172,5 @@ def _variable(location: tuple[int | str, ...]) -> str:
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
-    errors.print(message, style="red")
+    errors.print(message, style="red", markup=False)
     sys.exit(code)

@@ -12,11 +12,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from messaging.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
 
+SmtpSecurity = Literal["none", "starttls", "tls"]
+
 ENDPOINTS_FILE: Final = "endpoints.json"
 
 
 class MissingAddressError(Exception):
     """No address is configured for a server that is needed; the message says what to set."""
+
+
+class ConfigurationError(Exception):
+    """What is configured can't be used; the message names the variable and the place in it."""
 
 
 class KafkaSettings(BaseModel):
@@ -53,6 +59,30 @@ class HttpSettings(BaseModel):
     max_body_bytes: Annotated[int, Field(ge=1_024)] = 1024 * 1024
 
 
+class SmtpSettings(BaseModel):
+    """How mails are sent: by which server, and from which address where a store has none."""
+
+    host: Annotated[str | None, Field(description="Missing: `plaudit up` runs no mailer")] = None
+    port: Annotated[int | None, Field(ge=1, le=65_535, description="Missing: as usual for `security`")] = None
+    security: Annotated[SmtpSecurity, Field(description="`starttls` and `tls` check the server's certificate")] = "none"
+    username: str | None = None
+    password: SecretStr | None = None
+    tls_ca_file: Annotated[Path | None, Field(description="Missing: the authorities of the system")] = None
+    timeout: Annotated[float, Field(gt=0, le=60, description="Seconds for each answer of the server")] = 20.0
+    retry_pause: Annotated[
+        float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
+    ] = 30.0
+    sender: str = "no-reply@localhost"
+
+
+class SchedulerSettings(BaseModel):
+    """How schedulers take turns."""
+
+    lease: Annotated[
+        float, Field(ge=1, le=3_600, description="Seconds after which another scheduler takes over from one that died")
+    ] = 30.0
+
+
 class LogSettings(BaseModel):
     """How the log looks."""
 
@@ -68,11 +98,17 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     mongo: MongoSettings = MongoSettings()
     http: HttpSettings = HttpSettings()
+    smtp: SmtpSettings = SmtpSettings()
+    scheduler: SchedulerSettings = SchedulerSettings()
     log: LogSettings = LogSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")
     ] = "auto"
+    entity_types: Annotated[
+        SecretStr | None, Field(description="Object types as a JSON array; hidden, for it may hold credentials")
+    ] = None
+    entity_types_file: Annotated[Path | None, Field(description="The same as a file")] = None
 
     @property
     def endpoints_file(self) -> Path:

@@ -28,14 +28,16 @@ def configure_logs(settings: LogSettings) -> None:
     if settings.format == "json":
         final += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # Tracebacks without local variables: they hold what customers wrote.
+        plain = structlog.dev.plain_traceback
+        final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     handler = logging.StreamHandler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
     # Libraries speak only of trouble: the consumers' joining and leaving is in the broker's log, too.
-    for name in ("aiokafka", "pymongo", "uvicorn.access", "httpx"):
+    for name in ("aiokafka", "apscheduler", "pymongo", "uvicorn.access", "httpx"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     # FastStream warns at every start that it leaves the creation of topics to us.
     logging.getLogger("faststream").setLevel(logging.ERROR)

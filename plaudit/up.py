@@ -22,6 +22,7 @@ from plaudit.embedded import Broker, EmbeddedServerError, KafkaServer, MongoServ
 from plaudit.embedded.child import Child
 from plaudit.embedded.errors import Report
 from plaudit.embedded.waiting import until
+from plaudit.entity_types import registered_entity_types
 from storage.database import Database
 from storage.stores import StoreRepository
 
@@ -34,7 +35,7 @@ SAMPLE_STORE: Final = {
 }
 """So that the specification's samples work as they are on an empty database."""
 
-PROCESSES: Final = ("api", "worker")
+PROCESSES: Final = ("api", "worker", "scheduler")
 _READY_TIMEOUT_S: Final = 60.0
 _STOP_GRACE_S: Final = 9.0
 _WATCH_PAUSE_S: Final = 0.5
@@ -76,8 +77,10 @@ class ServiceProcess:
 async def run_up(settings: Settings, report: Report) -> None:
     """Start everything, say so, and keep it running until SIGTERM or SIGINT.
 
-    Raises EmbeddedServerError or StartError when something can't be started; nothing is left running then.
+    Raises EmbeddedServerError, StartError or ConfigurationError when something can't be started; nothing is left
+    running then.
     """
+    registered_entity_types(settings)  # what is wrong with them is better told now than in a log
     stop = stop_requested()
     settings.data.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
@@ -102,7 +105,7 @@ async def _start(
     servers = await _servers(settings, stack, report)
     report("Creating topics and indexes")
     await run_init(settings)
-    report("Starting the API and the worker")
+    report("Starting the API, the worker and the scheduler")
     processes = await stack.enter_async_context(_service(settings))
     address = f"http://{settings.http.host}:{settings.http.port}"
     await _until_ready(address, processes)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import structlog
 
 from consumers.worker import running_worker
 from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
+from plaudit.entity_types import registered_entity_types
 from plaudit.waiting import until_prepared
 
 log = structlog.get_logger()
@@ -16,17 +18,25 @@ log = structlog.get_logger()
 
 async def run_worker(settings: Settings) -> None:
     """Consume until SIGTERM or SIGINT; then finish what is in hand."""
+    entity_types = registered_entity_types(settings)
     stop = stop_requested()
-    async with connected(settings) as (database, publisher):
-        preparing = asyncio.create_task(until_prepared(settings, database))
-        await asyncio.wait([preparing, stop], return_when=asyncio.FIRST_COMPLETED)
-        if not preparing.done():
-            preparing.cancel()
+    async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
+
+        async def start() -> asyncio.Task[None]:
+            await until_prepared(settings, database)
+            worker = running_worker(settings.kafka_connection(), settings.topics, database, publisher, entity_types)
+            return await stack.enter_async_context(worker)
+
+        # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
+        starting = asyncio.create_task(start())
+        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
             return
-        preparing.result()
-        async with running_worker(settings.kafka_connection(), settings.topics, database, publisher) as housekeeping:
-            log.info("worker ready")
-            await asyncio.wait([housekeeping, stop], return_when=asyncio.FIRST_COMPLETED)
-            if housekeeping.done():
-                housekeeping.result()
+        housekeeping = starting.result()
+        log.info("worker ready")
+        await asyncio.wait([housekeeping, stop], return_when=asyncio.FIRST_COMPLETED)
+        if housekeeping.done():
+            housekeeping.result()
     log.info("worker stopped")

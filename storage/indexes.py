@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage import orders, outbox, outcomes, parking, ratings, returns, reviews
+from storage import mails, orders, outbox, outcomes, parking, ratings, returns, reviews, templates
 from storage.database import Database, create_indexes
 
 
@@ -20,5 +20,7 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
             orders.COLLECTION: orders.INDEXES,
             returns.COLLECTION: returns.indexes(remember_days),
             returns.PARKED: returns.PARKED_INDEXES,
+            mails.COLLECTION: mails.indexes(remember_days),
+            templates.COLLECTION: templates.indexes(remember_days),
         },
     )

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.orders import Order, OrderLine
+from domain.reminders import status_key
+from storage import reminder_states
 from storage.database import Database, Document, Session
+from storage.moments import microseconds, moment
 
 COLLECTION: Final = "orders"
 
 INDEXES: Final = [
     IndexModel([("customerId", ASCENDING), ("storeId", ASCENDING)], name="customer_store"),
-    IndexModel([("statusKey", ASCENDING), ("statusSince", ASCENDING)], name="status_since"),
+    reminder_states.INDEX,
 ]
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class OrderRepository:
@@ -57,12 +56,15 @@ def _document(order: Order) -> Document:
         "_id": order.id,
         "number": order.number,
         "status": order.status,
-        "statusKey": order.status.casefold(),
-        "statusSince": order.status_since,
+        "statusKey": status_key(order.status),
+        "statusSince": microseconds(order.status_since),
         "isCancelled": order.is_cancelled,
         "storeId": order.store_id,
         "customerId": order.customer_id,
-        "modified": _microseconds(order.modified),
+        "customerName": order.customer_name,
+        "customerEmail": order.customer_email,
+        "languageCode": order.language_code,
+        "modified": microseconds(order.modified),
         "lines": [
             {
                 "id": line.id,
@@ -74,10 +76,11 @@ def _document(order: Order) -> Document:
             for line in order.lines
         ],
         "body": order.body,
-        "observations": [[_microseconds(moment), status] for moment, status in order.observations],
+        "observations": [[microseconds(at), status] for at, status in order.observations],
         "digests": list(order.digests),
         # Not a document by line id: ids are free text, and field names are not.
         "returned": [[line_id, quantity] for line_id, quantity in order.returned.items()],
+        "reminder": reminder_states.document_of(order.reminders, order.status_since),
     }
 
 
@@ -89,22 +92,17 @@ def _order(document: Document) -> Order:
         is_cancelled=document["isCancelled"],
         store_id=document["storeId"],
         customer_id=document["customerId"],
-        modified=_moment(document["modified"]),
+        modified=moment(document["modified"]),
         lines=tuple(
             OrderLine(line["id"], line["productId"], line["name"], line["quantity"], line["price"])
             for line in document["lines"]
         ),
         body=document["body"],
-        observations=tuple((_moment(moment), status) for moment, status in document["observations"]),
+        observations=tuple((moment(at), status) for at, status in document["observations"]),
         digests=tuple(document["digests"]),
         returned=dict(document["returned"]),
+        customer_name=document["customerName"],
+        customer_email=document["customerEmail"],
+        language_code=document["languageCode"],
+        reminders=reminder_states.state_from(document["reminder"]),
     )
-
-
-def _microseconds(moment: datetime) -> int:
-    # MongoDB's dates have milliseconds only, and two events of one millisecond have an order.
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def _moment(microseconds: int) -> datetime:
-    return _EPOCH + microseconds * _MICROSECOND

@@ -178,6 +178,10 @@ class ReturnRepository:
         """Forget commands that have been passed on."""
         await self._parked.delete_many({"_id": {"$in": [each.id for each in parked]}})
 
+    async def waiting_for(self, command_id: str) -> set[str]:
+        """The ids of the returns that a command still waits to create."""
+        return {d["_id"] async for d in self._parked.find({"commandId": command_id}, {"_id": 1})}
+
 
 def _filter(search: ReturnSearch) -> Document:
     conditions: Document = dict(_IS_RETURN)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from pymongo.errors import BulkWriteError
 
 from domain.delivery import Seen
 from domain.ratings import Entity
+from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewStatus
 from domain.sorting import Direction
 from domain.stores import Refusal
@@ -28,7 +29,10 @@ from storage.seen import seen_document, seen_from
 COLLECTION: Final = "reviews"
 
 _DUPLICATE_KEY: Final = 11000
-_IS_REVIEW: Final[Document] = {"createdDate": {"$type": "date"}}
+_BY_USER: Final = "user_newest"
+_SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
+# A range rather than `$type`: its index bounds are exact, so that a count never has to look at documents.
+_IS_REVIEW: Final[Document] = {"createdDate": {"$gte": _SINCE_EVER}}
 _MODERATION_FIELDS: Final = (
     "entityType",
     "entityId",
@@ -51,8 +55,13 @@ def indexes(remember_days: int) -> list[IndexModel]:
         IndexModel([("status", ASCENDING), *newest], name="status_newest"),
         IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *newest], name="entity_newest"),
         IndexModel([("storeId", ASCENDING), *newest], name="store_newest"),
-        IndexModel([("userId", ASCENDING), *newest], name="user_newest"),
+        IndexModel([("userId", ASCENDING), *newest], name=_BY_USER),
         IndexModel([("modifiedDate", ASCENDING)], name="modified"),
+        IndexModel(
+            [("entityType", ASCENDING), ("entityId", ASCENDING), ("nameWanted", ASCENDING)],
+            name="name_wanted",
+            partialFilterExpression={"nameWanted": True},
+        ),
         IndexModel(
             [("deletedAt", ASCENDING)],
             name="deleted_expiry",
@@ -112,6 +121,14 @@ class RefusedSubmission:
     reason: Refusal
     at: datetime
     seen: Seen
+
+
+@dataclass(frozen=True, slots=True)
+class WantedNames:
+    """A page of ids of objects whose names are wanted, ascending, and whether there are more behind it."""
+
+    ids: Sequence[str]
+    is_more: bool
 
 
 class ReviewRepository:
@@ -200,6 +217,40 @@ class ReviewRepository:
                 session=session,
             )
 
+    async def wanted_names(self, entity_type: str, *, after: str, limit: int) -> WantedNames:
+        """The objects of a type whose reviews want a name, with ids behind `after`; looks at `limit` reviews."""
+        wanted = {"entityType": entity_type, "entityId": {"$gt": after}, "nameWanted": True}
+        found = self._reviews.find(wanted, {"_id": 0, "entityId": 1}).sort("entityId").limit(limit)
+        ids = [document["entityId"] async for document in found]
+        return WantedNames(list(dict.fromkeys(ids)), is_more=len(ids) == limit)
+
+    async def fill_names(self, entity_type: str, names: Mapping[str, str]) -> None:
+        """Give these names, by object id, to the reviews that want them; they aren't modified by it."""
+        fills = [
+            UpdateMany(
+                {"entityType": entity_type, "entityId": id, "nameWanted": True},
+                {"$set": {"entityName": name}, "$unset": {"nameWanted": ""}},
+            )
+            for id, name in names.items()
+        ]
+        if fills:
+            await self._reviews.bulk_write(fills, ordered=False)
+
+    async def reviewed(self, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
+        """Which of these reviews there are, in any status."""
+        if not wanted:
+            return set()
+        found = self._reviews.find(
+            {
+                "userId": {"$in": sorted({each.customer_id for each in wanted})},
+                "entityType": PRODUCT,
+                "entityId": {"$in": sorted({each.product_id for each in wanted})},
+            },
+            {"storeId": 1, "userId": 1, "entityId": 1},
+        ).hint(_BY_USER)  # Products can have far more reviews than customers write.
+        there = {ReviewedProduct(d["storeId"], d["userId"], d["entityId"]) async for d in found}
+        return there.intersection(wanted)
+
     async def get(self, id: str) -> Document | None:
         """One review as it is stored, or None."""
         return await self._reviews.find_one({"_id": id, **_IS_REVIEW})
@@ -226,7 +277,7 @@ _ORDER: Final = {Direction.ASC: ASCENDING, Direction.DESC: DESCENDING}
 
 
 def _document(review: Review) -> Document:
-    return {
+    document: Document = {
         "_id": review.id,
         "entityType": review.entity.type,
         "entityId": review.entity.id,
@@ -241,6 +292,9 @@ def _document(review: Review) -> Document:
         "createdDate": review.created,
         "modifiedDate": review.modified,
     }
+    if review.name_wanted:
+        document["nameWanted"] = True
+    return document
 
 
 def _refused_document(refused: RefusedSubmission) -> Document:
@@ -263,9 +317,7 @@ def _moderation_fields(review: ModeratedReview) -> Document:
 
 
 def _filter(search: ReviewSearch) -> Document:
-    created: Document = {"$type": "date"}
-    if search.created_from:
-        created["$gte"] = search.created_from
+    created: Document = {"$gte": search.created_from or _SINCE_EVER}
     if search.created_to:
         created["$lte"] = search.created_to
     conditions: Document = {"createdDate": created}

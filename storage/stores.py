@@ -38,6 +38,10 @@ class StoreRepository:
             return {}
         return {document["_id"]: _store(document) async for document in self._stores.find({"_id": {"$in": list(ids)}})}
 
+    async def taking_reviews(self) -> list[str]:
+        """The ids of the stores with reviews enabled."""
+        return [document["_id"] async for document in self._stores.find({"settings.reviewsEnabled": True}, {"_id": 1})]
+
     async def general(self) -> GeneralSettings:
         """The settings that hold for all stores."""
         document = await self._settings.find_one({"_id": _GENERAL}) or {}

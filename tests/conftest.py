@@ -12,6 +12,7 @@ import pytest
 
 from plaudit.embedded import Broker, embedded_kafka, embedded_mongo
 
+from .facade import Facade
 from .service import Servers, Service, running_service
 
 
@@ -67,3 +68,8 @@ async def own_service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service
 async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
     async with service.client() as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+async def facade(http: httpx.AsyncClient) -> Facade:
+    return Facade(http)

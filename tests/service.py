@@ -10,20 +10,33 @@ import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
 
 T = TypeVar("T")
 Json = dict[str, Any]
 DEADLINE_S = 30.0
-FLOW = ("review-submissions", "moderation-commands", "review-changes")
+FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-changes")
+PARTITIONS = 4
+QUIET_MS = 600
+
+
+class Message(NamedTuple):
+    """What an upstream system sends: any key, any value, any headers."""
+
+    key: str | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ class Service:
             **os.environ,
             "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": self.servers.kafka,
             "PLAUDIT_KAFKA__TOPIC_PREFIX": self.prefix,
-            "PLAUDIT_KAFKA__PARTITIONS": "4",
+            "PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS),
             "PLAUDIT_KAFKA__IDEMPOTENCE": "false" if self.servers.is_tansu else "true",
             "PLAUDIT_MONGO__URI": self.servers.mongo,
             "PLAUDIT_MONGO__DATABASE": self.database,
@@ -132,13 +145,16 @@ class Service:
             yield client
 
     async def until_ready(self) -> None:
+        """Wait until the API serves and every worker that was started consumes."""
         async with self.client() as client:
 
             async def ready() -> bool:
                 for name, process in self.processes.items():
                     assert process.poll() is None, f"{name} ended:\n{self.log(name)[-3_000:]}"
+                if not all("worker ready" in self.log(name) for name in self.processes if name.startswith("worker")):
+                    return False
                 try:
-                    return (await client.get("/health/ready")).status_code == 200
+                    return "api" not in self.processes or (await client.get("/health/ready")).status_code == 200
                 except httpx.TransportError:
                     return False
 
@@ -147,13 +163,16 @@ class Service:
     def topic(self, name: str) -> str:
         return self.prefix + name
 
-    async def publish(self, topic: str, *messages: tuple[str | None, bytes]) -> None:
-        """Publish raw values as an upstream system would, without any header."""
+    async def publish(self, topic: str, *messages: Message) -> None:
+        """Publish raw values as an upstream system would."""
         producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka, max_request_size=12 * 1024 * 1024)
         await producer.start()
         try:
             sent = [
-                await producer.send(self.topic(topic), value, key.encode() if key else None) for key, value in messages
+                await producer.send(
+                    self.topic(topic), m.value, m.key.encode() if m.key is not None else None, headers=list(m.headers)
+                )
+                for m in messages
             ]
             await asyncio.gather(*sent)
         finally:
@@ -161,60 +180,87 @@ class Service:
 
     async def records(self, topic: str) -> list[Any]:
         """Everything that stands in a topic now."""
+        partitions = self._partitions(topic)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.servers.kafka, auto_offset_reset="earliest", enable_auto_commit=False
         )
         await consumer.start()
         try:
-            name = self.topic(topic)
-            partitions = [TopicPartition(name, p) for p in await _found(consumer, name)]
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             found: list[Any] = []
             while [p for p in partitions if ends[p] > await consumer.position(p)]:
                 for batch in (await consumer.getmany(timeout_ms=300)).values():
                     found += batch
+            # Tansu tells ends that are one batch behind.
+            while self.servers.is_tansu and (batches := await consumer.getmany(timeout_ms=QUIET_MS)):
+                for batch in batches.values():
+                    found += batch
             return found
         finally:
             await consumer.stop()
 
     async def values(self, topic: str) -> list[Json]:
+        """The values in a topic now, oldest first within each partition."""
         return [json.loads(record.value) for record in await self.records(topic)]
 
+    async def dead_letters(self) -> list[Any]:
+        """Everything in every dead-letter topic."""
+        return [record for topic in FLOW for record in await self.records(f"{topic}.dlq")]
+
     async def lag(self, topic: str) -> int:
-        """How many records of the topic the consumer group has yet to commit."""
-        name = self.topic(topic)
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.servers.kafka, group_id=name, enable_auto_commit=False)
+        """How many records of the topic the consumer group has yet to commit; of use on Apache Kafka alone."""
+        partitions = self._partitions(topic)
+        async with self._group_member(topic) as member:
+            member.assign(partitions)
+            ends = await member.end_offsets(partitions)
+            return sum([ends[p] - (await member.committed(p) or 0) for p in partitions])
+
+    async def idle(self) -> None:
+        """Wait until everything that was published has been consumed, in the order of the flow."""
+        for topic in FLOW:
+            await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=90)
+
+    async def rewind(self) -> None:
+        """Put every consumer group back to the beginning of its topic; no worker may run."""
+        for topic in FLOW:
+            partitions = self._partitions(topic)
+            async with self._group_member(topic) as member:
+                member.assign(partitions)
+                await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
+
+    def _partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(self.topic(topic), number) for number in range(PARTITIONS)]
+
+    @asynccontextmanager
+    async def _group_member(self, topic: str) -> AsyncIterator[AIOKafkaConsumer]:
+        """A consumer that speaks for the worker's group of a topic without joining it."""
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.servers.kafka, group_id=self.topic(topic), enable_auto_commit=False
+        )
         await consumer.start()
         try:
-            partitions = [TopicPartition(name, p) for p in await _found(consumer, name)]
-            consumer.assign(partitions)
-            ends = await consumer.end_offsets(partitions)
-            return sum([ends[p] - (await consumer.committed(p) or 0) for p in partitions])
+            yield consumer
         finally:
             await consumer.stop()
 
-    async def idle(
-        self, topics: Iterable[str] = ("review-submissions", "moderation-commands", "review-changes")
-    ) -> None:
-        """Wait until everything that was published has been consumed, in the order of the flow."""
-        for topic in topics:
-            await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=60)
-
-
-async def _found(consumer: AIOKafkaConsumer, name: str) -> set[int]:
-    await consumer.topics()  # makes it learn of all topics
-    found: set[int] = consumer.partitions_for_topic(name) or set()
-    return found
+    @asynccontextmanager
+    async def mongo(self) -> AsyncIterator[AsyncDatabase[Json]]:
+        """The database behind the service."""
+        async with AsyncMongoClient[Json](self.servers.mongo, tz_aware=True) as client:
+            yield client[self.database]
 
 
 @asynccontextmanager
-async def running_service(servers: Servers, folder: Path, **environment: str) -> AsyncIterator[Service]:
+async def running_service(
+    servers: Servers, folder: Path, *, service: Service | None = None, workers: Sequence[str] = ("worker",)
+) -> AsyncIterator[Service]:
     """A service with one API and one worker, ready; stopped in the end, whatever happened."""
-    service = Service(servers, folder, environment=environment)
+    service = service or Service(servers, folder)
     try:
         service.start("api")
-        service.start("worker")
+        for name in workers:
+            service.start("worker", name)
         await service.until_ready()
         yield service
     finally:

@@ -1,0 +1,100 @@
+"""Endpoints of object types, for an administration portal."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Final
+
+import structlog
+from fastapi import APIRouter, Path
+from typing_extensions import TypedDict
+
+from api.documents import problems
+from api.problems import ProblemError, ProblemKind, unavailable
+from api.responses import JsonResponse
+from api.services import Injected
+from domain.entity_types import EntityType, ResolverError
+from messaging.schemas import Id
+
+RESOLVE_SECONDS: Final = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+class ShownBlade(TypedDict):
+    """What shows an object in the portal."""
+
+    controller: str
+    template: str
+
+
+class ShownEntityType(TypedDict):
+    """A registered object type."""
+
+    entityType: str
+    description: str
+    fullTypeName: str
+    icon: str
+    entityIdFieldName: str
+    detailBlade: ShownBlade | None
+    knownChildrenTypes: list[str]
+    hasEntityResolver: bool
+
+
+class ShownEntity(TypedDict):
+    """An object's name, and the address of its picture."""
+
+    entityType: str
+    id: str
+    name: str
+    imageUrl: str | None
+
+
+router = APIRouter(prefix="/api/entityTypes", tags=["Object types"], responses=problems(ProblemKind.VALIDATION))
+
+
+@router.get("", response_model=list[ShownEntityType])
+async def list_entity_types(services: Injected) -> JsonResponse:
+    """Every registered object type. Objects of other types can be reviewed, too."""
+    return JsonResponse([shown_type(type) for type in services.entity_types])
+
+
+@router.get(
+    "/{entityType}/{id:path}",
+    response_model=ShownEntity,
+    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
+)
+async def read_entity(
+    entity_type: Annotated[Id, Path(alias="entityType")], id: Annotated[Id, Path()], services: Injected
+) -> JsonResponse:
+    """The name and the picture of an object, from the resolver of its type."""
+    if services.entity_types.get(entity_type) is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "Nobody registered this object type. See /api/entityTypes.")
+    resolver = services.entity_types.resolver(entity_type)
+    if resolver is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "This object type has no resolver: register it with `getEntity`.")
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            found = (await resolver([id])).get(id)
+    except Exception as error:
+        reason = str(error) if isinstance(error, ResolverError) else type(error).__name__
+        _log.warning("names can't be had", entity_type=entity_type, error=reason)
+        raise unavailable("The resolver of this object type") from error
+    if found is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "The resolver of this object type knows no object with this id.")
+    return JsonResponse({"entityType": entity_type, "id": id, "name": found.name, "imageUrl": found.image_url})
+
+
+def shown_type(type: EntityType) -> ShownEntityType:
+    """A registered object type as the interface shows it."""
+    blade = type.detail_blade
+    return {
+        "entityType": type.entity_type,
+        "description": type.description,
+        "fullTypeName": type.full_type_name,
+        "icon": type.icon,
+        "entityIdFieldName": type.entity_id_field_name,
+        "detailBlade": {"controller": blade.controller, "template": blade.template} if blade else None,
+        "knownChildrenTypes": list(type.known_children_types),
+        "hasEntityResolver": type.get_entity is not None,
+    }

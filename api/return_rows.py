@@ -1,0 +1,91 @@
+"""Returns as the interface shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import orjson
+from pydantic import WithJsonSchema
+from typing_extensions import TypedDict
+
+from domain.orders import Order
+from domain.returns import Return, ReturnLine, ReturnStatus
+from domain.timestamps import timestamp
+
+_ORDER_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [{"type": "object"}, {"type": "null"}],
+    "description": "The order as its last event told it, all fields",
+}
+
+
+class ReturnLineRow(TypedDict):
+    """What is returned of an order line; `availableQuantity` is what is still returnable of it now."""
+
+    id: str
+    returnId: str
+    orderLineItemId: str
+    quantity: int
+    availableQuantity: int
+    price: float | None
+    reason: str | None
+    createdDate: str
+    modifiedDate: str
+    createdBy: str | None
+    modifiedBy: str | None
+
+
+class ReturnRow(TypedDict):
+    """A return with its order."""
+
+    id: str
+    number: str
+    orderId: str
+    status: ReturnStatus
+    resolution: str | None
+    order: Annotated[Any, WithJsonSchema(_ORDER_SCHEMA)]
+    lineItems: list[ReturnLineRow]
+    createdDate: str
+    modifiedDate: str
+    createdBy: str | None
+    modifiedBy: str | None
+
+
+class ReturnList(TypedDict):
+    """One page of a list, and how many returns there are over all pages."""
+
+    totalCount: int
+    results: list[ReturnRow]
+
+
+def return_row(stored: Return, order: Order | None) -> ReturnRow:
+    """A stored return with its order, if that is known."""
+    available = order.available() if order else {}
+    return {
+        "id": stored.id,
+        "number": stored.number,
+        "orderId": stored.order_id,
+        "status": stored.status,
+        "resolution": stored.resolution,
+        "order": orjson.Fragment(order.body) if order else None,
+        "lineItems": [_line_row(stored, line, available.get(line.order_line_id, 0)) for line in stored.lines],
+        "createdDate": timestamp(stored.created),
+        "modifiedDate": timestamp(stored.modified),
+        "createdBy": stored.created_by,
+        "modifiedBy": stored.modified_by,
+    }
+
+
+def _line_row(stored: Return, line: ReturnLine, available: int) -> ReturnLineRow:
+    return {
+        "id": line.id,
+        "returnId": stored.id,
+        "orderLineItemId": line.order_line_id,
+        "quantity": line.quantity,
+        "availableQuantity": available,
+        "price": line.price,
+        "reason": line.reason,
+        "createdDate": timestamp(line.created),
+        "modifiedDate": timestamp(line.modified),
+        "createdBy": line.created_by,
+        "modifiedBy": line.modified_by,
+    }

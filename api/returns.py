@@ -1,0 +1,124 @@
+"""Endpoints of returns: search, available quantities, one return, create, change."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import TypeAdapter
+
+from api import examples
+from api.bodies import json_body
+from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.documents import command, problems, request_body
+from api.paging import total_count
+from api.problems import ProblemError, ProblemKind
+from api.responses import JsonResponse
+from api.return_checks import check_change, check_new
+from api.return_rows import ReturnList, ReturnRow, return_row
+from api.return_search import RETURN_SEARCH, ReturnSearchRequest
+from api.services import Injected, Services
+from messaging.returns import CreateReturn, NewReturn, ReturnChanges, UpdateReturn
+from messaging.topics import Topic
+
+NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
+RETURN_CHANGES: TypeAdapter[ReturnChanges] = TypeAdapter(ReturnChanges)
+
+router = APIRouter(
+    prefix="/api/return", tags=["Returns"], responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+)
+
+
+@router.post(
+    "/search",
+    response_model=ReturnList,
+    responses=problems(ProblemKind.MALFORMED_JSON),
+    openapi_extra=request_body(RETURN_SEARCH, examples.RETURN_SEARCHES),
+)
+async def search_returns(
+    request: Annotated[ReturnSearchRequest, Depends(json_body(RETURN_SEARCH))], services: Injected
+) -> JsonResponse:
+    """List returns with their orders: filtered, sorted, one page at a time."""
+    search = request.criteria()
+    page = await services.returns.search(search)
+    orders, total = await asyncio.gather(
+        services.orders.of_ids({stored.order_id for stored in page}),
+        total_count(len(page), search.skip, search.take, partial(services.returns.count, search)),
+    )
+    rows = [return_row(stored, orders.get(stored.order_id)) for stored in page]
+    return JsonResponse({"totalCount": total, "results": rows})
+
+
+@router.get(
+    "/available-quantities/{orderId:path}",
+    response_model=dict[str, int],
+    responses=problems(ProblemKind.NOT_FOUND),
+)
+async def read_available_quantities(
+    order_id: Annotated[str, Path(alias="orderId")], services: Injected
+) -> JsonResponse:
+    """The quantities of an order that are still returnable, by the id of its line items."""
+    order = await services.orders.get(order_id)
+    if order is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no order with this id.")
+    return JsonResponse(order.available())
+
+
+@router.get("/{id}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
+async def read_return(id: str, services: Injected) -> JsonResponse:
+    """One return with its order."""
+    stored = await services.returns.get(id)
+    if stored is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
+    return JsonResponse(return_row(stored, await services.orders.get(stored.order_id)))
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON)},
+    openapi_extra=command(request_body(NEW_RETURN, {"One line": examples.NEW_RETURN})),
+)
+async def create(
+    wanted: Annotated[NewReturn, Depends(json_body(NEW_RETURN))], command: Commanded, services: Injected
+) -> JsonResponse:
+    """Store a return against an order, as long as its quantities are available."""
+    id = wanted.id or command.item_id(0)
+    creation = CreateReturn(
+        action="create", return_=wanted.model_copy(update={"id": id}), command_id=command.remembered_as
+    )
+    await check_new(services, command, id, creation)
+    return await _carry_out(services, command, id, wanted.order_id, creation)
+
+
+@router.put(
+    "",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND)},
+    openapi_extra=command(request_body(RETURN_CHANGES, examples.RETURN_CHANGES)),
+)
+async def change(
+    wanted: Annotated[ReturnChanges, Depends(json_body(RETURN_CHANGES))], command: Commanded, services: Injected
+) -> JsonResponse:
+    """Change the status, the resolution or the quantities of a return; what is left out stays as it is."""
+    known = await services.returns.get(wanted.id)
+    if known is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
+    update = UpdateReturn(action="update", return_=wanted, command_id=command.remembered_as)
+    await check_change(services, command, known, update)
+    update.return_.order_id = known.order_id
+    return await _carry_out(services, command, known.id, known.order_id, update)
+
+
+async def _carry_out(
+    services: Services, command: Command, id: str, order_id: str, message: CreateReturn | UpdateReturn
+) -> JsonResponse:
+    """Publish a message by its order, so that those about one order are taken one after the other."""
+    value = message.model_dump(mode="json", by_alias=True, exclude_none=True)
+    topic = services.topics.name(Topic.RETURN_COMMANDS)
+    outgoing = services.envelope.wrap(topic, order_id, f"return.{message.action}", value)
+    return await carry_out(services, command, [id], [outgoing])

@@ -1,0 +1,185 @@
+"""Endpoints of notification templates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from typing_extensions import TypedDict
+
+from api import examples
+from api.bodies import json_body, parse_json, raw_body
+from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.documents import command, problems, request_body
+from api.problems import ProblemError, ProblemKind, invalid
+from api.responses import JsonResponse
+from api.services import Injected, Services
+from domain.delivery import OutgoingMessage
+from domain.mail_templates import MailTemplate, Place, best_place, template_id
+from messaging.mail_templates import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render
+from messaging.notification_templates import TEMPLATE_FIELDS, Language, TemplateFields
+from messaging.schemas import OptionalId
+from messaging.topics import Topic
+
+GENERAL: Final = "general"
+"""The key of messages about templates for all stores."""
+
+
+class ShownTemplate(TypedDict):
+    """A template, and where it comes from: null is all stores, or all languages."""
+
+    name: str
+    source: Literal["built-in", "all-stores", "store"]
+    storeId: str | None
+    languageCode: str | None
+    subject: str
+    text: str
+    html: str
+
+
+class ShownMail(TypedDict):
+    """What a template comes to with sample data."""
+
+    subject: str
+    text: str
+    html: str
+
+
+async def _known(name: Annotated[str, Path()]) -> str:
+    if name not in BUILT_IN:
+        raise ProblemError(ProblemKind.NOT_FOUND, f"There is no such template. There is: {', '.join(BUILT_IN)}.")
+    return name
+
+
+async def _place(
+    store_id: Annotated[OptionalId, Query(alias="storeId", description="Missing: all stores")] = None,
+    language: Annotated[
+        Language, Query(alias="languageCode", description="Missing: all languages without a template of their own")
+    ] = None,
+) -> Place:
+    return store_id, language
+
+
+async def _fields_if_any(request: Request) -> TemplateFields:
+    body = await raw_body(request)
+    return parse_json(TEMPLATE_FIELDS, body) if body.strip() else TemplateFields()
+
+
+Name = Annotated[str, Depends(_known)]
+At = Annotated[Place, Depends(_place)]
+
+router = APIRouter(
+    prefix="/api/notificationTemplates",
+    tags=["Notification templates"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.get("", response_model=list[ShownTemplate])
+async def list_templates(services: Injected) -> JsonResponse:
+    """The built-in templates, and all that were saved."""
+    built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
+    saved = [_shown(one.name, one.place, one.template) for one in await services.templates.all()]
+    return JsonResponse([*built_in, *saved])
+
+
+@router.get("/{name}", response_model=ShownTemplate, responses=problems(ProblemKind.NOT_FOUND))
+async def read_template(name: Name, place: At, services: Injected) -> JsonResponse:
+    """The template that mails of a store in a language are written by.
+
+    The store's own comes first: in the language, in its base language, in any; then the same for all stores; then
+    the built-in one.
+    """
+    return JsonResponse(_shown(name, *await _effective(services, name, place)))
+
+
+@router.put(
+    "/{name}",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND)},
+    openapi_extra=command(request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE})),
+)
+async def change_template(
+    name: Name,
+    place: At,
+    fields: Annotated[TemplateFields, Depends(json_body(TEMPLATE_FIELDS))],
+    command: Commanded,
+    services: Injected,
+) -> JsonResponse:
+    """Save a template for a store or all, in a language or all; what is left out stays as it is in effect there."""
+    given = fields.model_dump(mode="json", by_alias=True, exclude_none=True)
+    message = _message(services, command, "notification-template.update", name, place, given)
+    return await carry_out(services, command, [template_id(name, *place)], [message])
+
+
+@router.delete(
+    "/{name}",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.NOT_FOUND)},
+    openapi_extra=command(),
+)
+async def delete_template(name: Name, place: At, command: Commanded, services: Injected) -> JsonResponse:
+    """Delete the template that was saved for exactly this store and language; the next best takes its place."""
+    message = _message(services, command, "notification-template.delete", name, place, {"deleted": True})
+    return await carry_out(services, command, [template_id(name, *place)], [message])
+
+
+@router.post(
+    "/{name}/preview",
+    response_model=ShownMail,
+    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND),
+    openapi_extra=request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=False),
+)
+async def preview_template(
+    name: Name, place: At, fields: Annotated[TemplateFields, Depends(_fields_if_any)], services: Injected
+) -> JsonResponse:
+    """What a mail would look like with sample data, by the template in effect with what the body changes."""
+    _, template = await _effective(services, name, place)
+    try:
+        mail = render(fields.merged_into(template), await _sample(services, place))
+    except TemplateError as error:
+        raise _invalid(error) from error
+    return JsonResponse({"subject": mail.subject, "text": mail.text, "html": mail.html})
+
+
+async def _effective(services: Services, name: str, place: Place) -> tuple[Place | None, MailTemplate]:
+    """The template in effect and where it holds; None is the built-in one."""
+    saved = await services.templates.all_of(name)
+    return best_place(saved, *place) or (None, BUILT_IN[name])
+
+
+async def _sample(services: Services, place: Place) -> dict[str, Any]:
+    store_id, language = place
+    store = await services.stores.get(store_id) if store_id else None
+    shown = {"id": store_id, "name": (store and store.name) or store_id, "email": (store and store.email) or ""}
+    sample = {**SAMPLE_CONTEXT, "languageCode": language or SAMPLE_CONTEXT["languageCode"]}
+    return {**sample, "store": shown} if store_id else sample
+
+
+def _message(
+    services: Services, command: Command, kind: str, name: str, place: Place, given: dict[str, Any]
+) -> OutgoingMessage:
+    store_id, language = place
+    value = {"notificationTemplate": {"name": name, "storeId": store_id, "languageCode": language, **given}}
+    topic = services.topics.name(Topic.STORE_UPDATES)
+    return services.envelope.wrap(topic, store_id or GENERAL, kind, {**value, **command.marks})
+
+
+def _invalid(error: TemplateError) -> ProblemError:
+    message = f"Line {error.line}: {error.reason}"
+    return invalid([{"pointer": f"/{error.part}", "code": "invalid-template", "message": message}])
+
+
+def _shown(name: str, place: Place | None, template: MailTemplate) -> ShownTemplate:
+    store_id, language = place or (None, None)
+    return {
+        "name": name,
+        "source": "built-in" if place is None else "store" if store_id else "all-stores",
+        "storeId": store_id,
+        "languageCode": language,
+        "subject": template.subject,
+        "text": template.text,
+        "html": template.html,
+    }

@@ -1,0 +1,48 @@
+"""Names of objects as far as this worker knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+from typing import Final
+
+from domain.entity_types import EntityTypes
+from domain.ratings import Entity
+from domain.reviews import Review
+
+LIFETIME_S: Final = 600.0
+"""How long a name is taken for granted; objects are renamed now and then."""
+
+CAPACITY: Final = 10_000
+
+
+class KnownNames:
+    """Gives new reviews the names of their objects, or notes that they want one.
+
+    Only what is in memory is looked at, so that nothing holds up a submission. Whatever was learned longest ago
+    goes first when there is no more room.
+    """
+
+    def __init__(self, types: EntityTypes, clock: Callable[[], float] = monotonic) -> None:
+        self._types = types
+        self._clock = clock
+        self._names: dict[Entity, tuple[str, float]] = {}
+
+    def named(self, review: Review) -> Review:
+        """The review with a name, or marked as wanting one; as it is when it has one, or nobody could tell it."""
+        if review.entity_name or self._types.resolver(review.entity.type) is None:
+            return review
+        name = self._name(review.entity)
+        return replace(review, entity_name=name, name_wanted=name is None)
+
+    def learn(self, entity: Entity, name: str) -> None:
+        """Remember a name."""
+        self._names.pop(entity, None)
+        self._names[entity] = (name, self._clock() + LIFETIME_S)
+        if len(self._names) > CAPACITY:
+            del self._names[next(iter(self._names))]
+
+    def _name(self, entity: Entity) -> str | None:
+        name, expiry = self._names.get(entity, ("", 0.0))
+        return name if name and expiry > self._clock() else None

@@ -1,0 +1,173 @@
+"""Reviews that were submitted without the name of their object get it from whoever knows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from consumers.known_names import KnownNames
+from domain.entity_types import EntityTypes, Resolver, ResolverError
+from domain.ratings import Entity
+from storage.reviews import ReviewRepository
+
+log = structlog.get_logger()
+
+RESOLVE_S: Final = 5.0
+"""How long a resolver may take for a batch."""
+
+LARGEST_BATCH: Final = 100
+_GROWTH: Final = 10
+_PAGE: Final = 1_000
+
+POLL_S: Final = 1.0
+"""How long after nothing was wanted is looked again."""
+
+_IDLE_PAGES: Final = 10
+"""So many pages of names that nobody knows yet are looked through at that pace; more of them less often."""
+
+SHORTEST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_AWAY_S: Final = 10.0
+"""Between two attempts while a resolver fails: it is asked soon after it is back."""
+
+LONGEST_PAUSE_UNKNOWN_S: Final = 600.0
+"""Between two questions about an id that a resolver doesn't know; it may be told of it later."""
+
+_MOST_PAUSES: Final = 50_000
+
+
+async def fill_names(reviews: ReviewRepository, types: EntityTypes, known: KnownNames) -> None:
+    """Run until cancelled; ends at once where no type has a resolver.
+
+    That a name is wanted stands in the review, so nothing is lost with a worker, and several workers do the same
+    twice at worst. Each type has a task of its own: one that hangs doesn't hold up the others.
+    """
+    types_names = [TypeNames(t.entity_type, t.get_entity, reviews, known) for t in types if t.get_entity]
+    async with asyncio.TaskGroup() as group:
+        for names in types_names:
+            group.create_task(names.keep_filling())
+
+
+class TypeNames:
+    """Fills in the names of objects of one type.
+
+    Goes round by id through all that are wanted, those never asked for first. A batch that fails is tried again
+    with fewer ids, down to one, so that neither a slow resolver nor a single id spoils it for the others. Ids that
+    stay without a name, and a resolver that fails, are asked again after growing pauses.
+    """
+
+    def __init__(
+        self,
+        type: str,
+        resolver: Resolver,
+        reviews: ReviewRepository,
+        known: KnownNames,
+        *,
+        timeout: float = RESOLVE_S,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._type = type
+        self._resolver = resolver
+        self._reviews = reviews
+        self._known = known
+        self._timeout = timeout
+        self._clock = clock
+        self._pauses = Pauses()
+        self._batch_size = LARGEST_BATCH
+        self._failures = 0
+        self._after = ""
+        self._idle_pages = 0
+
+    async def keep_filling(self) -> None:
+        """Run until cancelled."""
+        while True:
+            try:
+                pause = await self.fill_some()
+            except Exception as error:
+                self._failures += 1
+                self._report(error)
+                pause = growing_pause(self._failures, LONGEST_PAUSE_AWAY_S)
+            await asyncio.sleep(pause)
+
+    async def fill_some(self) -> float:
+        """Fill in the names of one batch; returns the seconds until it is worth going on."""
+        wanted = await self._reviews.wanted_names(self._type, after=self._after, limit=_PAGE)
+        now = self._clock()
+        due = sorted((id for id in wanted.ids if self._pauses.is_over(id, now)), key=self._pauses.attempts)
+        if not due:
+            self._after = wanted.ids[-1] if wanted.is_more else ""
+            self._idle_pages += 1
+            return 0.0 if wanted.is_more else self._pause_after_all()
+        batch = due[: self._batch_size]
+        try:
+            await self._fill(batch)
+        except Exception:
+            self._batch_size = max(1, len(batch) // 2)
+            if len(batch) == 1:
+                self._pauses.begin(batch[0], self._clock(), LONGEST_PAUSE_AWAY_S)
+            raise
+        if self._failures:
+            log.info("names can be had again", entity_type=self._type)
+            self._failures = 0
+        self._batch_size = min(LARGEST_BATCH, self._batch_size + _GROWTH)
+        return 0.0
+
+    async def _fill(self, ids: Sequence[str]) -> None:
+        async with asyncio.timeout(self._timeout):
+            resolved = await self._resolver(ids)
+        names = {id: resolved[id].name for id in ids if id in resolved}
+        for id, name in names.items():
+            self._known.learn(Entity(self._type, id), name)
+        # Known first, filled in then: a submission between the two either finds the name or is found by the next round.
+        await self._reviews.fill_names(self._type, names)
+        now = self._clock()
+        for id in ids:
+            if id in names:
+                self._pauses.end(id)
+            else:
+                self._pauses.begin(id, now, LONGEST_PAUSE_UNKNOWN_S)
+
+    def _pause_after_all(self) -> float:
+        pages, self._idle_pages = self._idle_pages, 0
+        return min(LONGEST_PAUSE_AWAY_S, POLL_S * max(1.0, pages / _IDLE_PAGES))
+
+    def _report(self, error: Exception) -> None:
+        # Whatever other code says may hold ids and names; what a resolver of ours says doesn't.
+        reason = str(error) if isinstance(error, ResolverError) else type(error).__name__
+        report = log.warning if self._failures == 1 else log.debug
+        report("names can't be had", entity_type=self._type, error=reason, attempt=self._failures)
+
+
+class Pauses:
+    """When to ask again for ids that stayed without a name: soon at first, then more and more seldom."""
+
+    def __init__(self) -> None:
+        self._pauses: dict[str, tuple[int, float]] = {}
+
+    def attempts(self, id: str) -> int:
+        """How often it was asked for in vain."""
+        return self._pauses.get(id, (0, 0.0))[0]
+
+    def is_over(self, id: str, now: float) -> bool:
+        """Whether it may be asked for."""
+        return self._pauses.get(id, (0, now))[1] <= now
+
+    def begin(self, id: str, now: float, longest: float) -> None:
+        """Don't ask for a while. The oldest pauses are forgotten when there are too many."""
+        attempts = self.attempts(id) + 1
+        self._pauses.pop(id, None)
+        self._pauses[id] = (attempts, now + growing_pause(attempts, longest))
+        if len(self._pauses) > _MOST_PAUSES:
+            del self._pauses[next(iter(self._pauses))]
+
+    def end(self, id: str) -> None:
+        """It has its name."""
+        self._pauses.pop(id, None)
+
+
+def growing_pause(attempts: int, longest: float) -> float:
+    """Seconds after so many vain attempts: each time twice as long, up to `longest`."""
+    return min(longest, SHORTEST_PAUSE_S * 2.0 ** min(attempts - 1, 30))

@@ -1,0 +1,77 @@
+"""Templates of mails: which one a mail is written by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+Place = tuple[str | None, str | None]
+"""Where a template holds: a store (None: all stores) and a language (None: all languages)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailTemplate:
+    """The source of a mail: its subject, and the same content as text and as HTML."""
+
+    subject: str
+    text: str
+    html: str
+
+
+def template_id(name: str, store_id: str | None, language: str | None) -> str:
+    """What identifies a template: its name, and where it holds, as in the address of the template."""
+    place = {"storeId": store_id, "languageCode": canonical_language(language)}
+    query = urlencode({field: value for field, value in place.items() if value})
+    return f"{name}?{query}" if query else name
+
+
+def canonical_language(code: str | None) -> str | None:
+    """A language code as BCP 47 writes it, "de-AT" for "DE_at"; None for none."""
+    if not code:
+        return None
+    language, *rest = code.replace("_", "-").split("-")
+    return "-".join([language.lower(), *(_subtag(part) for part in rest)])
+
+
+def _subtag(part: str) -> str:
+    match len(part):
+        case 2:
+            return part.upper()
+        case 4:
+            return part.title()
+        case _:
+            return part.lower()
+
+
+def fallbacks(store_id: str | None, language: str | None) -> Iterator[Place]:
+    """Where to look for a template, the best place first.
+
+    The store in that language, in its base language ("de" for "de-AT"), in any; then the same for all stores.
+    """
+    code = canonical_language(language)
+    for store in [store_id, None] if store_id else [None]:
+        wanted = code
+        while wanted:
+            yield store, wanted
+            wanted = wanted.rpartition("-")[0]
+        yield store, None
+
+
+def best_place(
+    templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None
+) -> tuple[Place, MailTemplate] | None:
+    """The template for a mail of that store in that language, and where it holds; None if there is none.
+
+    The languages of `templates` are canonical.
+    """
+    for place in fallbacks(store_id, language):
+        if (found := templates.get(place)) is not None:
+            return place, found
+    return None
+
+
+def best(templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None) -> MailTemplate | None:
+    """The template for a mail of that store in that language; None if there is none."""
+    found = best_place(templates, store_id, language)
+    return found[1] if found else None

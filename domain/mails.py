@@ -1,0 +1,26 @@
+"""When a mail that could not be sent is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """Pauses between attempts: the first, doubled each time up to the longest, and when to give up."""
+
+    first_pause: timedelta = timedelta(seconds=30)
+    longest_pause: timedelta = timedelta(hours=1)
+    give_up_after: timedelta = timedelta(hours=24)
+
+    def next_attempt(self, now: datetime, *, first: datetime, attempts: int, jitter: float) -> datetime | None:
+        """When to try again after so many attempts, the first of them at `first`; None is to give up.
+
+        `jitter`, from 0 to 1, shortens the pause by up to a half, so that what failed together comes back apart.
+        """
+        if now - first >= self.give_up_after:
+            return None
+        # Beyond 2^20 the longest pause has long been reached.
+        pause = min(self.longest_pause, self.first_pause * 2 ** min(attempts - 1, 20))
+        return now + pause * (1 - jitter / 2)

@@ -1,0 +1,47 @@
+"""Mail commands: mails to be sent by whoever sends them, the mailer for one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from domain.delivery import OutgoingMessage
+from messaging.envelope import Envelope
+from messaging.schemas import Id, Message, NotBlank
+from messaging.topics import Topic, TopicNames
+
+
+class MailItem(Message):
+    """Something that the mail is about."""
+
+    product_id: str
+    name: str | None = None
+
+
+class MailCommand(Message):
+    """A mail to send, once per id, and what it is about."""
+
+    id: Annotated[Id, Field(description="The same for a repeat")]
+    template: str
+    to: Annotated[str, NotBlank]
+    from_: Annotated[str, NotBlank, Field(alias="from")]
+    subject: str
+    text: str
+    html: str
+    language_code: str | None = None
+    store_id: str | None = None
+    order_id: str | None = None
+    order_number: str | None = None
+    customer_id: str | None = None
+    items: tuple[MailItem, ...] = ()
+
+
+MAIL_COMMAND: TypeAdapter[MailCommand] = TypeAdapter(MailCommand)
+
+
+def mail_command_message(topics: TopicNames, envelope: Envelope, command: MailCommand) -> OutgoingMessage:
+    """The message for a mail, keyed by its customer; whoever gets it twice sees the same id."""
+    value = command.model_dump(mode="json", by_alias=True)
+    topic, key = topics.name(Topic.MAIL_COMMANDS), command.customer_id or command.id
+    return envelope.wrap(topic, key, "mail.send", value, id=command.id)

@@ -1,0 +1,113 @@
+"""Asking other people's code for names: apart from the service's event loop, so that it can't hold that up."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from functools import cached_property
+from threading import Thread
+from typing import Any, Final
+
+from domain.entity_types import ResolvedEntity, ResolverError
+from messaging.schemas import ENTITY_NAME_LENGTH
+
+MOST_THREADS: Final = 8
+"""So many calls of a plain function run at a time; others wait. One that hangs keeps its thread until it ends."""
+
+Function = Callable[[list[str]], Any]
+
+
+class FunctionResolver:
+    """A resolver from a Python function that takes a list of ids.
+
+    It returns `{id: {"name": ..., "imageUrl": ...}}` or `{id: ResolvedEntity}`; ids that it doesn't know are left
+    out. A plain function runs in a thread, an async one on an event loop in a thread of its own: neither blocks
+    the service, whatever it does. An async one is cancelled when it takes too long; a plain one can't be, and
+    should have a time-out of its own.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        called = getattr(function, "__call__", None)  # noqa: B004 - not whether: which
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+        self._slots = asyncio.Semaphore(MOST_THREADS)
+
+    async def __call__(self, ids: Collection[str]) -> Mapping[str, ResolvedEntity]:
+        """Names and images by id. Raises ResolverError."""
+        try:
+            found = await (self._on_own_loop if self._is_async else self._in_thread)(list(ids))
+        except ResolverError:
+            raise
+        except Exception as error:
+            # The text of the error stays behind: it may name an object.
+            raise ResolverError(f"the function raised {type(error).__name__}") from error
+        if not isinstance(found, Mapping):
+            raise ResolverError(f"the function must return a mapping by id, not {type(found).__name__}")
+        entities = {id: _entity(found[id]) for id in ids if id in found}
+        return {id: entity for id, entity in entities.items() if entity}
+
+    async def _on_own_loop(self, ids: list[str]) -> Any:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._function(ids), self._own_loop))
+
+    @cached_property
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        # Daemon threads: the end of the process doesn't wait for code that hangs.
+        Thread(target=loop.run_forever, name="resolver", daemon=True).start()
+        return loop
+
+    async def _in_thread(self, ids: list[str]) -> Any:
+        await self._slots.acquire()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def end(result: Any, error: BaseException | None) -> None:
+            self._slots.release()
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(ResolverError(f"the function raised {type(error).__name__}"))
+
+        def work() -> None:
+            result, failure = None, None
+            try:
+                result = self._function(ids)
+            except BaseException as error:
+                failure = error
+            with suppress(RuntimeError):  # the service has ended meanwhile
+                loop.call_soon_threadsafe(end, result, failure)
+
+        Thread(target=work, name="resolver", daemon=True).start()
+        return await answer
+
+
+def _entity(value: object) -> ResolvedEntity | None:
+    if isinstance(value, ResolvedEntity):
+        return resolved_entity(value.name, value.image_url)
+    if isinstance(value, Mapping):
+        return resolved_entity(value.get("name"), value.get("imageUrl"))
+    if value is None:
+        return None
+    raise ResolverError(f'the function must give {{"name", "imageUrl"}} for an id, not {type(value).__name__}')
+
+
+def resolved_entity(name: object, image_url: object) -> ResolvedEntity | None:
+    """A name and an image as they can be stored and shown; None without a name.
+
+    Names are cut at the length that a submitted one may have.
+    """
+    text = _text(name)
+    return ResolvedEntity(text[:ENTITY_NAME_LENGTH], _text(image_url)) if text else None
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        return None
+    # Neither NUL nor half a surrogate pair can be stored.
+    return value.replace("\0", "").encode("utf-8", "ignore").decode().strip() or None

@@ -1,0 +1,63 @@
+"""`plaudit mailer`: the mailer as a process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+import structlog
+
+from consumers.mailer import running_mailer
+from consumers.smtp import SmtpServer
+from domain.mails import RetryPlan
+from plaudit.config import MissingAddressError, Settings
+from plaudit.connections import connected, stop_requested
+from plaudit.waiting import until_prepared
+
+log = structlog.get_logger()
+
+
+async def run_mailer(settings: Settings) -> None:
+    """Send mails until SIGTERM or SIGINT; then finish what is in hand. Raises MissingAddressError."""
+    server = _server(settings)
+    plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
+    stop = stop_requested()
+    async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
+
+        async def start() -> asyncio.Task[None]:
+            await until_prepared(settings, database)
+            connection, topics = settings.kafka_connection(), settings.topics
+            mailer = running_mailer(connection, topics, database, publisher, server, plan)
+            return await stack.enter_async_context(mailer)
+
+        # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
+        starting = asyncio.create_task(start())
+        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return
+        sending = starting.result()
+        log.info("mailer ready")
+        await asyncio.wait([sending, stop], return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            sending.result()
+    log.info("mailer stopped")
+
+
+def _server(settings: Settings) -> SmtpServer:
+    smtp = settings.smtp
+    if not smtp.host:
+        raise MissingAddressError("Set PLAUDIT_SMTP__HOST: the server that mails are sent by.")
+    if smtp.username and smtp.security == "none":
+        log.warning("the password of the mail server is sent unencrypted; set PLAUDIT_SMTP__SECURITY")
+    return SmtpServer(
+        host=smtp.host,
+        port=smtp.port,
+        security=smtp.security,
+        username=smtp.username,
+        password=smtp.password.get_secret_value() if smtp.password else None,
+        tls_ca_file=smtp.tls_ca_file,
+        timeout=smtp.timeout,
+    )

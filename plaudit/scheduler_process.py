@@ -1,0 +1,46 @@
+"""`plaudit scheduler`: the clock of the reminders as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from uuid import uuid4
+
+import structlog
+
+from plaudit.config import Settings
+from plaudit.connections import connected, stop_requested
+from plaudit.waiting import until_prepared
+from scheduler.clock import ReminderClock
+from scheduler.reminders import ReminderJob
+from storage.leases import LeaseRepository
+from storage.stores import StoreRepository
+
+log = structlog.get_logger()
+
+
+async def run_scheduler(settings: Settings) -> None:
+    """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over."""
+    stop = stop_requested()
+    async with connected(settings) as (database, publisher):
+
+        async def keep_time() -> None:
+            await until_prepared(settings, database)
+            clock = ReminderClock(
+                ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender),
+                StoreRepository(database),
+                LeaseRepository(database),
+                holder=f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}",
+                lease_s=settings.scheduler.lease,
+            )
+            log.info("scheduler ready")
+            await clock.keep()
+
+        keeping = asyncio.create_task(keep_time())
+        await asyncio.wait([keeping, stop], return_when=asyncio.FIRST_COMPLETED)
+        if keeping.done():
+            keeping.result()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+    log.info("scheduler stopped")

@@ -1,0 +1,57 @@
+"""Leases: of those who could do a job, one does, until it lets go or its time runs out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from pymongo import ReturnDocument
+
+from storage.database import Database, Document
+
+COLLECTION: Final = "leases"
+
+
+class Hold(NamedTuple):
+    """A lease that is held: whether it was taken just now, and when the job was last done."""
+
+    is_new: bool
+    done: datetime
+
+
+class LeaseRepository:
+    """Takes and releases leases. Time is the server's alone, so that nobody's clock matters."""
+
+    def __init__(self, database: Database) -> None:
+        self._leases = database[COLLECTION]
+
+    async def take(self, name: str, holder: str, seconds: float) -> Hold | None:
+        """Take a lease, or renew it, for so many seconds from now. None when somebody else holds it."""
+        until = {"$add": ["$$NOW", int(seconds * 1000)]}
+        before = {"$cond": [{"$gt": ["$until", "$$NOW"]}, "$holder", None]}
+        taken: Document = {
+            "holder": holder,
+            "until": until,
+            "isNew": {"$ne": [before, holder]},
+            "done": {"$ifNull": ["$done", "$$NOW"]},
+        }
+        found = await self._leases.find_one_and_update(
+            {"_id": name},
+            # Without a holder, or with one whose time has run out, it is free.
+            [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [_is_free(before, holder), taken, {}]}]}}],
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
+        return Hold(found["isNew"], found["done"]) if found and found["holder"] == holder else None
+
+    async def note_done(self, name: str, at: datetime) -> None:
+        """Remember that the job was done, as it stood at that moment, for whoever holds the lease next."""
+        await self._leases.update_one({"_id": name}, {"$max": {"done": at}})
+
+    async def release(self, name: str, holder: str) -> None:
+        """Let go, so that another one needn't wait."""
+        await self._leases.update_one({"_id": name, "holder": holder}, {"$unset": {"holder": "", "until": ""}})
+
+
+def _is_free(before: Document, holder: str) -> Document:
+    return {"$in": [before, [None, holder]]}

@@ -1,0 +1,173 @@
+"""Mails on their way: each once by its id, with what is known of its sending."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+from uuid import uuid4
+
+from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
+
+from storage.database import Database, Document, Session
+
+COLLECTION: Final = "mails"
+
+_DAY_S: Final = 86_400
+
+
+class MailState(StrEnum):
+    """How far a mail has come."""
+
+    WAITING = "waiting"
+    SENDING = "sending"
+    SENT = "sent"
+    REJECTED = "rejected"
+
+
+def indexes(remember_days: int) -> list[IndexModel]:
+    """Ids of mails that are done stay for so many days: longer than Kafka keeps what would send them again."""
+    return [
+        IndexModel([("dueAt", ASCENDING)], name="due", sparse=True),
+        IndexModel([("doneAt", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * _DAY_S),
+    ]
+
+
+@dataclass(slots=True)
+class StoredRecord:
+    """A record as it was received, kept until its mail is done."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedMail:
+    """A mail that is ours to send for a while. `attempts` counts this one; `token` proves the claim."""
+
+    id: str
+    record: StoredRecord
+    accepted_at: datetime
+    first_attempt_at: datetime
+    attempts: int
+    token: str
+
+
+class MailRepository:
+    """Keeps mails until they are sent, and their ids longer."""
+
+    def __init__(self, database: Database) -> None:
+        self._mails = database[COLLECTION]
+
+    async def accept(self, records: Mapping[str, StoredRecord], now: datetime) -> None:
+        """Take in mails by their ids. One that is known stays as it is.
+
+        One that was rejected is tried anew where its record is younger than the rejection: somebody sent it again.
+        """
+        if not records:
+            return
+        waiting = {id: _waiting(record, now) for id, record in records.items()}
+        await self._mails.bulk_write(
+            [UpdateOne({"_id": id}, {"$setOnInsert": document}, upsert=True) for id, document in waiting.items()],
+            ordered=False,
+        )
+        await self._mails.bulk_write(
+            [
+                UpdateOne(
+                    {
+                        "_id": id,
+                        "state": MailState.REJECTED.value,
+                        "doneAt": {"$lt": datetime.fromtimestamp(records[id].timestamp / 1000, UTC)},
+                    },
+                    {"$set": document, "$unset": {"doneAt": "", "code": "", "firstAttemptAt": ""}},
+                )
+                for id, document in waiting.items()
+            ],
+            ordered=False,
+        )
+
+    async def claim(self, now: datetime, until: datetime) -> ClaimedMail | None:
+        """The mail that has been due longest, ours until that moment; None when nothing is due.
+
+        A mail whose claim has run out is due again: its mailer has died, or has lost the database.
+        """
+        document = await self._mails.find_one_and_update(
+            {"dueAt": {"$lte": now}},
+            {
+                "$set": {"dueAt": until, "state": MailState.SENDING.value, "claim": uuid4().hex},
+                "$inc": {"attempts": 1},
+                "$min": {"firstAttemptAt": now},
+            },
+            sort=[("dueAt", ASCENDING)],
+            return_document=ReturnDocument.AFTER,
+        )
+        return _claimed(document) if document else None
+
+    async def sent(self, mail: ClaimedMail, at: datetime) -> None:
+        """It has been sent: from now on only its id is kept. So it is even if the claim had run out meanwhile."""
+        await self._mails.update_one({"_id": mail.id}, _done(MailState.SENT, at))
+
+    async def delay(self, mail: ClaimedMail, until: datetime, code: str) -> None:
+        """It is to be tried again at that moment, because of `code`; nothing happens if the claim has run out."""
+        await self._mails.update_one(
+            _by_claim(mail),
+            {"$set": {"dueAt": until, "state": MailState.WAITING.value, "code": code}, "$unset": {"claim": ""}},
+        )
+
+    async def reject(self, mail: ClaimedMail, at: datetime, code: str, session: Session) -> bool:
+        """It can't be sent. Returns False if the claim has run out, and it is another mailer's to decide."""
+        result = await self._mails.update_one(_by_claim(mail), _done(MailState.REJECTED, at, code), session=session)
+        return result.modified_count == 1
+
+
+def _waiting(record: StoredRecord, now: datetime) -> Document:
+    return {
+        "state": MailState.WAITING.value,
+        "dueAt": now,
+        "acceptedAt": now,
+        "attempts": 0,
+        "record": {
+            "topic": record.topic,
+            "source": [record.partition, record.offset, record.timestamp],
+            "key": record.key,
+            "value": record.value,
+            "headers": [list(header) for header in record.headers],
+        },
+    }
+
+
+def _by_claim(mail: ClaimedMail) -> Document:
+    return {"_id": mail.id, "claim": mail.token}
+
+
+def _done(state: MailState, at: datetime, code: str | None = None) -> Document:
+    told: dict[str, Any] = {"state": state.value, "doneAt": at}
+    return {
+        "$set": told | ({"code": code} if code else {}),
+        "$unset": {"record": "", "dueAt": "", "claim": ""} | ({} if code else {"code": ""}),
+    }
+
+
+def _claimed(document: Document) -> ClaimedMail:
+    record = document["record"]
+    return ClaimedMail(
+        id=document["_id"],
+        record=StoredRecord(
+            record["topic"],
+            *record["source"],
+            key=record["key"],
+            value=record["value"],
+            headers=[(name, value) for name, value in record["headers"]],
+        ),
+        accepted_at=document["acceptedAt"],
+        first_attempt_at=document["firstAttemptAt"],
+        attempts=document["attempts"],
+        token=document["claim"],
+    )

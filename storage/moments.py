@@ -1,0 +1,19 @@
+"""Moments to the microsecond: MongoDB's dates have milliseconds only, and two events of one have an order."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def microseconds(moment: datetime) -> int:
+    """How a moment is stored."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(microseconds: int) -> datetime:
+    """The moment that was stored, in UTC."""
+    return _EPOCH + microseconds * _MICROSECOND

@@ -1,0 +1,47 @@
+"""How the state of an order's reminders is kept in its document, and the index that finds what is due."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from pymongo import ASCENDING, IndexModel
+
+from domain.reminders import ReminderState
+from storage.database import Document
+from storage.moments import microseconds, moment
+
+INDEX_NAME: Final = "reminder_due"
+INDEX: Final = IndexModel(
+    [
+        ("statusKey", ASCENDING),
+        ("storeId", ASCENDING),
+        ("reminder.toCustomer", ASCENDING),
+        ("reminder.from", ASCENDING),
+    ],
+    name=INDEX_NAME,
+    partialFilterExpression={"reminder.from": {"$exists": True}},
+)
+"""Orders that are over aren't in it. Those in stores that take no reviews, and those of customers who have got all
+that the limit allows, have a place of their own in it: they cost nothing, and are due at once when that changes."""
+
+
+def document_of(state: ReminderState, status_since: datetime) -> Document:
+    """The state as a document; `from`, from when the days are counted, is missing when it is over."""
+    document: Document = {"sent": state.sent, "toCustomer": state.sent_to_customer}
+    if state.last is not None:
+        document["last"] = microseconds(state.last)
+    if not state.is_over:
+        document["from"] = microseconds(state.counted_from(status_since))
+    return document
+
+
+def state_from(document: Document) -> ReminderState:
+    """The state in a document."""
+    last = document.get("last")
+    return ReminderState(
+        sent=document["sent"],
+        last=None if last is None else moment(last),
+        sent_to_customer=document["toCustomer"],
+        is_over="from" not in document,
+    )

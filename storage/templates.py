@@ -1,0 +1,111 @@
+"""Templates of mails that were saved, each for a store or all, in a language or all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pymongo import ASCENDING, IndexModel
+
+from domain.delivery import Seen
+from domain.mail_templates import MailTemplate, Place, canonical_language, template_id
+from storage.database import Database, Document, Session
+from storage.seen import seen_document, seen_from
+
+COLLECTION: Final = "notificationTemplates"
+
+_DAY_S: Final = 86_400
+_SAVED: Final = {"deletedAt": None}
+
+
+def indexes(remember_days: int) -> list[IndexModel]:
+    """The marks of a deleted template stay for so many days: longer than Kafka keeps what could bring it back."""
+    return [
+        IndexModel([("name", ASCENDING)], name="name"),
+        IndexModel([("deletedAt", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * _DAY_S),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTemplate:
+    """A template and where it holds: None is all stores, or all languages."""
+
+    name: str
+    store_id: str | None
+    language: str | None
+    template: MailTemplate
+
+    @property
+    def place(self) -> Place:
+        """Where it holds."""
+        return self.store_id, self.language
+
+
+class TemplateRepository:
+    """Reads and writes templates."""
+
+    def __init__(self, database: Database) -> None:
+        self._templates = database[COLLECTION]
+
+    async def all(self) -> list[SavedTemplate]:
+        """Every saved template, by name, store and language."""
+        found = self._templates.find(_SAVED).sort([("name", 1), ("storeId", 1), ("languageCode", 1)])
+        return [_saved(document) async for document in found]
+
+    async def all_of(self, name: str, session: Session | None = None) -> Mapping[Place, MailTemplate]:
+        """The saved templates of that name, by where they hold; `domain.mail_templates.best` chooses among them."""
+        found = [_saved(d) async for d in self._templates.find({**_SAVED, "name": name}, session=session)]
+        return {saved.place: saved.template for saved in found}
+
+    async def get(
+        self, name: str, store_id: str | None, language: str | None, session: Session | None = None
+    ) -> SavedTemplate | None:
+        """The template saved for exactly this store and language, or None."""
+        id = template_id(name, store_id, language)
+        document = await self._templates.find_one({**_SAVED, "_id": id}, session=session)
+        return _saved(document) if document else None
+
+    async def seen(self, name: str, store_id: str | None, language: str | None, session: Session) -> Seen:
+        """Which messages a template has taken into account, also one that has been deleted."""
+        id = template_id(name, store_id, language)
+        document = await self._templates.find_one({"_id": id}, {"seen": 1}, session=session)
+        return seen_from((document or {}).get("seen"))
+
+    async def save(self, saved: SavedTemplate, seen: Seen, session: Session) -> None:
+        """Save a template, as it is after these messages."""
+        language, template = canonical_language(saved.language), saved.template
+        document = {
+            "name": saved.name,
+            "storeId": saved.store_id,
+            "languageCode": language,
+            "subject": template.subject,
+            "text": template.text,
+            "html": template.html,
+            "seen": seen_document(seen),
+        }
+        id = template_id(saved.name, saved.store_id, language)
+        await self._templates.replace_one({"_id": id}, document, upsert=True, session=session)
+
+    async def delete(
+        self, name: str, store_id: str | None, language: str | None, seen: Seen, at: datetime, session: Session
+    ) -> None:
+        """Delete a template; what it has taken into account is remembered."""
+        id = template_id(name, store_id, language)
+        remembered = {"name": name, "deletedAt": at, "seen": seen_document(seen)}
+        await self._templates.replace_one({"_id": id}, remembered, upsert=True, session=session)
+
+    async def mark(self, name: str, store_id: str | None, language: str | None, seen: Seen, session: Session) -> None:
+        """Remember messages that changed nothing; of a template that was never there, nothing is remembered."""
+        id = template_id(name, store_id, language)
+        await self._templates.update_one({"_id": id}, {"$set": {"seen": seen_document(seen)}}, session=session)
+
+
+def _saved(document: Document) -> SavedTemplate:
+    return SavedTemplate(
+        document["name"],
+        document["storeId"],
+        document["languageCode"],
+        MailTemplate(document["subject"], document["text"], document["html"]),
+    )

@@ -1,0 +1,407 @@
+"""Commands: how they are answered, repeated and refused; and nothing that a client sends breaks the facade."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.service import Json, Service, eventually
+
+PROBLEM_MEMBERS = {"type", "title", "status", "detail", "instance"}
+
+
+def problem_of(response: httpx.Response, status: int) -> Json:
+    """The body of an answer that must be a problem of RFC 9457."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: Json = response.json()
+    assert set(problem) - {"errors"} == PROBLEM_MEMBERS
+    assert problem["status"] == status
+    assert problem["instance"] == response.request.url.path
+    assert "Traceback" not in response.text
+    return problem
+
+
+async def test_accepted(http: httpx.AsyncClient) -> None:
+    response = await http.post(REVIEWS, json=[submission(new_id()), submission(new_id())])
+    assert response.status_code == 202
+    answer = response.json()
+    assert list(answer) == ["commandId", "ids", "outcome"]
+    assert answer["outcome"] == "accepted"
+    assert len({uuid.UUID(id) for id in [answer["commandId"], *answer["ids"]]}) == 3
+    assert "preference-applied" not in response.headers
+    ids = [new_id("review"), new_id("review")]
+    for method, path, body in (
+        ("POST", "/approve", ids),
+        ("POST", "/reject", ids),
+        ("POST", "/reset", ids),
+        ("DELETE", "", {"ids": ids}),
+    ):
+        response = await http.request(method, REVIEWS + path, json=body)
+        assert response.status_code == 202
+        assert response.json()["ids"] == ids
+        assert response.json()["outcome"] == "accepted"
+
+
+async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) -> None:
+    product, unknown = new_id(), new_id("review")
+    response = await http.post(REVIEWS, json=[submission(product, 3)], headers={"Prefer": "respond-async, wait=20"})
+    assert response.status_code == 200
+    assert response.headers["preference-applied"] == "wait=20"
+    answer = response.json()
+    (id,) = answer["ids"]
+    assert answer["outcome"] == "applied"
+    assert answer["results"] == [{"id": id, "outcome": "applied"}]
+    assert await facade.listed(entityIds=[product]) == [id]
+
+    approved = await http.post(f"{REVIEWS}/approve", json=[id, unknown, id], headers={"Prefer": "wait=1"})
+    assert approved.status_code == 200
+    assert approved.headers["preference-applied"] == "wait=1"
+    assert approved.json()["ids"] == [id, unknown]
+    assert approved.json()["results"] == [
+        {"id": id, "outcome": "applied"},
+        {"id": unknown, "outcome": "not-found"},
+    ]
+    assert await facade.rating(product) == (3.0, 1)
+    assert await facade.moderate("approve", id) == ["unchanged"]
+
+
+async def test_not_found_stays_parked_in_case_the_submission_is_on_its_way(
+    http: httpx.AsyncClient, facade: Facade
+) -> None:
+    product, id = new_id(), new_id("review")
+    approved = await http.post(f"{REVIEWS}/approve", json=[id], headers={"Prefer": "wait=1"})
+    assert approved.json()["results"] == [{"id": id, "outcome": "not-found"}]
+    await facade.submit(submission(product, 2, id=id))
+    await eventually(partial(facade.rating, product), lambda rating: rating == (2.0, 1))
+
+
+@pytest.mark.parametrize("prefer", ["wait=0", "wait=soon", "wait=-1", "wait", "return=minimal", 'wait="', ";,;=,,"])
+async def test_preferences_of_no_use(http: httpx.AsyncClient, prefer: str) -> None:
+    response = await http.post(f"{REVIEWS}/approve", json=[new_id("review")], headers={"Prefer": prefer})
+    # Nobody can have looked within no time at all, but "not known by the end of the wait" is true as well.
+    assert response.status_code in ({200, 202} if prefer == "wait=0" else {202})
+
+
+async def test_the_same_key_gives_the_same_ids(http: httpx.AsyncClient, facade: Facade) -> None:
+    product, key = new_id(), {"Idempotency-Key": new_id("key")}
+    body = [submission(product, 2), submission(product, 2)]
+    first, *others = await asyncio.gather(*(http.post(REVIEWS, json=body, headers=key) for _ in range(5)))
+    assert first.status_code == 202
+    assert all(other.json() == first.json() for other in others)
+    waited = await http.post(REVIEWS, json=body, headers={**key, **WAIT})
+    assert waited.json()["results"] == [{"id": id, "outcome": "applied"} for id in first.json()["ids"]]
+    assert sorted(await facade.listed(entityIds=[product])) == sorted(first.json()["ids"])
+    other = await http.post(REVIEWS, json=body, headers={"Idempotency-Key": new_id("key")})
+    assert not set(other.json()["ids"]) & set(first.json()["ids"])
+
+
+async def test_a_repeated_approval_after_a_rejection_changes_nothing(http: httpx.AsyncClient, facade: Facade) -> None:
+    product, key = new_id(), {"Idempotency-Key": new_id("key"), **WAIT}
+    (id,) = await facade.submit(submission(product))
+    first = await http.post(f"{REVIEWS}/approve", json=[id], headers=key)
+    assert first.json()["results"] == [{"id": id, "outcome": "applied"}]
+    assert await facade.moderate("reject", id) == ["applied"]
+    again = await http.post(f"{REVIEWS}/approve", json=[id], headers=key)
+    assert again.json() == first.json()
+    assert await facade.moderate("reject", id) == ["unchanged"]
+    assert await facade.ratings(product) == []
+    assert await facade.listed("reviewStatus", entityIds=[product]) == ["Rejected"]
+    # A key belongs to one endpoint: the same one elsewhere is another command.
+    reset = await http.post(f"{REVIEWS}/reset", json=[id], headers=key)
+    assert reset.json()["results"] == [{"id": id, "outcome": "applied"}]
+    assert reset.json()["commandId"] != first.json()["commandId"]
+
+
+@pytest.mark.parametrize("key", ["", "two words", "é".encode(), "k" * 256])
+async def test_keys_that_can_not_be_used(http: httpx.AsyncClient, key: str | bytes) -> None:
+    response = await http.post(f"{REVIEWS}/approve", json=["a"], headers={b"Idempotency-Key": key})  # type: ignore[dict-item]
+    problem_of(response, 400)
+
+
+async def test_all_or_nothing(http: httpx.AsyncClient, facade: Facade) -> None:
+    product = new_id()
+    good, missing = submission(product), submission(product)
+    del missing["review"]
+    response = await http.post(REVIEWS, json=[good, submission(product, 9), missing, submission("", title=["x"])])
+    problem = problem_of(response, 422)
+    assert [error["pointer"] for error in problem["errors"]] == [
+        "/1/rating",
+        "/2/review",
+        "/3/EntityId",
+        "/3/title",
+    ]
+    assert all(set(error) == {"pointer", "code", "message"} for error in problem["errors"])
+    # What was published before the next submission would be there now.
+    await facade.submit(submission(product, title="the only one"))
+    assert await facade.listed("title", entityIds=[product]) == ["the only one"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"EntityId": None},
+        {"EntityId": "x" * 129},
+        {"EntityId": "  "},
+        {"EntityType": 5},
+        {"EntityType": "x" * 129},
+        {"EntityName": "x" * 1_025},
+        {"title": "x" * 1_025},
+        {"userName": "x" * 129},
+        {"userId": {"$ne": None}},
+        {"storeId": ["a"]},
+        {"storeId": "x" * 129},
+        {"review": ""},
+        {"review": " \n\t"},
+        {"review": "x" * 20_001},
+        {"review": None},
+        {"rating": 0},
+        {"rating": 0.99},
+        {"rating": 5.01},
+        {"rating": 3.333},
+        {"rating": "5"},
+        {"rating": True},
+        {"rating": None},
+        {"rating": {"$gt": 0}},
+        {"rating": 10**400},
+        {"id": 7},
+        {"id": "x" * 129},
+    ],
+    ids=str,
+)
+async def test_submissions_out_of_bounds(http: httpx.AsyncClient, wrong: Json) -> None:
+    response = await http.post(REVIEWS, json=[{**submission("camera"), **wrong}])
+    (error,) = problem_of(response, 422)["errors"]
+    assert error["pointer"] == f"/0/{next(iter(wrong))}"
+
+
+async def test_submissions_at_their_bounds(facade: Facade) -> None:
+    product = new_id().ljust(128, "é")
+    largest: Json = {
+        "userName": "é" * 128,
+        "EntityType": "T" * 128,
+        "EntityName": "é" * 1_024,
+        "title": "é" * 1_024,
+        "review": "é" * 20_000,
+        "id": new_id("review").ljust(128, "é"),
+    }
+    await facade.submit(submission(product, 1, **largest), submission(product, 5, review="\u00a0.\n"))
+    rows = (await facade.list(entityIds=[product], sort="rating"))["results"]
+    assert [row["rating"] for row in rows] == [1, 5]
+    assert rows[0] | {"review": largest["review"], "title": largest["title"]} == rows[0]
+    many = await facade.submit(*(submission(product, EntityType="Many") for _ in range(1_000)))
+    assert len(set(many)) == 1_000
+
+
+@pytest.mark.parametrize("path", ["", "/approve", "/reject", "/reset"])
+@pytest.mark.parametrize("body", [[], {}, "x", None, 5, [None], [["a"]], [{"$gt": ""}]], ids=str)
+async def test_bodies_that_are_no_list_of_what_is_asked_for(http: httpx.AsyncClient, path: str, body: Any) -> None:
+    problem_of(await http.post(REVIEWS + path, content=json.dumps(body)), 422)
+
+
+async def test_too_many_at_once(http: httpx.AsyncClient) -> None:
+    ids = [f"{n}" for n in range(1_001)]
+    problem_of(await http.post(f"{REVIEWS}/approve", json=ids), 422)
+    problem_of(await http.request("DELETE", REVIEWS, json={"ids": ids}), 422)
+    problem_of(await http.request("DELETE", REVIEWS, json={"ids": ids[:600]}, params={"ids": ids[:600]}), 422)
+    problem_of(await http.post(REVIEWS, json=[submission("a")] * 1_001), 422)
+    problem = problem_of(await http.post(REVIEWS, json=[{}] * 1_000), 422)
+    assert len(problem["errors"]) == 100
+    assert "4000" in problem["detail"]
+
+
+async def test_two_reviews_with_one_id(http: httpx.AsyncClient) -> None:
+    id = new_id("review")
+    response = await http.post(REVIEWS, json=[submission("a", id=id), submission("b"), submission("c", id=id)])
+    (error,) = problem_of(response, 422)["errors"]
+    assert error["pointer"] == "/2/id"
+
+
+async def test_refused_by_the_store_with_a_code_for_each(http: httpx.AsyncClient, facade: Facade) -> None:
+    product = new_id()
+    closed, named, buyers = (
+        await facade.open_store(reviewsEnabled=False),
+        await facade.open_store(anonymousReviewsAllowed=False),
+        await facade.open_store(purchaseRequired=True),
+    )
+    response = await http.post(
+        REVIEWS,
+        json=[
+            submission(product),
+            submission(product, storeId=closed),
+            submission(product, storeId=named, userId=""),
+            submission(product, storeId=named),
+            submission(product, storeId=new_id("store")),
+            submission(product, storeId=buyers),
+        ],
+    )
+    problem = problem_of(response, 403)
+    refused = [(error["pointer"], error["code"]) for error in problem["errors"]]
+    assert refused[:3] == [
+        ("/1", "reviews-disabled"),
+        ("/2", "anonymous-not-allowed"),
+        ("/4", "reviews-disabled"),
+    ]
+    await facade.submit(submission(product, title="the only one"))
+    assert await facade.listed("title", entityIds=[product]) == ["the only one"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1,]", b"nope", b'["\xff"]', b'["a"', b"[NaN]", b"[Infinity]", b'["\\ud800"]', b"\x00"]
+)
+@pytest.mark.parametrize("path", ["", "/approve", "/reviewList"])
+async def test_malformed_json(http: httpx.AsyncClient, path: str, body: bytes) -> None:
+    response = await http.post(REVIEWS + path, content=body, headers={"Content-Type": "application/json"})
+    problem_of(response, 400)
+
+
+async def test_other_problems(http: httpx.AsyncClient) -> None:
+    problem_of(await http.post(f"{REVIEWS}/reviewList", json={"sort": "password:desc"}), 400)
+    problem_of(await http.post(f"{REVIEWS}/reviewList", json={"sort": "rating:sideways"}), 400)
+    problem_of(await http.get("/api/nothing/here"), 404)
+    problem_of(await http.get(f"{REVIEWS}/{new_id()}"), 404)
+    not_allowed = await http.put(f"{REVIEWS}/approve", json=["a"])
+    problem_of(not_allowed, 405)
+    assert "POST" in not_allowed.headers["allow"]
+    assert {*(await http.get(REVIEWS)).headers["allow"].split(", ")} == {"POST", "DELETE"}
+    problem_of(await http.post(REVIEWS, content=b'["' + b"x" * 1024 * 1024 + b'"]'), 413)
+
+    async def endless() -> Any:
+        for _ in range(40):
+            yield b" " * 32 * 1024
+
+    problem_of(await http.post(REVIEWS, content=endless()), 413)
+    xml = {"Content-Type": "application/xml"}
+    problem_of(await http.post(REVIEWS, content=b"<a/>", headers=xml), 415)
+    problem_of(await http.request("DELETE", REVIEWS, content=b"ids=a", headers=xml), 415)
+
+
+OPERATORS: list[Any] = [{"$gt": ""}, {"$ne": None}, {"$where": "sleep(1000)"}, {"$regex": ".*"}]
+
+
+@pytest.mark.parametrize("value", OPERATORS, ids=str)
+async def test_operators_of_the_database_are_no_values(http: httpx.AsyncClient, value: Any) -> None:
+    product = new_id()
+    for field in ("reviewStatus", "entityType", "entityIds", "storeId", "userId", "searchPhrase", "sort", "startDate"):
+        response = await http.post(f"{REVIEWS}/reviewList", json={field: value})
+        problem_of(response, 422)
+    for body in ({"entityIds": [value], "entityType": "Product"}, {"entityIds": [product], "entityType": value}):
+        problem_of(await http.post("/api/rating/entityRating", json=body), 422)
+    problem_of(await http.post(f"{REVIEWS}/approve", json=[value]), 422)
+    problem_of(await http.request("DELETE", REVIEWS, json={"ids": [value]}), 422)
+    problem_of(await http.put("/api/settings", json={"ratingCalculationMethod": value}), 422)
+
+
+async def test_names_that_look_like_operators_are_just_names(facade: Facade, http: httpx.AsyncClient) -> None:
+    store, product = f"$store.{new_id()}", f"$where.{new_id()}"
+    await facade.open_store(store)
+    (id,) = await facade.submit(submission(product, 3, storeId=store, userName="$user", review="$$NOW $title"))
+    assert await facade.moderate("approve", id) == ["applied"]
+    (row,) = (await facade.list(entityIds=[product], searchPhrase="$$now $"))["results"]
+    assert (row["review"], row["userName"], row["storeName"]) == ("$$NOW $title", "$user", store)
+    assert await facade.rating(product) == (3.0, 1)
+    own = f"$ref.{new_id()}"
+    await facade.submit(submission(product, id=own))
+    assert await facade.moderate("delete", own) == ["applied"]
+    assert (await http.get(f"/api/stores/{store}")).json()["id"] == store
+
+
+HOSTILE: list[bytes] = [
+    b'"\\u0000"',
+    b'"a\\u0000b"',
+    b'"\\ud800"',
+    b'"\\udfff\\ud800"',
+    b'"\xed\xa0\x80"',
+    b'"\xff"',
+    b"NaN",
+    b"-Infinity",
+    b"1e400",
+    b"-1e400",
+    b"1" * 5_000,
+    b"-0",
+    b"9223372036854775808",
+    b"1e-400",
+    b"[" * 10_000 + b"]" * 10_000,
+    b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
+    b'{"__proto__": {"x": 1}}',
+    b'"' + b"x" * 100_000 + b'"',
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: value[:16].decode(errors="replace"))
+async def test_hostile_values_are_the_senders_fault(http: httpx.AsyncClient, value: bytes) -> None:
+    review = json.dumps(submission("camera")).encode()
+    requests: list[tuple[str, str, bytes]] = [
+        ("POST", REVIEWS, b"[" + value + b"]"),
+        ("POST", f"{REVIEWS}/approve", b"[" + value + b"]"),
+        ("DELETE", REVIEWS, b'{"ids":[' + value + b"]}"),
+    ]
+    requests += [
+        ("POST", REVIEWS, b"[" + review[:-1] + b',"' + field + b'":' + value + b"}]")
+        for field in (b"rating", b"EntityId", b"storeId", b"review", b"id")
+    ]
+    requests += [
+        ("POST", f"{REVIEWS}/reviewList", b'{"' + field + b'":' + value + b"}")
+        for field in (
+            *(b"reviewStatus", b"entityType", b"searchPhrase", b"startDate", b"startRating", b"endRating"),
+            *(b"sort", b"take", b"skip"),
+        )
+    ]
+    requests += [
+        ("POST", "/api/rating/entityRating", b'{"entityType":"Product","entityIds":[' + value + b"]}"),
+        ("POST", f"{REVIEWS}/changes", b'{"modifiedDate":' + value + b"}"),
+        ("PUT", "/api/settings", b'{"ratingCalculationMethod":' + value + b"}"),
+        ("PUT", f"/api/stores/{new_id('store')}", b'{"name":' + value + b"}"),
+    ]
+    answers = await asyncio.gather(*(http.request(m, path, content=body) for m, path, body in requests))
+    for (method, path, body), answer in zip(requests, answers, strict=True):
+        assert answer.status_code < 500, (method, path, body[:200], answer.text)
+        if answer.status_code >= 400:
+            problem_of(answer, answer.status_code)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{REVIEWS}/%00",
+        f"{REVIEWS}/%ED%A0%80",
+        f"{REVIEWS}/%FF",
+        f"{REVIEWS}/{'x' * 5_000}",
+        f"{REVIEWS}/..%2f..%2fetc%2fpasswd",
+        f"{REVIEWS}//",
+        "/api/stores/%00",
+        "/api/stores/$where",
+        f"{REVIEWS}/canLeaveFeedback?storeId=%00&entityType=%00&entityId=%FF",
+        f"{REVIEWS}/canLeaveFeedback",
+        f"{REVIEWS}/canLeaveFeedback?storeId[$ne]=&entityType=a&entityId=b",
+        "/%",
+        "/api/%2e%2e/%zz",
+    ],
+)
+async def test_hostile_paths(service: Service, path: str) -> None:
+    # By hand: a client library would put the path into order first.
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1"))
+    answer = await reader.read()
+    writer.close()
+    status = int(answer.split()[1])
+    assert status < 500, answer
+
+
+async def test_health_and_documents(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/health/live")).json()["status"] == "pass"
+    assert (await http.get("/health/ready")).json()["checks"] == {"mongodb": "pass", "kafka": "pass"}
+    document = (await http.get("/openapi.json")).json()
+    assert {"/api/customerReviews", "/api/customerReviews/reviewList", "/api/rating/entityRating"} <= set(
+        document["paths"]
+    )
+    assert (await http.get("/docs")).status_code == 200
+    head = await http.head("/health/live")
+    assert (head.status_code, head.content) == (200, b"")

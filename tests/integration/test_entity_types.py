@@ -1,0 +1,173 @@
+"""Names of objects: submissions never wait for them, and they come once they can be had."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.facade import REVIEWS, Facade, new_id, submission
+from tests.name_server import NameServer, running_name_server
+from tests.service import Json, Message, Servers, Service, eventually, running_service
+
+CATALOG = """
+from pathlib import Path
+
+def names(ids):
+    if not Path("open").exists():
+        raise OSError("closed")
+    return {id: {"name": "Name of " + id, "imageUrl": "/" + id} for id in ids}
+"""
+
+
+def unnamed(entity_type: str, entity_id: str, **fields: Any) -> Json:
+    return {**submission(entity_id, **fields), "EntityType": entity_type, "EntityName": None}
+
+
+@pytest.fixture(scope="module")
+async def names() -> AsyncIterator[NameServer]:
+    async with running_name_server() as names:
+        yield names
+
+
+@pytest.fixture(scope="module")
+async def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the service runs, and finds modules."""
+    folder = tmp_path_factory.mktemp("service_with_types")
+    (folder / "catalog.py").write_text(CATALOG)
+    return folder
+
+
+@pytest.fixture(scope="module")
+async def service(servers: Servers, folder: Path, names: NameServer) -> AsyncIterator[Service]:
+    """A service with types of objects whose names are known over HTTP, and to a Python function."""
+    template = {
+        "url": f"{names.address}/products/{{id}}",
+        "name": "product.title",
+        "image": "product.images.0.url",
+        "timeout": 0.5,
+    }
+    types = [
+        {"entityType": "Product", "getEntity": template, "knownChildrenTypes": ["Variation"]},
+        {"entityType": "Vendor", "getEntity": "catalog:names"},
+    ]
+    service = Service(servers, folder, environment={"PLAUDIT_ENTITY_TYPES": json.dumps(types)})
+    async with running_service(servers, folder, service=service):
+        yield service
+
+
+async def names_of(facade: Facade, *ids: str) -> dict[str, str | None]:
+    """Names of the listed reviews, by review."""
+    page = await facade.list(entityIds=list(ids), take=1_000)
+    return {row["id"]: row["entityName"] for row in page["results"]}
+
+
+async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder: Path, names: NameServer) -> None:
+    names.mood = "hangs"
+    async with service.client() as http:
+        facade = Facade(http)
+        product, deleted, vendor, gone = (new_id() for _ in range(4))
+
+        # While one resolver hangs and the other fails, submissions by HTTP and Kafka are stored.
+        own, twin = await facade.submit(submission(product), unnamed("Product", product))
+        (doomed,) = await facade.submit(unnamed("Product", deleted))
+        (variation,) = await facade.submit(unnamed("Variation", product))
+        (of_vendor,) = await facade.submit(unnamed("Vendor", vendor))
+        await eventually(lambda: _asked(names))
+        late = unnamed("Product", product, id=new_id("review"))
+        await service.publish("review-submissions", Message(product, json.dumps([late]).encode()))
+        await eventually(lambda: names_of(facade, product), lambda found: late["id"] in found)
+        assert set((await names_of(facade, deleted, vendor)).values()) == {None}
+        response = await http.get(f"/api/entityTypes/Product/{product}")
+        assert response.status_code == 503
+        assert response.headers["retry-after"]
+
+        # A review that is deleted meanwhile stays deleted, one that is approved stays approved.
+        assert await facade.moderate("delete", doomed) == ["applied"]
+        assert await facade.moderate("approve", twin) == ["applied"]
+
+        # The wish stands in the review: another worker fulfils it.
+        assert await service.stop("worker") == 0
+        names.mood = "answers"
+        names.unknown = {gone}
+        (folder / "open").touch()
+        service.start("worker")
+        await service.until_ready()
+        name = f"Name of {product}"
+        expected = {own: f"Camera {product}", twin: name, late["id"]: name, variation: None}
+        await eventually(lambda: names_of(facade, product), lambda found: found == expected)
+        await eventually(lambda: names_of(facade, vendor), lambda found: found == {of_vendor: f"Name of {vendor}"})
+        assert (await http.get(f"{REVIEWS}/{doomed}")).status_code == 404
+        assert (await http.get(f"{REVIEWS}/{twin}")).json()["reviewStatus"] == "Approved"
+        async with service.mongo() as database:
+            assert await database.reviews.count_documents({"nameWanted": {"$exists": True}}) == 0
+
+        # From now on the name is known at once; an unknown id keeps nobody waiting.
+        (known,) = await facade.submit(unnamed("Product", product))
+        assert (await names_of(facade, product))[known] == name
+        (unknown,) = await facade.submit(unnamed("Product", gone))
+        await eventually(lambda: _asked(names, gone))
+        (other,) = await facade.submit(unnamed("Product", f"{product}/2"))
+        await eventually(lambda: names_of(facade, f"{product}/2"), lambda found: bool(found[other]))
+        assert await names_of(facade, gone) == {unknown: None}
+
+        # A search for a type includes its children, a search for a child doesn't include the parent.
+        listed = await facade.list(entityType="Product", entityIds=[product])
+        assert {row["id"] for row in listed["results"]} == {own, twin, late["id"], known, variation}
+        listed = await facade.list(entityType="Variation", entityIds=[product])
+        assert [row["id"] for row in listed["results"]] == [variation]
+
+        # The portal learns of the types, and of one object at a time.
+        types = {type["entityType"]: type for type in (await http.get("/api/entityTypes")).json()}
+        assert types["Product"]["hasEntityResolver"]
+        assert types["Product"]["icon"]
+        for type, id, image in (("Product", product, f"/{product}.png"), ("Vendor", "a/b", "/a/b")):
+            entity = (await http.get(f"/api/entityTypes/{type}/{id}")).json()
+            assert entity == {"entityType": type, "id": id, "name": f"Name of {id}", "imageUrl": image}
+        assert (await http.get(f"/api/entityTypes/Product/{gone}")).status_code == 404
+
+        for process in ("api", "worker"):
+            assert not any(id in service.log(process) for id in (product, deleted, vendor, gone))
+
+
+async def test_a_resolver_that_hangs_costs_no_throughput(service: Service, names: NameServer) -> None:
+    names.mood = "hangs"
+    count = 1_000
+    async with service.mongo() as database:
+
+        async def seconds(entity_type: str, wave: str) -> float:
+            """How long it takes to store submissions, each about an object of its own."""
+            ids = [f"{wave}-{number}" for number in range(count)]
+            reviews = [unnamed(entity_type, id, id=id, title=wave) for id in ids]
+            start = time.perf_counter()
+            await service.publish("review-submissions", *(Message(r["id"], json.dumps(r).encode()) for r in reviews))
+            await eventually(lambda: database.reviews.count_documents({"title": wave}), lambda n: n == count)
+            return time.perf_counter() - start
+
+        await seconds("Product", "first")
+        names.asked.clear()
+        await eventually(lambda: _asked(names))
+        without = min([await seconds("Plain", "plain"), await seconds("Plain", "plain again")])
+        hanging = await seconds("Product", "second")
+        # Twice is far more than it costs, and far less than waiting for any answer would.
+        assert hanging < 2 * without + 0.5
+        names.mood = "answers"
+        named = {"title": {"$in": ["first", "second"]}, "entityName": {"$type": "string"}}
+        await eventually(lambda: database.reviews.count_documents(named), lambda n: n == 2 * count)
+
+
+async def test_a_wrong_registration_ends_with_code_2(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path, environment={"PLAUDIT_ENTITY_TYPES": '[{"entityType": "A", "getEntity": 1}]'})
+    for ended in await asyncio.gather(*(asyncio.to_thread(service.run, command) for command in ("worker", "up"))):
+        assert ended.returncode == 2
+        assert "PLAUDIT_ENTITY_TYPES: /0/getEntity" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+async def _asked(names: NameServer, id: str = "") -> bool:
+    return any(target.endswith(id) for target in names.asked)

@@ -1,0 +1,158 @@
+"""Order events, and what depends on them: purchase-only reviews."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.facade import REVIEWS, Facade, new_id, submission
+from tests.orders import Returns, an_order, order_event
+from tests.service import Json, Message, Service, eventually
+
+
+async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(service: Service) -> None:
+    statuses = ["New", "Processing", "Processing", "Complete", "Complete", "complete", "Returned"]
+
+    def events(id: str) -> list[Message]:
+        days = {f"2022-03-{day:02}T10:00:00.123456Z": day for day in range(1, len(statuses) + 1)}
+        return [
+            order_event(an_order(id, {"a": day}, status=status, modifiedDate=moment, day=day))
+            for (moment, day), status in zip(days.items(), statuses, strict=True)
+        ]
+
+    straight, *others = (new_id("order") for _ in range(4))
+    shuffled = random.Random(7)  # noqa: S311
+    told = events(straight)
+    for id in others:
+        mixed = events(id) * 2
+        shuffled.shuffle(mixed)
+        told += mixed
+    await service.publish("order-events", *told)
+
+    async with service.mongo() as database:
+
+        async def state(id: str) -> Json:
+            found = await database["orders"].find_one({"_id": id}) or {}
+            found.pop("digests", None)
+            same: Json = json.loads(json.dumps(found, default=str).replace(id, "the order"))
+            return same
+
+        expected = await eventually(partial(state, straight), lambda found: found.get("status") == "Returned")
+        assert len(expected["observations"]) == len(statuses)
+        for id in others:
+            await eventually(partial(state, id), expected.__eq__)
+
+
+async def test_an_event_that_is_none_is_a_dead_letter(service: Service, http: httpx.AsyncClient) -> None:
+    good = an_order(new_id("order"), {"a": 1})
+    changes: list[Json] = [
+        {"id": ""},
+        {"status": " "},
+        {"status": None},
+        {"items": [{"id": "a", "quantity": -1}]},
+        {"items": [{"id": "a", "quantity": 1.5}]},
+        {"modifiedDate": "yesterday"},
+        {"modifiedDate": "0001-01-01T00:00:00+14:00"},
+        {"modifiedDate": "9999-12-31T23:59:59-14:00"},
+    ]
+    bad = [Message(good["id"], json.dumps({**good, **change}).encode()) for change in changes]
+    bad += [Message(good["id"], value) for value in (b"{", b"[]", json.dumps(good)[:-1].encode() + b', "x": NaN}')]
+    await service.publish("order-events", *bad, order_event(good))
+    assert await Returns(service, http).ordered({}, **good) == good["id"]
+    letters = {letter.value for letter in await service.records("order-events.dlq")}
+    assert letters >= {message.value for message in bad}
+
+
+@pytest.fixture
+async def shop(facade: Facade) -> str:
+    """A store that takes reviews of customers who bought the object."""
+    return await facade.open_store(purchaseRequired=True)
+
+
+async def may_review(http: httpx.AsyncClient, **author: Any) -> Json:
+    response = await http.get(f"{REVIEWS}/canLeaveFeedback", params=author)
+    assert response.status_code == 200, response.text
+    answer: Json = response.json()
+    return answer
+
+
+async def refused(http: httpx.AsyncClient, review: Json) -> bool:
+    response = await http.post(REVIEWS, json=[review])
+    if response.status_code == 202:
+        return False
+    assert response.status_code == 403, response.text
+    assert [(e["pointer"], e["code"]) for e in response.json()["errors"]] == [("/0", "purchase-required")]
+    return True
+
+
+async def test_only_customers_who_bought_it_review_it(
+    service: Service, http: httpx.AsyncClient, facade: Facade, shop: str
+) -> None:
+    returns = Returns(service, http)
+    product, customer = new_id(), new_id("customer")
+    author = {"storeId": shop, "userId": customer, "entityType": "Product", "entityId": product}
+    review = submission(product, storeId=shop, userId=customer)
+
+    assert await refused(http, review)
+    assert await may_review(http, **author) == {"canLeaveFeedback": False, "reasons": ["purchase-required"]}
+    bought = {"storeId": shop, "customerId": customer}
+    await returns.ordered({product: 1}, **bought, status="Cancelled")
+    await returns.ordered({product: 1}, **bought, isCancelled=True)
+    await returns.ordered({product: 1}, **{**bought, "customerId": "somebody else"})
+    await returns.ordered({product: 1}, **{**bought, "storeId": "elsewhere"})
+    assert await refused(http, review)
+    assert await refused(http, {**review, "EntityType": "Vendor", "userId": new_id("customer")})
+
+    await returns.ordered({new_id(): 1}, **bought)
+    assert await refused(http, review), "bought something else"
+    assert not await refused(http, {**review, "EntityType": "Vendor"}), "any order will do for other types"
+
+    order = await returns.ordered({product: 1}, **bought)
+    assert await may_review(http, **author) == {"canLeaveFeedback": True, "reasons": []}
+    assert not await refused(http, review)
+    await facade.submit(review, review)
+    response = await http.post(REVIEWS, json=[review, {**review, "EntityId": new_id()}, submission(product)])
+    assert response.status_code == 403
+    assert [error["pointer"] for error in response.json()["errors"]] == ["/1"]
+
+    cancelled = an_order(order, {product: 1}, **bought, status="Canceled", modifiedDate="2022-03-15T10:00:00Z")
+    await service.publish("order-events", order_event(cancelled))
+    answer = await eventually(partial(may_review, http, **author), lambda answer: not answer["canLeaveFeedback"])
+    assert answer["reasons"] == ["purchase-required"]
+
+
+async def test_an_anonymous_author_bought_nothing(http: httpx.AsyncClient, shop: str) -> None:
+    answer = await may_review(http, storeId=shop, entityType="Product", entityId=new_id())
+    assert answer == {"canLeaveFeedback": False, "reasons": ["purchase-required"]}
+    assert await refused(http, submission(new_id(), storeId=shop, userId=""))
+
+
+async def test_the_consumer_asks_for_a_purchase_too(
+    service: Service, http: httpx.AsyncClient, facade: Facade, shop: str
+) -> None:
+    returns = Returns(service, http)
+    product, customer, id = new_id(), new_id("customer"), new_id("review")
+    review = Message(
+        f"Product:{product}", json.dumps(submission(product, id=id, storeId=shop, userId=customer)).encode()
+    )
+
+    async def refusals() -> list[Json]:
+        return [event for event in await service.values("events") if event.get("reviewId") == id]
+
+    await service.publish("review-submissions", review)
+    (told,) = await eventually(refusals)
+    assert told["code"] == "purchase-required"
+    await returns.ordered({product: 1}, storeId=shop, customerId=customer, status="Cancelled")
+    await service.publish("review-submissions", review)
+    await eventually(refusals, lambda told: len(told) == 2)
+    assert await facade.listed(entityIds=[product]) == []
+
+    await returns.ordered({product: 1}, storeId=shop, customerId=customer)
+    await service.publish("review-submissions", review)
+    await eventually(partial(facade.listed, entityIds=[product]), lambda ids: ids == [id])
+    assert len(await refusals()) == 2

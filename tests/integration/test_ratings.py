@@ -1,0 +1,210 @@
+"""Ratings follow moderation, exactly."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from functools import partial
+from math import sqrt
+
+import httpx
+import pytest
+
+from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.service import Json, Service, eventually
+
+
+def wilson(*ratings: float) -> float:
+    """The formula of the contract: lower bound of the Wilson interval with z = 1.64485 on p = sum / (5 · count)."""
+    n, z = len(ratings), 1.64485
+    p = sum(ratings) / (5 * n)
+    lower = (p + z**2 / (2 * n) - z * sqrt((p * (1 - p) + z**2 / (4 * n)) / n)) / (1 + z**2 / n)
+    return round(5 * lower, 2)
+
+
+async def test_average_follows_approve_reset_reject_and_delete(facade: Facade) -> None:
+    product = new_id()
+    three, four = await facade.submit(submission(product, 3), submission(product, 4))
+    assert await facade.ratings(product) == []
+    assert await facade.moderate("approve", three, four) == ["applied", "applied"]
+    assert await facade.ratings(product) == [
+        {
+            "storeName": None,
+            "storeId": None,
+            "entityId": product,
+            "entityType": "Product",
+            "value": 3.5,
+            "reviewCount": 2,
+        }
+    ]
+    for action in ("reset", "reject", "delete"):
+        assert await facade.moderate("approve", three) == ["unchanged" if action == "reset" else "applied"]
+        assert await facade.rating(product) == (3.5, 2)
+        assert await facade.moderate(action, three) == ["applied"]
+        assert await facade.rating(product) == (4.0, 1)
+    await facade.moderate("delete", four)
+    assert await facade.ratings(product) == []
+
+
+async def test_moderation_in_every_state(facade: Facade) -> None:
+    product = new_id()
+    (id,) = await facade.submit(submission(product, 2))
+    status = "New"
+    steps = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
+    for action in ["reset", "approve", "approve", "reject", "reject", "reset", "reject", "approve", "reset"]:
+        assert await facade.moderate(action, id) == ["unchanged" if steps[action] == status else "applied"]
+        status = steps[action]
+        assert await facade.listed("reviewStatus", entityIds=[product]) == [status]
+        assert await facade.rating(product) == ((2.0, 1) if status == "Approved" else (0, 0))
+
+
+async def test_two_decimals_are_kept_exactly(facade: Facade) -> None:
+    product, ratings = new_id(), [1.1, 2.2, 3.33, 4.99, 1, 5]
+    await facade.moderate("approve", *await facade.submit(*(submission(product, rating) for rating in ratings)))
+    assert await facade.rating(product) == (round(sum(ratings) / 6, 2), 6)
+    assert sorted(await facade.listed("rating", entityIds=[product])) == sorted(ratings)
+
+
+async def test_stores_and_no_store_side_by_side(facade: Facade, http: httpx.AsyncClient) -> None:
+    a, b = sorted([await facade.open_store(), await facade.open_store()])
+    one, other = new_id(), new_id()
+    ids = await facade.submit(
+        submission(one, 1),
+        submission(one, 2, storeId=a),
+        submission(one, 3, storeId=b),
+        submission(one, 4, storeId=b),
+        submission(other, 5, storeId=b),
+        submission(one, 5, EntityType="Vendor"),
+    )
+    await facade.moderate("approve", *ids)
+
+    def rows(ratings: list[Json]) -> list[tuple[str, str | None, float, int]]:
+        return [(r["entityId"], r["storeId"], r["value"], r["reviewCount"]) for r in ratings]
+
+    expected = [(one, None, 1.0, 1), (one, a, 2.0, 1), (one, b, 3.5, 2)]
+    assert rows(await facade.ratings(other, one, new_id(), one)) == [(other, b, 5.0, 1), *expected]
+    assert rows(await facade.ratings(one, other)) == [*expected, (other, b, 5.0, 1)]
+    vendor = await http.post("/api/rating/entityRating", json={"entityIds": [one], "entityType": "Vendor"})
+    assert rows(vendor.json()) == [(one, None, 5.0, 1)]
+    await facade.moderate("reset", ids[2])
+    assert rows(await facade.ratings(one)) == [*expected[:2], (one, b, 4.0, 1)]
+
+
+async def test_a_change_of_method_changes_the_very_next_answer(facade: Facade) -> None:
+    own, general, product = await facade.open_store(), await facade.open_store(), new_id()
+    values = [5, 4, 4.5]
+    await facade.moderate(
+        "approve",
+        *await facade.submit(
+            *(submission(product, v, storeId=store) for store in (None, own, general) for v in values)
+        ),
+    )
+
+    async def methods() -> dict[str | None, float]:
+        return {rating["storeId"]: rating["value"] for rating in await facade.ratings(product)}
+
+    average, bound = 4.5, wilson(*values)
+    assert average != bound
+    assert await methods() == {None: average, own: average, general: average}
+    await facade.command("PUT", f"/api/stores/{own}", {"settings": {"ratingCalculationMethod": "wilson"}})
+    assert await methods() == {None: average, own: bound, general: average}
+    try:
+        await facade.command("PUT", "/api/settings", {"ratingCalculationMethod": "wilson"})
+        assert await methods() == {None: bound, own: bound, general: bound}
+        await facade.command("PUT", f"/api/stores/{own}", {"settings": {"ratingCalculationMethod": "average"}})
+        assert await methods() == {None: bound, own: average, general: bound}
+        await facade.command("PUT", f"/api/stores/{own}", {"settings": {"ratingCalculationMethod": None}})
+        assert await methods() == {None: bound, own: bound, general: bound}
+    finally:
+        await facade.command("PUT", "/api/settings", {"ratingCalculationMethod": "average"})
+    assert await methods() == {None: average, own: average, general: average}
+
+
+@pytest.mark.parametrize("ratings", [[1], [5], [3, 4], [5] * 30, [1, 5, 2.75, 3.33]])
+async def test_wilson_equals_the_formula(facade: Facade, ratings: list[float]) -> None:
+    store, product = await facade.open_store(ratingCalculationMethod="wilson"), new_id()
+    await facade.moderate("approve", *await facade.submit(*(submission(product, r, storeId=store) for r in ratings)))
+    assert await facade.rating(product) == (wilson(*ratings), len(ratings))
+
+
+async def test_a_thousand_reviews_approved_by_twenty_concurrent_requests(facade: Facade, service: Service) -> None:
+    product, chance = new_id(), random.Random(7)
+    ratings = [chance.randint(100, 500) / 100 for _ in range(1_000)]
+    ids = await facade.submit(*(submission(product, rating) for rating in ratings))
+    # Every review is in some request, and many are in several.
+    shares = [{*ids[start::20], *chance.sample(ids, 30)} for start in range(20)]
+    outcomes = await asyncio.gather(*(facade.moderate("approve", *share) for share in shares))
+    assert sum(some.count("applied") for some in outcomes) == 1_000
+    assert await facade.rating(product) == (round(sum(round(r * 100) for r in ratings) / 100_000, 2), 1_000)
+    verified = await asyncio.to_thread(service.run, "ratings", "verify")
+    assert verified.returncode == 0, verified.stdout
+
+    # And back, by requests that contradict each other: whatever they come to, list and rating agree.
+    actions = [(("approve", "reject", "reset")[n % 3], chance.sample(ids, 100)) for n in range(20)]
+    await asyncio.gather(*(facade.moderate(action, *some) for action, some in actions))
+    approved = await facade.listed("rating", entityIds=[product], reviewStatus="Approved", take=1_000)
+    expected = (round(sum(round(r * 100) for r in approved) / 100 / len(approved), 2), len(approved))
+    assert await facade.rating(product) == expected
+    verified = await asyncio.to_thread(service.run, "ratings", "verify")
+    assert verified.returncode == 0, verified.stdout
+
+
+async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
+    store, product, lost, stray = await facade.open_store(), new_id(), new_id(), new_id()
+    reviews = [*(submission(product, r, storeId=store) for r in (3, 4)), submission(lost, 2, storeId=store)]
+    await facade.moderate("approve", *await facade.submit(*reviews))
+    run = partial(asyncio.to_thread, service.run)
+
+    async def corrupt() -> None:
+        async with service.mongo() as database:
+            ratings = database["ratings"]
+            await ratings.update_one({"entityId": product}, {"$inc": {"count": 1, "sumHundredths": 500}})
+            await ratings.delete_one({"entityId": lost})
+            invented = {"entityType": "Product", "entityId": stray, "storeId": store}
+            await ratings.update_one(invented, {"$set": {"count": 1, "sumHundredths": 500}}, upsert=True)
+        assert await facade.rating(product) == (4.0, 3)
+        assert await facade.rating(stray) == (5.0, 1)
+        assert await facade.rating(lost) == (0, 0)
+
+    async def right() -> bool:
+        ratings = [await facade.rating(entity) for entity in (product, lost, stray)]
+        return ratings == [(3.5, 2), (2.0, 1), (0, 0)]
+
+    await corrupt()
+    found = await run("ratings", "verify")
+    assert found.returncode == 1, found.stdout
+    assert all(entity in found.stdout for entity in (product, lost, stray))
+    ordered = await http.post("/api/rating/calculateStore", params={"storeId": store})
+    assert ordered.status_code == 202
+    await eventually(right)
+
+    await corrupt()
+    rebuilt = await run("ratings", "rebuild")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    await eventually(right)
+    assert (await run("ratings", "verify")).returncode == 0
+
+
+async def test_calculating_a_store_can_be_waited_for(facade: Facade) -> None:
+    store, product = await facade.open_store(), new_id()
+    await facade.moderate("approve", *await facade.submit(submission(product, 3, storeId=store)))
+    (result,) = await facade.command("POST", f"/api/rating/calculateStore?storeId={store}")
+    assert result == {"id": store, "outcome": "applied"}
+    assert await facade.rating(product) == (3.0, 1)
+
+
+async def test_rating_requests_at_their_bounds(facade: Facade, http: httpx.AsyncClient) -> None:
+    assert await facade.ratings() == []
+    assert await facade.ratings(*(new_id() for _ in range(1_000))) == []
+    for wrong in ({"entityIds": ["a"]}, {"entityIds": "a", "entityType": "Product"}, {"entityType": "Product"}, []):
+        response = await http.post("/api/rating/entityRating", json=wrong)
+        assert response.status_code == 422, response.text
+
+
+async def test_the_rating_has_followed_when_the_wait_is_over(http: httpx.AsyncClient, facade: Facade) -> None:
+    product = new_id()
+    for count in range(1, 21):
+        (id,) = (await http.post(REVIEWS, json=[submission(product, 5)])).json()["ids"]
+        approved = await http.post(f"{REVIEWS}/approve", json=[id], headers=WAIT)
+        assert approved.status_code == 200
+        assert await facade.rating(product) == (5.0, count)

@@ -1,0 +1,426 @@
+"""Returns over HTTP and Kafka: never more than was ordered, and a clear answer to everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from storage.returns import ReturnRepository
+from tests.facade import WAIT, Facade, new_id
+from tests.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
+from tests.service import Json, Message, Service, eventually
+
+RETURN_FIELDS = [
+    *("id", "number", "orderId", "status", "resolution", "order", "lineItems"),
+    *("createdDate", "modifiedDate", "createdBy", "modifiedBy"),
+]
+LINE_FIELDS = [
+    *("id", "returnId", "orderLineItemId", "quantity", "availableQuantity", "price", "reason"),
+    *("createdDate", "modifiedDate", "createdBy", "modifiedBy"),
+]
+
+
+@pytest.fixture(scope="session")
+async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
+    return Returns(service, http)
+
+
+async def errors_of(response: httpx.Response, status: int = 422) -> list[tuple[str, str]]:
+    """Pointers and codes of a problem."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    return [(error["pointer"], error["code"]) for error in response.json()["errors"]]
+
+
+async def test_the_samples_of_the_specification(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = an_order(new_id("order"), {"line-1": 5}, currency="USD", total=50.25, addresses=[{"city": "Łódź"}])
+    await returns.ordered({}, **order)
+    wanted = {
+        "orderId": order["id"],
+        "resolution": "Refund",
+        "lineItems": [{"orderLineItemId": "line-1", "quantity": 2, "reason": "Scratched"}],
+    }
+    response = await http.post(RETURNS, json=wanted)
+    assert response.status_code == 202
+    (id,) = response.json()["ids"]
+
+    search = {"orderId": order["id"], "objectIds": [], "keyword": "", "sort": "Ascending", "skip": 0, "take": 20}
+    page = await eventually(partial(returns.search, **search), lambda page: page["totalCount"] == 1)
+    (row,) = page["results"]
+    assert list(row) == RETURN_FIELDS
+    assert row["order"] == order
+    (line,) = row["lineItems"]
+    assert list(line) == LINE_FIELDS
+    assert uuid.UUID(line.pop("id"))
+    for timestamps in (row, line):
+        for field in ("createdDate", "modifiedDate"):
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", timestamps.pop(field))
+    assert line == {
+        "returnId": id,
+        "orderLineItemId": "line-1",
+        "quantity": 2,
+        "availableQuantity": 3,
+        "price": 10,
+        "reason": "Scratched",
+        "createdBy": None,
+        "modifiedBy": None,
+    }
+    assert row["id"] == str(uuid.UUID(id))
+    assert re.fullmatch(r"RET\d{6}-\d{5}", row["number"])
+    assert (row["orderId"], row["status"], row["resolution"]) == (order["id"], "New", "Refund")
+
+    assert await returns.search(**{**search, "take": 0}) == {"totalCount": 1, "results": []}
+    response = await http.get(f"{RETURNS}/available-quantities/{order['id']}")
+    assert (response.status_code, response.json()) == (200, {"line-1": 3})
+    assert await returns.get(id) == (await returns.search(**search))["results"][0]
+
+    assert (await http.put(RETURNS, json={"id": id, "status": "Approved"})).status_code == 202
+    await eventually(partial(returns.found, "status", objectIds=[id]), lambda found: found == ["Approved"])
+
+
+async def test_numbers(returns: Returns, facade: Facade) -> None:
+    order = await returns.ordered({"a": 20})
+    days = {datetime.now(UTC).date()}
+    await asyncio.gather(*(returns.create(order, {"a": 1}) for _ in range(20)))
+    days.add(datetime.now(UTC).date())
+    numbers = await returns.found("number", orderId=order)
+    assert len(set(numbers)) == 20
+    assert numbers == sorted(numbers)
+    assert {number[:9] for number in numbers} <= {f"RET{day:%y%m%d}" for day in days}
+    assert all(re.fullmatch(r"\d{5}", number[10:]) for number in numbers)
+
+    store = await facade.open_store(returnNumberTemplate="R-{date:%Y}-{sequence:03d}")
+    order = await returns.ordered({"a": 2}, storeId=store)
+    for _ in range(2):
+        await returns.create(order, {"a": 1})
+    first, second = await returns.found("number", orderId=order)
+    assert re.fullmatch(r"R-\d{4}-\d{3}", first)
+    assert int(second[-3:]) == int(first[-3:]) + 1
+
+
+async def test_quantities_follow_every_change(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 5, "b": 1})
+    one = await returns.create(order, {"a": 2, "b": 1})
+    two = await returns.create(order, {"a": 3})
+    assert await returns.available(order) == {"a": 0, "b": 0}
+
+    async def refused(**changes: Any) -> None:
+        before = await returns.get(two)
+        response = await http.put(RETURNS, json={"id": two, **changes}, headers=WAIT)
+        place = "/lineItems/0/quantity" if "lineItems" in changes else "/status"
+        assert await errors_of(response) == [(place, "quantity-not-available")]
+        assert await returns.get(two) == before
+
+    await refused(lineItems=lines_of({"a": 4}))
+    await returns.change(one, status="Canceled")
+    assert await returns.available(order) == {"a": 2, "b": 1}
+    await refused(lineItems=lines_of({"a": 6}))
+    await returns.change(two, lineItems=lines_of({"a": 5}))
+    assert await returns.available(order) == {"a": 0, "b": 1}
+    two, one = one, two
+    await refused(status="New")
+    await returns.change(one, lineItems=[{"orderLineItemId": "a", "quantity": 3, "reason": "Less", "price": 8.5}])
+    await returns.change(two, status="Processing")
+    assert await returns.available(order) == {"a": 0, "b": 0}
+    assert await returns.found("status", orderId=order) == ["Processing", "New"]
+    row = await returns.get(one)
+    assert row is not None
+    assert [(line["quantity"], line["reason"], line["price"]) for line in row["lineItems"]] == [(3, "Less", 8.5)]
+
+
+async def test_a_price_is_that_of_the_order_unless_given(returns: Returns) -> None:
+    id = new_id("order")
+    items = [{"id": line, "quantity": 1} for line in "abc"]
+    items[0]["price"], items[1]["price"] = 19.99, 5
+    order = await returns.ordered({}, id=id, items=items)
+    lines = [{"orderLineItemId": line, "quantity": 1} for line in "abc"]
+    lines[1]["price"] = 0
+    row = await returns.get(await returns.create(order, {}, lineItems=lines))
+    assert row is not None
+    assert [line["price"] for line in row["lineItems"]] == [19.99, 0, None]
+
+
+async def test_search(returns: Returns, http: httpx.AsyncClient) -> None:
+    order, other = await asyncio.gather(*(returns.ordered({"a": 10}) for _ in range(2)))
+    ids = [await returns.create(order, {"a": 1}) for _ in range(4)]
+    elsewhere = await returns.create(other, {"a": 1})
+    await returns.change(ids[1], status="Completed")
+    numbers = await returns.found("number", orderId=order)
+
+    assert await returns.found(orderId=order) == ids
+    assert await returns.found(orderId=order, objectIds=[ids[2], elsewhere, "x"]) == [ids[2]]
+    assert set(await returns.found(objectIds=[ids[0], elsewhere])) == {ids[0], elsewhere}
+    assert await returns.found(orderId=order, keyword="compLET") == [ids[1]]
+    assert await returns.found(orderId=order, keyword=numbers[3][2:].lower()) == [ids[3]]
+    assert await returns.found(orderId=order, keyword=".*") == []
+    assert await returns.found(orderId=new_id("order")) == []
+
+    for sort in ("", "Ascending", "ASCENDING", "number", "createdDate:asc"):
+        assert await returns.found(orderId=order, sort=sort) == ids
+    for sort in ("Descending", "descending", "number:desc"):
+        assert await returns.found(orderId=order, sort=sort) == ids[::-1]
+    assert (await returns.found(orderId=order, sort="modifiedDate:desc"))[0] == ids[1]
+    assert await returns.found(orderId=order, sort="status;number:desc") == [ids[1], ids[3], ids[2], ids[0]]
+    assert (await http.post(f"{RETURNS}/search", json={"sort": "color"})).status_code == 400
+
+    pages = [await returns.search(orderId=order, take=3, skip=skip) for skip in (0, 3, 6)]
+    assert [page["totalCount"] for page in pages] == [4, 4, 4]
+    assert [row["id"] for page in pages for row in page["results"]] == ids
+
+
+async def test_ids_with_slashes(returns: Returns) -> None:
+    order = await returns.ordered({"a/b.c$": 2}, id=f"{new_id('CO')}/2022/1")
+    await returns.create(order, {"a/b.c$": 1})
+    assert await returns.available(order) == {"a/b.c$": 1}
+
+
+async def test_what_is_unknown(returns: Returns, http: httpx.AsyncClient) -> None:
+    assert await returns.get(new_id("return")) is None
+    assert await returns.available(new_id("order")) is None
+    response = await http.put(RETURNS, json={"id": new_id("return"), "status": "Approved"})
+    assert (response.status_code, response.json()["title"]) == (404, "Not found")
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "code"),
+    [
+        ({"orderId": "nowhere"}, "/orderId", "unknown-order"),
+        ({"lineItems": lines_of({"z": 1})}, "/lineItems/0/orderLineItemId", "unknown-line"),
+        ({"lineItems": lines_of({"a": 6})}, "/lineItems/0/quantity", "quantity-not-available"),
+        ({"lineItems": lines_of({"a": 10**9})}, "/lineItems/0/quantity", "quantity-not-available"),
+        ({"lineItems": lines_of({"a": 0})}, "/lineItems/0/quantity", "greater-than-equal"),
+        ({"lineItems": lines_of({"a": -1})}, "/lineItems/0/quantity", "greater-than-equal"),
+        ({"lineItems": [{"orderLineItemId": "a", "quantity": 1.5}]}, "/lineItems/0/quantity", "int-type"),
+        ({"lineItems": [{"orderLineItemId": "a", "quantity": "1"}]}, "/lineItems/0/quantity", "int-type"),
+    ],
+)
+async def test_a_clear_problem_and_nothing_stored(
+    returns: Returns, http: httpx.AsyncClient, changes: Json, pointer: str, code: str
+) -> None:
+    order = await returns.ordered({"a": 5})
+    wanted = {"orderId": order, "lineItems": lines_of({"a": 1}), **changes}
+    assert await errors_of(await http.post(RETURNS, json=wanted, headers=WAIT)) == [(pointer, code)]
+    assert await returns.search(orderId=order, take=0) == {"totalCount": 0, "results": []}
+    assert await returns.available(order) == {"a": 5}
+    kept = await returns.create(order, {"a": 1})
+    row = await returns.get(kept)
+    if "lineItems" in changes:
+        response = await http.put(RETURNS, json={"id": kept, **changes}, headers=WAIT)
+        assert await errors_of(response) == [(pointer, code)]
+    assert await returns.get(kept) == row
+
+
+async def test_the_message_says_what_is_available(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 5})
+    await returns.create(order, {"a": 2})
+    response = await http.post(RETURNS, json={"orderId": order, "lineItems": lines_of({"a": 4, "z": 1})})
+    messages = [error["message"] for error in response.json()["errors"]]
+    assert messages == ["4 of line a asked for, 3 available", f"Order {order} has no line z"]
+
+
+async def test_changes_that_say_nothing_or_move_it(returns: Returns, http: httpx.AsyncClient) -> None:
+    order, other = await returns.ordered({"a": 1}), await returns.ordered({"a": 1})
+    id = await returns.create(order, {"a": 1})
+    nothing = await http.put(RETURNS, json={"id": id, "status": None, "number": "RET1"})
+    assert await errors_of(nothing) == [("", "nothing-to-change")]
+    moved = await http.put(RETURNS, json={"id": id, "orderId": other, "status": "Approved"})
+    assert await errors_of(moved) == [("/orderId", "other-order")]
+    await returns.change(id, orderId=order, status="Approved")
+
+
+async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 2})
+    wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
+    once = {**WAIT, "Idempotency-Key": new_id("key")}
+    answers = [(await http.post(RETURNS, json=wanted, headers=once)).json() for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert answers[0]["results"] == [{"id": answers[0]["ids"][0], "outcome": "applied"}]
+
+    chosen = {**wanted, "id": new_id("return")}
+    outcomes = []
+    for _ in range(2):
+        response = await http.post(RETURNS, json=chosen, headers=WAIT)
+        assert response.status_code == 200, response.text
+        outcomes.append(response.json()["results"][0]["outcome"])
+    assert outcomes == ["applied", "unchanged"]
+    assert await returns.available(order) == {"a": 0}
+
+    # The key of an applied change is remembered even where the same change would not be possible any more.
+    change: Json = {"id": chosen["id"], "lineItems": lines_of({"a": 1})}
+    key = {**WAIT, "Idempotency-Key": new_id("key")}
+    assert (await http.put(RETURNS, json=change, headers=key)).status_code == 200
+    await returns.change(str(chosen["id"]), status="Canceled")
+    await returns.create(order, {"a": 1})
+    change["status"] = "New"
+    assert (await http.put(RETURNS, json=change, headers=key)).json()["results"][0]["outcome"] == "applied"
+    row = await returns.get(str(chosen["id"]))
+    assert row is not None
+    assert row["status"] == "Canceled"
+
+
+async def test_events(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 3})
+    id = await returns.create(order, {"a": 1}, resolution="Refund")
+    await returns.change(id, status="Approved", lineItems=lines_of({"a": 2}))
+    await returns.service.publish(
+        "return-commands", return_command("update", {"id": id, "lineItems": lines_of({"a": 9, "z": 1})}, order)
+    )
+    created, changed, refused = await returns.told(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
+    row = await returns.get(id)
+    assert row is not None
+    (line,) = row["lineItems"]
+    shown = {name: line[name] for name in ("id", "orderLineItemId", "quantity", "price", "reason")}
+    assert changed == {
+        "returnId": id,
+        "number": row["number"],
+        "orderId": order,
+        "status": "Approved",
+        "resolution": "Refund",
+        "lineItems": [shown],
+        "at": row["modifiedDate"],
+    }
+    assert created == {
+        **changed,
+        "status": "New",
+        "lineItems": [{**shown, "quantity": 1}],
+        "at": row["createdDate"],
+    }
+    reasons = [(reason["code"], reason["pointer"]) for reason in refused["reasons"]]
+    assert reasons == [("quantity-not-available", "/lineItems/0"), ("unknown-line", "/lineItems/1")]
+    assert "3 available" in refused["reasons"][0]["message"]
+
+
+async def test_refused_by_kafka(returns: Returns) -> None:
+    order = await returns.ordered({"a": 3})
+    ids = {name: new_id(name) for name in ("line", "many", "both", "nothing", "first", "second")}
+
+    def wanted(name: str, quantities: dict[str, int]) -> Json:
+        return {"id": ids[name], "orderId": order, "lineItems": lines_of(quantities)}
+
+    await returns.service.publish(
+        "return-commands",
+        return_command("create", wanted("line", {"z": 1})),
+        return_command("create", wanted("many", {"a": 10**9})),
+        return_command("create", wanted("both", {"a": 4, "z": 1})),
+        return_command("update", {"id": ids["nothing"], "status": "Approved"}, order),
+        return_command("create", wanted("first", {"a": 2}), user="ben"),
+        return_command("create", wanted("second", {"a": 2})),
+    )
+    row = await eventually(partial(returns.get, ids["first"]))
+    assert row is not None
+    assert (row["createdBy"], row["lineItems"][0]["createdBy"], row["modifiedBy"]) == ("ben", "ben", "ben")
+    told = await eventually(partial(returns.events, *ids.values()), lambda told: len(told) == len(ids))
+    codes = {data["returnId"]: [reason["code"] for reason in data.get("reasons", ())] for _, data in told}
+    assert codes == {
+        ids["line"]: ["unknown-line"],
+        ids["many"]: ["quantity-not-available"],
+        ids["both"]: ["quantity-not-available", "unknown-line"],
+        ids["nothing"]: ["unknown-return"],
+        ids["first"]: [],
+        ids["second"]: ["quantity-not-available"],
+    }
+    assert await returns.found(orderId=order) == [ids["first"]]
+    assert await returns.available(order) == {"a": 1}
+
+
+async def test_what_is_no_return_is_a_dead_letter(returns: Returns) -> None:
+    order = await returns.ordered({"a": 3})
+    good = new_id("return")
+    lines: list[Any] = [{"orderLineItemId": "a", "quantity": quantity} for quantity in (0, -1, 1.5, "1", 2**31)]
+    bad = [return_command("create", {"id": new_id("bad"), "orderId": order, "lineItems": [line]}) for line in lines]
+    bad.append(return_command("remove", {"id": good}, order))
+    bad.append(Message(order, b"{"))
+    last = return_command("create", {"id": good, "orderId": order, "lineItems": lines_of({"a": 1})})
+    await returns.service.publish("return-commands", *bad, last)
+    await eventually(partial(returns.get, good))
+    letters = {letter.value for letter in await returns.service.records("return-commands.dlq")}
+    assert letters >= {message.value for message in bad}
+    assert await returns.found(orderId=order) == [good]
+
+
+async def test_a_return_before_its_order(returns: Returns, service: Service) -> None:
+    order, id, command = new_id("order"), new_id("return"), new_id("command")
+    wanted = {"id": id, "orderId": order, "resolution": "Exchange", "lineItems": lines_of({"a": 2})}
+    await service.publish("return-commands", return_command("create", wanted, commandId=command))
+    async with service.mongo() as database:
+        parked = ReturnRepository(database)
+        assert await eventually(partial(parked.waiting_for, command)) == {id}
+        assert await returns.get(id) is None
+        await returns.ordered({"a": 2}, id=order)
+        row = await eventually(partial(returns.get, id))
+        await eventually(partial(parked.waiting_for, command), lambda waiting: not waiting)
+    assert row is not None
+    assert (row["resolution"], row["order"]["id"]) == ("Exchange", order)
+    assert await returns.available(order) == {"a": 0}
+    await returns.told(id, "ReturnCreated")
+
+
+async def test_a_smaller_order_takes_nothing_back(returns: Returns) -> None:
+    order = await returns.ordered({"a": 3, "b": 1})
+    id = await returns.create(order, {"a": 2, "b": 1})
+    smaller = an_order(order, {"a": 1}, modifiedDate="2022-03-15T10:00:00Z")
+    await returns.service.publish("order-events", order_event(smaller))
+    await eventually(partial(returns.available, order), lambda available: available == {"a": 0})
+    row = await returns.get(id)
+    assert row is not None
+    assert row["order"] == smaller
+    assert [line["availableQuantity"] for line in row["lineItems"]] == [0, 0]
+    await returns.change(id, status="Canceled")
+    assert await returns.available(order) == {"a": 1}
+
+
+async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Service) -> None:
+    own_service.start("worker", "worker2")
+    await own_service.until_ready()
+    async with own_service.client() as http:
+        returns = Returns(own_service, http)
+        order = await returns.ordered({"a": 10})
+        wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
+        kafka_ids = [new_id("return") for _ in range(100)]
+        # Upstream systems should send them by order. These don't, so both workers get some.
+        messages = [return_command("create", {**wanted, "id": id}, key=id) for id in kafka_ids]
+        posted = [asyncio.create_task(http.post(RETURNS, json=wanted, headers=WAIT)) for _ in range(100)]
+        await own_service.publish("return-commands", *messages)
+        answers = [await answer for answer in posted]
+        applied, refused_early = [], 0
+        http_ids = []
+        for answer in answers:
+            if answer.status_code == 422:
+                assert await errors_of(answer) == [("/lineItems/0/quantity", "quantity-not-available")]
+                refused_early += 1
+                continue
+            assert answer.status_code == 200, answer.text
+            (result,) = answer.json()["results"]
+            http_ids.append(result["id"])
+            if result["outcome"] == "applied":
+                applied.append(result["id"])
+            else:
+                assert (result["outcome"], result["reason"]) == ("refused", "1 of line a asked for, 0 available")
+        events = await eventually(
+            partial(returns.events, *kafka_ids, *http_ids), lambda told: len(told) == 200 - refused_early
+        )
+        created = {data["returnId"] for kind, data in events if kind == "ReturnCreated"}
+        refused = [data for kind, data in events if kind == "ReturnRefused"]
+        assert len(created) == 10
+        assert len(refused) + refused_early == 190
+        assert {reason["code"] for data in refused for reason in data["reasons"]} == {"quantity-not-available"}
+        assert created.intersection(http_ids) == set(applied)
+        assert set(await returns.found(orderId=order)) == created
+        assert await returns.available(order) == {"a": 0}
+        assert await own_service.records("return-commands.dlq") == []
+
+
+async def test_a_body_of_any_kind_never_breaks_it(http: httpx.AsyncClient) -> None:
+    for body in (b"", b"[]", b"null", b"{", b'"a"', b"1", b'{"orderId": 1, "id": [], "lineItems": {}}'):
+        for method, path in (("POST", RETURNS), ("PUT", RETURNS), ("POST", f"{RETURNS}/search")):
+            response = await http.request(method, path, content=body)
+            assert response.status_code in (400, 422), response.text
+            assert json.loads(response.text)["status"] == response.status_code

@@ -1,0 +1,329 @@
+"""Reviews over HTTP: submitted, listed, read, deleted."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid
+
+import httpx
+import pytest
+
+from tests.facade import REVIEWS, Facade, new_id, submission
+from tests.service import Json, Service, eventually
+
+LISTED_FIELDS = [
+    "id",
+    "entityId",
+    "entityName",
+    "entityType",
+    "reviewStatus",
+    "reviewStatusId",
+    "title",
+    "review",
+    "rating",
+    "userName",
+    "storeName",
+    "createdDate",
+]
+RATING_FIELDS = ["storeName", "storeId", "entityId", "entityType", "value", "reviewCount"]
+
+
+async def test_the_samples_of_the_specification(facade: Facade, http: httpx.AsyncClient) -> None:
+    store, product = await facade.open_store(new_id("Electronics")), uuid.uuid4().hex
+    sample = {
+        "storeId": store,
+        "userId": "6f1c8b2e",
+        "userName": "Anna Berg",
+        "EntityId": product,
+        "EntityType": "Product",
+        "EntityName": "3DR Solo Quadcopter",
+        "title": "Flies well",
+        "review": "Steady in the wind.",
+        "rating": 5,
+    }
+    submitted = await http.post(REVIEWS, json=[sample])
+    assert submitted.status_code == 202
+    (id,) = submitted.json()["ids"]
+
+    everything = {"reviewStatus": None, "sort": "", "take": 1_000, "skip": 0}
+
+    async def listed() -> list[Json]:
+        page = (await http.post(f"{REVIEWS}/reviewList", json=everything)).json()
+        assert list(page) == ["totalCount", "results"]
+        return [row for row in page["results"] if row["id"] == id]
+
+    (row,) = await eventually(listed)
+    assert list(row) == LISTED_FIELDS
+    created = row.pop("createdDate")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", created)
+    assert row == {
+        "id": str(uuid.UUID(id)),
+        "entityId": product,
+        "entityName": "3DR Solo Quadcopter",
+        "entityType": "Product",
+        "reviewStatus": "New",
+        "reviewStatusId": 0,
+        "title": "Flies well",
+        "review": "Steady in the wind.",
+        "rating": 5,
+        "userName": "Anna Berg",
+        "storeName": store,
+    }
+
+    waiting = {
+        "reviewStatus": "New",
+        "entityType": "Product",
+        "searchPhrase": "wind",
+        "sort": "createdDate:desc",
+        "take": 20,
+        "skip": 0,
+    }
+    answer = (await http.post(f"{REVIEWS}/reviewList", json=waiting)).json()
+    assert id in [row["id"] for row in answer["results"]]
+
+    async def rating() -> list[Json]:
+        body = {"entityIds": [product], "entityType": "Product"}
+        response = await http.post("/api/rating/entityRating", json=body)
+        assert response.status_code == 200
+        found: list[Json] = response.json()
+        return found
+
+    async def status() -> object:
+        review = (await http.get(f"{REVIEWS}/{id}")).json()
+        return review["reviewStatus"], review["reviewStatusId"]
+
+    assert (await http.post(f"{REVIEWS}/approve", json=[id])).status_code == 202
+    (found,) = await eventually(rating)
+    assert list(found) == RATING_FIELDS
+    assert found == {
+        "storeName": store,
+        "storeId": store,
+        "entityId": product,
+        "entityType": "Product",
+        "value": 5.0,
+        "reviewCount": 1,
+    }
+    assert await status() == ("Approved", 1)
+
+    for action, after in (("reject", ("Rejected", 2)), ("approve", ("Approved", 1)), ("reset", ("New", 0))):
+        assert (await http.post(f"{REVIEWS}/{action}", json=[id])).status_code == 202
+        await eventually(status, lambda now, after=after: now == after)
+        assert len(await rating()) == (1 if action == "approve" else 0)
+
+    assert (await http.request("DELETE", REVIEWS, json={"ids": [id]})).status_code == 202
+    await eventually(listed, lambda rows: not rows)
+    assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
+
+
+async def test_filters(facade: Facade) -> None:
+    store, one, other = await facade.open_store(), new_id(), new_id()
+    ids = await facade.submit(
+        submission(one, 1, storeId=store),
+        submission(one, 2.5, userId="ben"),
+        submission(other, 3),
+        submission(other, 5, EntityType="Vendor"),
+    )
+    a, b, c, d = ids
+    await facade.moderate("approve", a, c)
+    await facade.moderate("reject", d)
+    both = {"entityIds": [one, other]}
+
+    async def found(**search: object) -> set[str]:
+        page = await facade.list(**both, **search)
+        found = {row["id"] for row in page["results"]}
+        assert page["totalCount"] == len(found)
+        return found
+
+    assert await found() == {a, b, c, d}
+    assert await found(reviewStatus=None, entityType="", searchPhrase="", storeId=None) == {a, b, c, d}
+    assert await found(reviewStatus="New") == {b}
+    assert await found(reviewStatus="approved") == {a, c}
+    assert await found(reviewStatus=["Rejected", "New"]) == {b, d}
+    assert await found(reviewStatus=[]) == {a, b, c, d}
+    assert await found(entityType="Vendor") == {d}
+    assert await found(storeId=store) == {a}
+    assert await found(userId="ben") == {b}
+    assert await found(startRating=2.5, endRating=3) == {b, c}
+    assert await found(startRating=2.51) == {c, d}
+    assert await found(endRating=0) == set()
+    assert await facade.listed(entityIds=[new_id()]) == []
+
+    created = (await facade.listed("createdDate", **both))[-1]
+    assert await found(startDate=created, endDate="2999-01-01") == {a, b, c, d}
+    assert await found(endDate=created, startDate=created) >= {a}
+    assert await found(startDate="2999-01-01T00:00:00+02:00") == set()
+
+
+async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade) -> None:
+    product = new_id()
+    texts = ["50% off [a-z]* (really)", "C:\\dir ^start$ | end", "Große ÉCOLE, ŁÓDŹ und Ωμέγα", "plain .* text {2,3}?"]
+    by_text = dict(zip(texts, await facade.submit(*(submission(product, review=t) for t in texts)), strict=True))
+
+    async def matches(phrase: str) -> set[str]:
+        return set(await facade.listed(entityIds=[product], searchPhrase=phrase))
+
+    for text, id in by_text.items():
+        assert await matches(text) == {id}
+        assert await matches(text[5:14].swapcase()) == {id}
+    assert await matches("[a-z]*") == {by_text[texts[0]]}
+    assert await matches(".*") == {by_text[texts[3]]}
+    assert await matches("école, łódź") == {by_text[texts[2]]}
+    assert await matches("ΩΜΈΓΑ") == {by_text[texts[2]]}
+    assert await matches("(") == {by_text[texts[0]]}
+    assert await matches("\\") == {by_text[texts[1]]}
+    assert await matches("anna") == set(by_text.values())
+    assert await matches("CAMERA CAMERA-") == set(by_text.values())
+    assert await matches("as GOOD") == set(by_text.values())
+    assert await matches("no such words") == set()
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [("rating", [1, 2, 2.5, 5]), ("title", ["A", "B", "a", "é"]), ("userName", ["a", "b", "c", "d"])],
+)
+async def test_sorts(facade: Facade, field: str, values: list[object]) -> None:
+    product = new_id()
+    await facade.submit(*(submission(product, **{field: value}) for value in reversed(values)))  # type: ignore[arg-type]
+    assert await facade.listed(field, entityIds=[product], sort=field) == values
+    assert await facade.listed(field, entityIds=[product], sort=f"{field}:asc") == values
+    assert await facade.listed(field, entityIds=[product], sort=f"{field}:DESC") == values[::-1]
+
+
+async def test_sorts_by_several_fields_and_by_date(facade: Facade) -> None:
+    product = new_id()
+    first = await facade.submit(submission(product, 1), submission(product, 2))
+    second = await facade.submit(submission(product, 1), submission(product, 2))
+    await facade.moderate("approve", first[0])
+    newest = await facade.listed(entityIds=[product])
+    assert set(newest[:2]) == set(second)
+    assert await facade.listed(entityIds=[product], sort="createdDate:desc") == newest
+    assert await facade.listed(entityIds=[product], sort="createdDate:asc") == newest[::-1]
+    assert await facade.listed(entityIds=[product], sort="rating:desc;createdDate:asc") == [
+        first[1],
+        second[1],
+        first[0],
+        second[0],
+    ]
+    assert (await facade.listed(entityIds=[product], sort="reviewStatus:desc"))[0] == first[0]
+    assert (await facade.listed(entityIds=[product], sort="modifiedDate:desc"))[0] == first[0]
+
+
+@pytest.mark.parametrize("sort", ["", "rating", "title:desc;rating", "storeId:desc"])
+async def test_pages_of_equals_never_overlap(facade: Facade, sort: str) -> None:
+    product = new_id()
+    ids = set(await facade.submit(*(submission(product) for _ in range(25))))
+    pages = [
+        await facade.list(entityIds=[product], sort=sort, take=take, skip=skip)
+        for skip, take in ((0, 10), (10, 10), (20, 10), (25, 10))
+    ]
+    assert {page["totalCount"] for page in pages} == {25}
+    assert [len(page["results"]) for page in pages] == [10, 10, 5, 0]
+    assert {row["id"] for row in itertools.chain(*(page["results"] for page in pages))} == ids
+
+
+async def test_take_and_skip(facade: Facade, http: httpx.AsyncClient) -> None:
+    product = new_id()
+    await facade.submit(*(submission(product) for _ in range(23)))
+    assert await facade.list(entityIds=[product], take=0) == {"totalCount": 23, "results": []}
+    assert len(await facade.listed(entityIds=[product])) == 20
+    assert await facade.list(entityIds=[product], skip=2**31 - 1) == {"totalCount": 23, "results": []}
+    for wrong in ({"take": 1_001}, {"take": -1}, {"skip": -1}, {"take": 1.5}, {"take": "20"}, {"skip": 2**63}):
+        assert (await http.post(f"{REVIEWS}/reviewList", json=wrong)).status_code == 422
+
+
+async def test_one_review(facade: Facade, http: httpx.AsyncClient) -> None:
+    product, store = new_id(), await facade.open_store()
+    (id,) = await facade.submit(submission(product, 3.25, storeId=store))
+    await facade.command("PUT", f"/api/stores/{store}", {"name": "The shop"})
+    review = (await http.get(f"{REVIEWS}/{id}")).json()
+    assert list(review) == [*LISTED_FIELDS, "storeId", "userId", "modifiedDate"]
+    assert review["rating"] == 3.25
+    assert (review["storeId"], review["storeName"], review["userId"]) == (store, "The shop", "anna")
+    assert await facade.listed("storeName", entityIds=[product]) == ["The shop"]
+    missing = await http.get(f"{REVIEWS}/{uuid.uuid4()}")
+    assert missing.status_code == 404
+    assert missing.headers["content-type"] == "application/problem+json"
+
+
+async def test_what_may_be_missing(facade: Facade) -> None:
+    product = new_id()
+    least = {"EntityId": product, "EntityType": "Product", "review": "Good", "rating": 2}
+    lower = {"entityId": product, "entityType": "Product", "entityName": "A", "review": "Good", "rating": 4.75}
+    nothing = {**least, "storeId": "", "userId": "", "userName": None, "title": None, "more": {"unknown": [1]}}
+    ids = await facade.submit(least, lower, nothing)
+    rows = {row["id"]: row for row in (await facade.list(entityIds=[product]))["results"]}
+    assert set(rows) == set(ids)
+    assert [rows[id]["storeName"] for id in ids] == [None] * 3
+    assert [rows[id]["rating"] for id in ids] == [2, 4.75, 2]
+    assert rows[ids[1]]["entityName"] == "A"
+
+
+async def test_ids_given_by_the_sender(facade: Facade) -> None:
+    product, id = new_id(), new_id("review")
+    assert await facade.submit(submission(product, 1, id=id)) == [id]
+    await facade.moderate("approve", id)
+    again = await facade.command("POST", REVIEWS, [submission(product, 5, id=id)])
+    assert [result["id"] for result in again] == [id]
+    assert await facade.rating(product) == (1.0, 1)
+    assert await facade.listed("reviewStatus", entityIds=[product]) == ["Approved"]
+
+
+async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.AsyncClient) -> None:
+    product, id = new_id(), new_id("review")
+    await facade.submit(submission(product, id=id, review="spam spam spam"))
+    await facade.moderate("approve", id)
+    assert await facade.moderate("delete", id) == ["applied"]
+    assert await facade.moderate("approve", id) == ["not-found"]
+    await facade.command("POST", REVIEWS, [submission(product, id=id)])
+    assert await facade.listed(entityIds=[product]) == []
+    assert await facade.ratings(product) == []
+    assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
+
+
+async def test_delete_by_body_by_query_and_by_both(facade: Facade, http: httpx.AsyncClient) -> None:
+    product = new_id()
+    a, b, c, d, kept = await facade.submit(*(submission(product) for _ in range(5)))
+    for body, query in (({"ids": [a]}, []), (None, [b]), ({"ids": [c]}, [d, d])):
+        response = await http.request("DELETE", REVIEWS, json=body, params={"ids": query})
+        assert response.status_code == 202, response.text
+
+    async def left() -> list[str]:
+        return await facade.listed(entityIds=[product])
+
+    await eventually(left, lambda ids: ids == [kept])
+    for nothing in ({}, {"json": {"ids": []}}, {"json": {}}):
+        assert (await http.request("DELETE", REVIEWS, **nothing)).status_code == 422
+
+
+async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, service: Service) -> None:
+    product = new_id()
+    (id,) = await facade.submit(submission(product, review="my secret", userName="My Name", title="My title"))
+    await facade.moderate("approve", id)
+    await facade.moderate("delete", id)
+    async with service.mongo() as database:
+        left = await database["reviews"].find_one({"_id": id})
+        assert left is not None
+        assert set(left) == {"_id", "deletedAt"}
+
+
+async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> None:
+    old, submitted, moderated, gone = (new_id() for _ in range(4))
+    _, first, second = await facade.submit(submission(old), submission(moderated), submission(gone))
+    stamps = [(await http.get(f"{REVIEWS}/{id}")).json()["modifiedDate"] for id in await facade.listed(entityIds=[old])]
+    (since,) = stamps
+
+    async def changed(moment: str) -> set[str]:
+        response = await http.post(f"{REVIEWS}/changes", json={"modifiedDate": moment})
+        assert response.status_code == 200, response.text
+        return set(response.json()) & {old, submitted, moderated, gone}
+
+    assert await changed(since) >= {old, moderated, gone}
+    await facade.submit(submission(submitted))
+    (id,) = await facade.listed(entityIds=[submitted])
+    later = (await http.get(f"{REVIEWS}/{id}")).json()["modifiedDate"]
+    await facade.moderate("approve", first)
+    await facade.moderate("delete", second)
+    assert await changed(later) - {old} == {submitted, moderated, gone}
+    assert await changed("2999-01-01") == set()
+    assert (await http.post(f"{REVIEWS}/changes", json={"modifiedDate": "yesterday"})).status_code == 422

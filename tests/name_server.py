@@ -1,0 +1,79 @@
+"""A catalog that tells names over HTTP, as well or as badly as a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mood = Literal["answers", "hangs", "fails", "redirects", "redirects away", "floods"]
+
+
+@dataclass
+class NameServer:
+    """Answers `GET /<anything>/<id>` with the product of that id, while it is in the mood to."""
+
+    port: int = 0
+    mood: Mood = "answers"
+    images: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    asked: Counter[str] = field(default_factory=Counter)
+    headers: list[str] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            target = head.split(" ", 2)[1]
+            self.headers.append(head)
+            self.asked[target] += 1
+            if self.mood == "hangs":
+                await reader.read()  # until the client gives up
+                return
+            status, body, more = self.answer(target)
+            writer.write(
+                f"HTTP/1.1 {status} -\r\n{more}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+            )
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the client gave up
+        finally:
+            self.at_once -= 1
+            writer.close()
+
+    def answer(self, target: str) -> tuple[int, bytes, str]:
+        id = target.rpartition("/")[2]
+        if self.mood == "fails":
+            return 500, b"", ""
+        if self.mood == "floods":
+            return 200, b" " * 2_000_000, ""
+        if self.mood == "redirects" and not target.startswith("/moved"):
+            return 302, b"", f"location: /moved/{id}\r\n"
+        if self.mood == "redirects away":
+            return 302, b"", f"location: http://localhost:{self.port}/{id}\r\n"
+        if id in self.unknown:
+            return 404, b"", ""
+        product = {"title": f"Name of {id}", "images": [{"url": self.images.get(id, f"/{id}.png")}]}
+        return 200, json.dumps({"product": product}).encode(), ""
+
+
+@asynccontextmanager
+async def running_name_server() -> AsyncIterator[NameServer]:
+    names = NameServer()
+    server = await asyncio.start_server(names.serve, "127.0.0.1", 0)
+    names.port = server.sockets[0].getsockname()[1]
+    try:
+        yield names
+    finally:
+        server.close()

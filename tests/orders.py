@@ -1,0 +1,116 @@
+"""Orders as upstream systems tell of them, and returns as clients of the facade have them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+
+from .facade import WAIT, new_id
+from .service import Json, Message, Service, eventually
+
+RETURNS = "/api/return"
+SAMPLE_MODIFIED = "2022-03-14T10:00:00Z"
+
+
+def an_order(id: str, quantities: dict[str, int], **fields: Any) -> Json:
+    """An order of one store and customer with these quantities by line id, at 10 each."""
+    return {
+        "id": id,
+        "number": f"CO-{id}",
+        "status": "New",
+        "storeId": "Electronics",
+        "customerId": "anna",
+        "modifiedDate": SAMPLE_MODIFIED,
+        "items": [{"id": line, "productId": line, "quantity": q, "price": 10} for line, q in quantities.items()],
+        **fields,
+    }
+
+
+def order_event(order: Json) -> Message:
+    """The event that tells of an order as it is."""
+    return Message(order["id"], json.dumps(order).encode())
+
+
+def lines_of(quantities: dict[str, int]) -> list[Json]:
+    """Line items of a return."""
+    return [{"orderLineItemId": line, "quantity": quantity} for line, quantity in quantities.items()]
+
+
+def return_command(action: str, wanted: Json, key: str | None = None, **fields: Any) -> Message:
+    """A command about a return."""
+    return Message(key or wanted.get("orderId"), json.dumps({"action": action, "return": wanted, **fields}).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """Orders and returns of one service."""
+
+    service: Service
+    http: httpx.AsyncClient
+
+    async def ordered(self, quantities: dict[str, int], **fields: Any) -> str:
+        """An order that the service knows. Returns its id."""
+        id = fields.pop("id", None) or new_id("order")
+        await self.service.publish("order-events", order_event(an_order(id, quantities, **fields)))
+        await eventually(partial(self.available, id), lambda known: known is not None)
+        return id
+
+    async def available(self, order_id: str) -> dict[str, int] | None:
+        """What can still be returned of an order, None when it is unknown."""
+        response = await self.http.get(f"{RETURNS}/available-quantities/{order_id}")
+        assert response.status_code in (200, 404), response.text
+        found: dict[str, int] | None = response.json() if response.status_code == 200 else None
+        return found
+
+    async def create(self, order_id: str, quantities: dict[str, int], **fields: Any) -> str:
+        """Store a return; it is there when this returns its id."""
+        return await self._applied("POST", {"orderId": order_id, "lineItems": lines_of(quantities), **fields})
+
+    async def change(self, id: str, **changes: Any) -> None:
+        """Change a return; it has changed when this returns."""
+        await self._applied("PUT", {"id": id, **changes})
+
+    async def _applied(self, method: str, body: Json) -> str:
+        response = await self.http.request(method, RETURNS, json=body, headers=WAIT)
+        assert response.status_code == 200, response.text
+        (result,) = response.json()["results"]
+        assert result["outcome"] == "applied", result
+        id: str = result["id"]
+        return id
+
+    async def get(self, id: str) -> Json | None:
+        """One return, None when it is unknown."""
+        response = await self.http.get(f"{RETURNS}/{id}")
+        assert response.status_code in (200, 404), response.text
+        found: Json | None = response.json() if response.status_code == 200 else None
+        return found
+
+    async def search(self, **search: Any) -> Json:
+        """A page of returns."""
+        response = await self.http.post(f"{RETURNS}/search", json=search)
+        assert response.status_code == 200, response.text
+        page: Json = response.json()
+        assert list(page) == ["totalCount", "results"]
+        return page
+
+    async def found(self, field: str = "id", **search: Any) -> list[Any]:
+        """One field of each return on a page."""
+        return [row[field] for row in (await self.search(**search))["results"]]
+
+    async def events(self, *return_ids: str) -> list[tuple[str, Json]]:
+        """What has been told of these returns, oldest first: type and data."""
+        return [
+            (dict(record.headers)["ce_type"].decode().removeprefix("plaudit."), data)
+            for record in await self.service.records("events")
+            if (data := json.loads(record.value)).get("returnId") in return_ids
+        ]
+
+    async def told(self, id: str, *kinds: str) -> list[Json]:
+        """Wait until events of these types, in this order, have been told of a return. Returns their data."""
+        told = await eventually(partial(self.events, id), lambda events: len(events) >= len(kinds))
+        assert [kind for kind, _ in told] == list(kinds)
+        return [data for _, data in told]

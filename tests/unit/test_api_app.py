@@ -1,0 +1,146 @@
+"""What the facade answers before it needs Kafka or MongoDB."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from api.app import create_app
+from api.services import Services
+from messaging.connection import KafkaConnection
+from messaging.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import connect
+
+NOWHERE = "127.0.0.1:1"
+REVIEW: dict[str, Any] = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4}
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.1)
+    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.5)
+    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", max_body_bytes=10_000)
+    transport = httpx.ASGITransport(create_app(services))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+        yield http
+    await publisher.stop()
+    await client.close()
+
+
+def assert_problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
+    assert problem.keys() >= {"type", "title", "status", "detail", "instance"}
+    assert problem["status"] == status
+    return problem
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nowhere", "/api/customerReviews/", "/api/customerReviews/approve/", "/api/stores/", "/%00%ff"]
+)
+async def test_unknown_paths(http: httpx.AsyncClient, path: str) -> None:
+    assert_problem(await http.post(path, json=[]), 404)
+
+
+async def test_other_methods_learn_of_the_possible_ones(http: httpx.AsyncClient) -> None:
+    response = await http.options("/api/customerReviews")
+    assert_problem(response, 405)
+    assert response.headers["allow"] == "DELETE, POST"
+
+
+async def test_head_is_get(http: httpx.AsyncClient) -> None:
+    assert (await http.head("/health/live")).status_code == 200
+
+
+async def test_large_bodies_are_refused_by_their_announcement(http: httpx.AsyncClient) -> None:
+    assert_problem(await http.post("/api/customerReviews", content=b" " * 10_001), 413)
+
+
+async def test_large_bodies_are_refused_by_their_size(http: httpx.AsyncClient) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(11):
+            yield b" " * 1_000
+
+    assert_problem(await http.post("/api/customerReviews", content=pieces()), 413)
+
+
+async def test_errors_are_listed_up_to_a_limit(http: httpx.AsyncClient) -> None:
+    problem = assert_problem(await http.post("/api/customerReviews", json=[{}] * 1_000), 422)
+    assert len(problem["errors"]) == 100
+    assert "4000" in problem["detail"]
+    assert problem["errors"][0] == {"pointer": "/0/EntityId", "code": "missing", "message": "Field required"}
+
+
+async def test_the_input_is_never_repeated(http: httpx.AsyncClient) -> None:
+    response = await http.post("/api/customerReviews", json=[{**REVIEW, "rating": "secret", "userName": ["secret"]}])
+    assert_problem(response, 422)
+    assert "secret" not in response.text
+
+
+async def test_two_reviews_with_one_id(http: httpx.AsyncClient) -> None:
+    response = await http.post("/api/customerReviews", json=[{**REVIEW, "id": "a"}, {**REVIEW, "id": "a"}])
+    errors = assert_problem(response, 422)["errors"]
+    assert [(error["pointer"], error["code"]) for error in errors] == [("/1/id", "duplicate-id")]
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "status"),
+    [("", b"", 422), ("", b"{}", 422), ("?ids=", b"", 422), ("?ids=a", b"{", 400), ("?ids=a", b'{"ids":[1]}', 422)],
+)
+async def test_deletions_that_name_nothing_usable(
+    http: httpx.AsyncClient, query: str, body: bytes, status: int
+) -> None:
+    assert_problem(await http.request("DELETE", f"/api/customerReviews{query}", content=body), status)
+
+
+async def test_parameters_are_checked(http: httpx.AsyncClient) -> None:
+    problem = assert_problem(await http.get("/api/customerReviews/canLeaveFeedback?entityId=%00"), 422)
+    assert {error["pointer"] for error in problem["errors"]} == {"/entityType", "/entityId"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/api/customerReviews", [REVIEW]),
+        ("POST", "/api/customerReviews", [{**REVIEW, "storeId": "Electronics"}]),
+        ("POST", "/api/customerReviews/reviewList", {}),
+        ("POST", "/api/customerReviews/approve", ["a"]),
+        ("GET", "/api/stores", None),
+        ("GET", "/health/ready", None),
+    ],
+)
+async def test_servers_that_are_away(http: httpx.AsyncClient, method: str, path: str, body: Any) -> None:
+    response = await http.request(method, path, json=body, headers={"prefer": "wait=1"})
+    assert_problem(response, 503)
+    assert int(response.headers["retry-after"]) > 0
+
+
+async def test_the_document_is_complete(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    assert document["info"]["version"] == "1.2.3"
+    schemas = document["components"]["schemas"]
+    assert {reference.removeprefix("#/components/schemas/") for reference in _references(document)} <= schemas.keys()
+    assert "$defs" not in json.dumps(document)
+    assert list(schemas["SubmittedReview"]["properties"])[1:] == [
+        *("storeId", "userId", "userName", "EntityId", "EntityType", "EntityName", "title", "review", "rating")
+    ]
+    assert list(schemas["ReviewRow"]["properties"]) == [
+        *("id", "entityId", "entityName", "entityType", "reviewStatus", "reviewStatusId", "title", "review"),
+        *("rating", "userName", "storeName", "createdDate"),
+    ]
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if name == "$ref":
+                yield part
+            else:
+                yield from _references(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _references(part)

@@ -1,0 +1,75 @@
+import json
+from typing import Any
+
+import pytest
+
+from api.bodies import check_media_type, parse_json
+from api.problems import ProblemError
+from messaging.reviews import SUBMISSIONS
+
+REVIEW: dict[str, Any] = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4}
+
+
+def problem_of(body: bytes) -> ProblemError:
+    with pytest.raises(ProblemError) as caught:
+        parse_json(SUBMISSIONS, body)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[",
+        b"\xff",
+        b'["\xff"]',
+        b'["\\ud800"]',
+        b"[" * 100_000,
+        b'[{"rating": NaN}]',
+        b'[{"unknown": -Infinity}]',
+        b"[1,]",
+        b"[9" + b"9" * 5_000 + b"]",
+    ],
+)
+def test_what_is_not_json_is_malformed(body: bytes) -> None:
+    assert problem_of(body).kind.status == 400
+
+
+def test_words_that_look_like_numbers_are_fine_in_text() -> None:
+    review = {**REVIEW, "review": "NaN, or Infinity?"}
+    assert parse_json(SUBMISSIONS, json.dumps([review]).encode())[0].review == "NaN, or Infinity?"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "code"),
+    [
+        (None, "", "list-type"),
+        ([], "", "too-short"),
+        ([REVIEW] * 1_001, "", "too-long"),
+        ([1], "/0", "model-type"),
+        ([{**REVIEW, "rating": 9}], "/0/rating", "less-than-equal"),
+        ([{**REVIEW, "rating": "4"}], "/0/rating", "float-type"),
+        ([{**REVIEW, "rating": 3.333}], "/0/rating", "too-many-decimals"),
+        ([REVIEW, {**REVIEW, "EntityId": None}], "/1/EntityId", "string-type"),
+        ([{**REVIEW, "review": " "}], "/0/review", "blank"),
+        ([{**REVIEW, "userName": "a\x00"}], "/0/userName", "string-pattern-mismatch"),
+    ],
+)
+def test_other_content_is_invalid_and_says_where(body: object, pointer: str, code: str) -> None:
+    problem = problem_of(json.dumps(body).encode())
+    assert problem.kind.status == 422
+    assert [(error["pointer"], error["code"]) for error in problem.errors] == [(pointer, code)]
+
+
+@pytest.mark.parametrize(
+    "content_type", [None, "", "application/json", "Application/JSON; charset=utf-8", "application/ld+json"]
+)
+def test_json_media_types_are_accepted(content_type: str | None) -> None:
+    check_media_type(content_type)
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "text/json", "json", ";", "image/svg+json"])
+def test_other_media_types_are_not(content_type: str) -> None:
+    with pytest.raises(ProblemError) as refused:
+        check_media_type(content_type)
+    assert refused.value.kind.status == 415

@@ -1,0 +1,51 @@
+import pytest
+
+from api.preferences import idempotency_key, wait_seconds
+from api.problems import ProblemError
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ([], None),
+        (["wait=5"], 5),
+        (["Wait = 5"], 5),
+        (['wait="7"'], 7),
+        (["respond-async, wait=5"], 5),
+        (["respond-async", "wait=5"], 5),
+        (["wait=5; strict"], 5),
+        (['foo="a, wait=1"; x, wait=9'], 9),
+        (['foo="a \\", wait=1", wait=9'], 9),
+        (['foo="never closed, wait=1'], None),
+        (["wait=0"], 0),
+        (["wait=007"], 7),
+        (["wait=31"], 30),
+        (["wait=" + "9" * 5_000], 30),
+        (["wait=5, wait=6"], 5),
+        (["wait=x, wait=6"], None),
+        (["wait"], None),
+        (["wait="], None),
+        (["wait=-1"], None),
+        (["wait=1.5"], None),
+        (["wait=²"], None),
+        (["waiting=5"], None),
+    ],
+)
+def test_wait_is_read_as_rfc_7240_has_it(lines: list[str], seconds: int | None) -> None:
+    assert wait_seconds(lines) == seconds
+
+
+@pytest.mark.parametrize("key", ["k", "a" * 255, '"8e03978e-40d5-43dd-bc93-6894a57f9324"', "!~"])
+def test_a_key_is_taken_as_it_is(key: str) -> None:
+    assert idempotency_key([key]) == key
+
+
+def test_no_key_is_fine() -> None:
+    assert idempotency_key([]) is None
+
+
+@pytest.mark.parametrize("lines", [[""], [" "], ["a b"], ["a" * 256], ["ä"], ["a\x00"], ["a", "a"]])
+def test_an_unusable_key_is_refused(lines: list[str]) -> None:
+    with pytest.raises(ProblemError) as refused:
+        idempotency_key(lines)
+    assert refused.value.kind.status == 400

@@ -1,0 +1,167 @@
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+
+from api.bodies import parse_json
+from api.problems import ProblemError
+from api.return_rows import return_row
+from api.return_search import RETURN_SEARCH
+from api.returns import NEW_RETURN, RETURN_CHANGES
+from domain.delivery import Seen
+from domain.orders import Order, OrderLine
+from domain.returns import Return, ReturnLine, ReturnStatus
+from domain.sorting import Direction
+from storage.returns import ReturnSearch, ReturnSortField
+
+NUMBER = ReturnSortField.NUMBER
+LINE: dict[str, Any] = {"orderLineItemId": "a", "quantity": 1}
+RETURN: dict[str, Any] = {"orderId": "o", "lineItems": [LINE]}
+AT = datetime(2022, 10, 4, 3, 46, 43, 433_000, tzinfo=UTC)
+
+
+def criteria(**fields: Any) -> ReturnSearch:
+    return parse_json(RETURN_SEARCH, json.dumps(fields).encode()).criteria()
+
+
+def problem_of(body: object) -> ProblemError:
+    with pytest.raises(ProblemError) as caught:
+        parse_json(NEW_RETURN, json.dumps(body).encode())
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"orderId": "", "objectIds": [], "keyword": "", "sort": "", "skip": 0, "take": 20},
+        {"orderId": None, "objectIds": None, "keyword": None, "sort": None, "skip": None, "take": None},
+        {"unknown": [1], "sort": " ; "},
+    ],
+)
+def test_what_is_empty_does_not_restrict(fields: dict[str, Any]) -> None:
+    assert criteria(**fields) == ReturnSearch(sort=[])
+
+
+def test_everything_at_once() -> None:
+    found = criteria(orderId="o", objectIds=["1", "2"], keyword="a.b", sort="Ascending", skip=7, take=0)
+    assert found == ReturnSearch("o", ["1", "2"], "a.b", [(NUMBER, Direction.ASC)], skip=7, take=0)
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("Ascending", [(NUMBER, Direction.ASC)]),
+        ("ascending", [(NUMBER, Direction.ASC)]),
+        (" DESCENDING ", [(NUMBER, Direction.DESC)]),
+        ("number:desc", [(NUMBER, Direction.DESC)]),
+        ("status;number:desc", [(ReturnSortField.STATUS, Direction.ASC), (NUMBER, Direction.DESC)]),
+    ],
+)
+def test_sorts_by_a_word_or_by_fields(sort: str, expected: object) -> None:
+    assert criteria(sort=sort).sort == expected
+
+
+@pytest.mark.parametrize("sort", ["Random", "Ascending:desc", "ascending;number", "price", "number:up"])
+def test_an_unknown_sort_is_a_bad_request(sort: str) -> None:
+    with pytest.raises(ProblemError, match="Or use Ascending or Descending") as caught:
+        criteria(sort=sort)
+    assert caught.value.kind.status == 400
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"take": -1}, "/take"),
+        ({"take": 1_001}, "/take"),
+        ({"take": "20"}, "/take"),
+        ({"skip": -1}, "/skip"),
+        ({"skip": 2**31}, "/skip"),
+        ({"orderId": 1}, "/orderId"),
+        ({"objectIds": "a"}, "/objectIds"),
+        ({"objectIds": ["a", None]}, "/objectIds/1"),
+        ({"objectIds": ["a"] * 1_001}, "/objectIds"),
+        ({"keyword": "\x00"}, "/keyword"),
+        ({"sort": ["Ascending"]}, "/sort"),
+    ],
+)
+def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        criteria(**fields)
+    assert caught.value.kind.status == 422
+    assert [error["pointer"] for error in caught.value.errors] == [pointer]
+
+
+@pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, None, [1]])
+def test_quantities_that_are_none(quantity: object) -> None:
+    problem = problem_of({**RETURN, "lineItems": [LINE, {**LINE, "quantity": quantity}]})
+    assert problem.kind.status == 422
+    (error,) = problem.errors
+    assert error["pointer"] == "/lineItems/1/quantity"
+    assert error["message"].startswith("Input should be ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "code"),
+    [
+        ({"orderId": " "}, "/orderId", "blank"),
+        ({"orderId": None}, "/orderId", "string-type"),
+        ({"lineItems": []}, "/lineItems", "too-short"),
+        ({"lineItems": None}, "/lineItems", "list-type"),
+        ({"lineItems": [LINE] * 1_001}, "/lineItems", "too-long"),
+        ({"lineItems": [{"quantity": 1}]}, "/lineItems/0/orderLineItemId", "missing"),
+        ({"lineItems": [{**LINE, "price": -1}]}, "/lineItems/0/price", "greater-than-equal"),
+        ({"lineItems": [{**LINE, "reason": 7}]}, "/lineItems/0/reason", "string-type"),
+        ({"status": "approved"}, "/status", "enum"),
+        ({"resolution": "a" * 1_025}, "/resolution", "string-too-long"),
+        ({"id": "a" * 129}, "/id", "string-too-long"),
+    ],
+)
+def test_other_content_is_invalid_and_says_where(fields: dict[str, Any], pointer: str, code: str) -> None:
+    problem = problem_of({**RETURN, **fields})
+    assert problem.kind.status == 422
+    assert [(error["pointer"], error["code"]) for error in problem.errors] == [(pointer, code)]
+
+
+def test_a_return_and_its_changes_tolerate_more() -> None:
+    wanted = parse_json(NEW_RETURN, json.dumps({**RETURN, "id": "", "status": None, "more": 1}).encode())
+    assert (wanted.id, wanted.status, wanted.line_items[0].quantity) == (None, None, 1)
+    changes = parse_json(RETURN_CHANGES, b'{"id": "r", "status": "Canceled", "number": "RET1"}')
+    assert (changes.id, changes.status, changes.line_items) == ("r", ReturnStatus.CANCELED, None)
+
+
+def test_a_row_shows_the_order_as_it_came() -> None:
+    body = b'{"id": "o", "total": 10.50, "items": [], "extra": {"b": 1, "a": null}}'
+    order = Order(
+        "o", "CO1", "New", False, None, None, AT, (OrderLine("a", None, None, 5, 10),), body, returned={"a": 2}
+    )
+    lines = tuple(ReturnLine(id, id.lower(), 2, 10, None, AT, AT) for id in ("A", "X"))
+    stored = Return("r", "RET1", "o", ReturnStatus.NEW, None, lines, AT, AT, "ben", "eva", Seen())
+    shown = orjson.dumps(return_row(stored, order))
+    assert body in shown
+    row = orjson.loads(shown)
+    assert list(row) == [
+        *("id", "number", "orderId", "status", "resolution", "order", "lineItems"),
+        *("createdDate", "modifiedDate", "createdBy", "modifiedBy"),
+    ]
+    assert [line["availableQuantity"] for line in row["lineItems"]] == [3, 0]
+    assert row["lineItems"][0] == {
+        "id": "A",
+        "returnId": "r",
+        "orderLineItemId": "a",
+        "quantity": 2,
+        "availableQuantity": 3,
+        "price": 10,
+        "reason": None,
+        "createdDate": "2022-10-04T03:46:43.433Z",
+        "modifiedDate": "2022-10-04T03:46:43.433Z",
+        "createdBy": None,
+        "modifiedBy": None,
+    }
+    assert (row["createdBy"], row["modifiedBy"]) == ("ben", "eva")
+    nothing_known = orjson.loads(orjson.dumps(return_row(replace(stored, lines=lines[:1]), None)))
+    assert nothing_known["order"] is None
+    assert nothing_known["lineItems"][0]["availableQuantity"] == 0

@@ -1,0 +1,186 @@
+"""Resolvers: Python functions, and addresses with an id in them."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+
+from domain.entity_types import ResolvedEntity, ResolverError
+from plaudit.entity_resolvers import MOST_THREADS, FunctionResolver
+from plaudit.http_resolvers import MOST_REQUESTS, HttpResolver, value_at
+from tests.name_server import NameServer, running_name_server
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("a", {"b": [{"c": 1}, "x"]}),
+        ("a.b.0.c", 1),
+        ("a.b.1", "x"),
+        ("a.b.2", None),
+        ("a.b.-1", None),
+        ("a.b.c", None),
+        ("a.b.²", None),
+        ("b", None),
+        ("a.b.1.0", None),
+        ("0", "zero"),
+    ],
+)
+def test_paths_in_json(path: str, found: object) -> None:
+    assert value_at({"a": {"b": [{"c": 1}, "x"]}, "0": "zero"}, path) == found
+
+
+async def test_plain_and_async_functions() -> None:
+    def plain(ids: list[str]) -> Any:
+        return {id: {"name": id.upper(), "imageUrl": f"/{id}.png"} for id in ids if id != "c"}
+
+    async def later(ids: list[str]) -> Any:
+        await asyncio.sleep(0)
+        return {**plain(ids), "z": {"name": "never asked for"}}
+
+    expected = {"a": ResolvedEntity("A", "/a.png"), "b": ResolvedEntity("B", "/b.png")}
+    for function in (plain, later):
+        assert await FunctionResolver(function)(("a", "b", "c")) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "entity"),
+    [
+        (None, None),
+        ({}, None),
+        ({"name": None}, None),
+        ({"name": "  "}, None),
+        ({"name": True}, None),
+        ({"name": 42}, ResolvedEntity("42")),
+        ({"name": " A\0\ud800 ", "imageUrl": ""}, ResolvedEntity("A")),
+        ({"name": "A" * 2_000}, ResolvedEntity("A" * 1_024)),
+        (ResolvedEntity(" A ", "/a"), ResolvedEntity("A", "/a")),
+    ],
+)
+async def test_what_functions_say_of_an_id(value: Any, entity: ResolvedEntity | None) -> None:
+    assert await FunctionResolver(lambda ids: dict.fromkeys(ids, value))(["a"]) == ({"a": entity} if entity else {})
+
+
+def _exits(ids: list[str]) -> Any:
+    raise SystemExit(3)
+
+
+def _secret(ids: list[str]) -> Any:
+    raise KeyError("secret id")
+
+
+async def _async_secret(ids: list[str]) -> Any:
+    raise KeyError("secret id")
+
+
+@pytest.mark.parametrize("function", [_exits, _secret, _async_secret, lambda ids: ids, lambda ids: {"a": "name"}])
+async def test_functions_that_fail(function: Any) -> None:
+    with pytest.raises(ResolverError) as raised:
+        await FunctionResolver(function)(["a"])
+    assert "secret" not in str(raised.value)
+
+
+async def test_a_function_that_blocks_holds_up_nobody_else() -> None:
+    released = threading.Event()
+
+    def blocks(ids: list[str]) -> Any:
+        released.wait(30)
+        return {id: {"name": id} for id in ids}
+
+    async def blocks_its_loop(ids: list[str]) -> Any:
+        return blocks(ids)
+
+    try:
+        for function in (blocks, blocks_its_loop):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await FunctionResolver(function)(["a"])
+        busy = FunctionResolver(blocks)
+        calls = [asyncio.ensure_future(busy([str(i)])) for i in range(3 * MOST_THREADS)]
+    finally:
+        released.set()
+    assert len(await asyncio.gather(*calls)) == 3 * MOST_THREADS
+
+
+@pytest.fixture
+async def names() -> AsyncIterator[NameServer]:
+    async with running_name_server() as names:
+        yield names
+
+
+def resolver(names: NameServer, **options: Any) -> HttpResolver:
+    fields = {"name": "product.title", "image": "product.images.0.url", "timeout": 0.5, **options}
+    return HttpResolver(f"{names.address}/products/{{id}}", **fields)
+
+
+async def test_names_over_http(names: NameServer) -> None:
+    names.unknown = {"b"}
+    found = await resolver(names, headers={"x-key": "k"})(["a", "b"])
+    assert found == {"a": ResolvedEntity("Name of a", "/a.png")}
+    assert all("x-key: k\r\n" in head for head in names.headers)
+
+
+@pytest.mark.parametrize(
+    ("id", "target"),
+    [
+        ("a b", "a%20b"),
+        ("a/../b", "a%2F..%2Fb"),
+        ("100%", "100%25"),
+        ("a?b=c#d", "a%3Fb%3Dc%23d"),
+        ("ü", "%C3%BC"),
+        ("{id}", "%7Bid%7D"),
+    ],
+)
+async def test_ids_stay_one_piece_of_the_path(names: NameServer, id: str, target: str) -> None:
+    assert set(await resolver(names)([id])) == {id}
+    assert list(names.asked) == [f"/products/{target}"]
+
+
+async def test_ids_that_lead_elsewhere_are_not_asked_for(names: NameServer) -> None:
+    assert await resolver(names)([".", ".."]) == {}
+    assert not names.asked
+
+
+async def test_requests_are_bounded(names: NameServer) -> None:
+    ids = [str(i) for i in range(5 * MOST_REQUESTS)]
+    assert set(await resolver(names)(ids)) == set(ids)
+    assert names.most_at_once <= MOST_REQUESTS
+
+
+async def test_redirects_stay_with_the_host(names: NameServer) -> None:
+    names.mood = "redirects"
+    assert set(await resolver(names)(["a"])) == {"a"}
+    names.mood = "redirects away"
+    with pytest.raises(ResolverError, match="another host"):
+        await resolver(names)(["a"])
+
+
+@pytest.mark.parametrize(("mood", "reason"), [("hangs", "within 0.05 s"), ("fails", "500"), ("floods", "bytes")])
+async def test_servers_that_fail(names: NameServer, mood: Any, reason: str) -> None:
+    names.mood = mood
+    with pytest.raises(ResolverError, match=reason):
+        await resolver(names, timeout=0.05 if mood == "hangs" else 2.0)(["a", "b"])
+
+
+async def test_nobody_listens() -> None:
+    with pytest.raises(ResolverError, match="ConnectError"):
+        await HttpResolver("http://127.0.0.1:1/{id}", name="name")(["secret"])
+
+
+async def test_one_failure_costs_one_name(names: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = names.answer
+    monkeypatch.setattr(names, "answer", lambda t: (500, b"", "") if t.endswith("/b") else answer(t))
+    assert set(await resolver(names)(["a", "b", "c"])) == {"a", "c"}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", orjson.dumps({"product": {"title": ""}})])
+async def test_answers_without_a_name(names: NameServer, monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    monkeypatch.setattr(names, "answer", lambda target: (200, body, ""))
+    if body:
+        assert await resolver(names)(["a"]) == {}
+    else:
+        with pytest.raises(ResolverError, match="not JSON"):
+            await resolver(names)(["a"])

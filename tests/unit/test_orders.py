@@ -1,0 +1,97 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from itertools import groupby
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.orders import Order, OrderLine, after_event, is_cancelled
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+Event = tuple[Order, str]
+
+
+def an_order(minute: int = 0, status: str = "New", quantity: int = 1, content: str = "") -> Event:
+    lines = (OrderLine("a", "camera", "Camera", quantity, 9.5), OrderLine("b", None, None, 2 * quantity))
+    body = f"{minute} {status} {quantity} {content}"
+    moment = NOON + timedelta(minutes=minute)
+    return Order("o", "CO1", status, is_cancelled(status), "shop", "anna", moment, lines, body.encode()), body
+
+
+def known_after(*events: Event, known: Order | None = None) -> Order:
+    order = reduce(lambda known, event: after_event(known, *event), events, known)
+    assert order is not None
+    return order
+
+
+statuses = st.sampled_from(["New", "Processing", "complete", "Complete", "Cancelled"])
+histories = st.lists(
+    st.builds(an_order, st.integers(-50, 50), statuses, st.integers(0, 3)),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda event: event[0].modified,
+)
+
+
+@given(histories, st.data())
+def test_shuffles_and_repeats_lead_to_one_state(history: list[Event], data: st.DataObject) -> None:
+    in_order = sorted(history, key=lambda event: event[0].modified)
+    repeats = data.draw(st.lists(st.sampled_from(history), max_size=10))
+    told = data.draw(st.permutations([*history, *repeats]))
+    assert known_after(*told) == known_after(*in_order)
+
+
+@given(histories, st.data())
+def test_the_newest_counts_and_its_status_since_its_run_began(history: list[Event], data: st.DataObject) -> None:
+    order = known_after(*data.draw(st.permutations(history)))
+    in_order = [event for event, _ in sorted(history, key=lambda event: event[0].modified)]
+    *_, run = (list(run) for _, run in groupby(in_order, key=lambda event: event.status.lower()))
+    assert (order.body, order.lines, order.status) == (run[-1].body, run[-1].lines, run[-1].status)
+    assert order.status_since == run[0].modified
+
+
+def test_a_repeat_tells_nothing_new() -> None:
+    order = known_after(an_order(0, "New"), an_order(1, "Complete"))
+    for event in (an_order(0, "New"), an_order(1, "Complete")):
+        assert known_after(event, known=order) is order
+
+
+def test_of_one_moment_the_later_record_counts_unless_it_repeats_one() -> None:
+    first, second = an_order(1, content="first"), an_order(1, "Complete", content="second")
+    order = known_after(an_order(0), first, second)
+    assert order.body == second[0].body
+    assert known_after(first, known=order) is order
+    assert known_after(an_order(-1), known=order).status_since == order.modified
+
+
+def test_a_status_that_is_told_again_lasts_since_it_was_told_first() -> None:
+    order = known_after(an_order(0, "New"), *(an_order(minute, "Complete") for minute in (1, 5, 9)))
+    assert order.status_since == NOON + timedelta(minutes=1)
+    assert known_after(an_order(3, "New"), known=order).status_since == NOON + timedelta(minutes=5)
+
+
+@given(histories)
+def test_what_was_returned_stays_with_the_order(history: list[Event]) -> None:
+    first, *later = history
+    order = replace(known_after(first), returned={"a": 1, "c": 7})
+    assert known_after(*later, known=order).returned == {"a": 1, "c": 7}
+
+
+def test_what_is_available_is_never_below_nothing() -> None:
+    order = replace(an_order(quantity=3)[0], returned={"a": 1, "b": 9})
+    assert order.available() == {"a": 2, "b": 0}
+
+
+def test_lines_with_one_id_are_one() -> None:
+    order = an_order()[0]
+    assert replace(order, lines=order.lines * 3).available() == {"a": 3, "b": 6}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [("Cancelled", True), ("CANCELED", True), ("New", False), ("Not cancelled", False)]
+)
+def test_both_spellings_of_cancelled(status: str, expected: bool) -> None:
+    assert is_cancelled(status) is expected

@@ -1,0 +1,222 @@
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.delivery import RecordPosition
+from domain.orders import Order, OrderLine, after_event
+from domain.returns import (
+    LineRequest,
+    RefusalReason,
+    Return,
+    ReturnRefusal,
+    ReturnRequest,
+    ReturnStatus,
+    changed,
+    created,
+    with_return,
+)
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+PRICES = {"a": 9.5, "b": None, "c": 3.0}
+CANCELED = ReturnStatus.CANCELED
+
+Lines = list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class OrderStep:
+    """The order with these quantities from now on, or a late event when `minute` is past."""
+
+    quantities: dict[str, int]
+    minute: int
+
+
+@dataclass(frozen=True)
+class ReturnStep:
+    """A return is created or changed."""
+
+    kind: Literal["create", "change"]
+    id: str
+    status: ReturnStatus | None
+    lines: Lines | None
+
+
+def an_order(quantities: dict[str, int], minute: int = 0) -> Order:
+    lines = tuple(OrderLine(id, None, None, quantity, PRICES[id]) for id, quantity in quantities.items())
+    return Order("o", None, "New", False, None, None, AT.replace(minute=minute), lines, repr(quantities).encode())
+
+
+def a_request(step: ReturnStep, offset: int = 0) -> ReturnRequest:
+    lines = tuple(LineRequest(*line) for line in step.lines) if step.lines is not None else None
+    source = RecordPosition(0, offset, 1_000 + offset)
+    return ReturnRequest(step.id, "o", step.kind == "create", source, AT, status=step.status, lines=lines)
+
+
+def create(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = None) -> Return | list[RefusalReason]:
+    return created(a_request(ReturnStep("create", "r", status, list(lines))), order, "RET1")
+
+
+def stored(order: Order, *lines: tuple[str, int], status: ReturnStatus | None = None) -> tuple[Return, Order]:
+    made = create(order, *lines, status=status)
+    assert isinstance(made, Return), made
+    return made, with_return(order, None, made)
+
+
+def change(
+    known: Return, order: Order, status: ReturnStatus | None = None, lines: Lines | None = None
+) -> Return | list[RefusalReason]:
+    return changed(known, a_request(ReturnStep("change", known.id, status, lines), 1), order)
+
+
+@dataclass
+class Model:
+    """The rules, as plainly as they can be said."""
+
+    ordered: dict[str, int] = field(default_factory=dict)
+    minute: int = -1
+    returns: dict[str, tuple[ReturnStatus, Lines]] = field(default_factory=dict)
+
+    def taken(self, line: str, without: str | None = None) -> int:
+        return sum(
+            quantity
+            for id, (status, lines) in self.returns.items()
+            for name, quantity in lines
+            if id != without and name == line and status != CANCELED
+        )
+
+    def available(self) -> dict[str, int]:
+        return {line: max(0, quantity - self.taken(line)) for line, quantity in self.ordered.items()}
+
+    def take_in(self, step: OrderStep) -> None:
+        if step.minute >= self.minute:
+            self.ordered, self.minute = step.quantities, step.minute
+
+    def accepted(self, step: ReturnStep) -> bool:
+        """Take the step if the rules allow it, and tell whether they do."""
+        known = self.returns.get(step.id)
+        if (known is None) != (step.kind == "create"):
+            return False
+        status, lines = known or (ReturnStatus.NEW, [])
+        had = {line for line, _ in lines}
+        status, lines = step.status or status, step.lines if step.lines is not None else lines
+        for line in {line for line, _ in lines}:
+            wanted = 0 if status == CANCELED else sum(quantity for name, quantity in lines if name == line)
+            own = self.taken(line) - self.taken(line, without=step.id)
+            keeps = line in had and wanted <= own
+            left = max(0, self.ordered.get(line, 0) - self.taken(line, without=step.id))
+            if not keeps and (line not in self.ordered or wanted > left):
+                return False
+        self.returns[step.id] = (status, lines)
+        return True
+
+
+# Close to what was ordered, so that about as much is refused as is taken.
+quantities = st.fixed_dictionaries({"a": st.integers(2, 6)}, optional={"b": st.integers(0, 6), "c": st.integers(0, 2)})
+line_ids = st.sampled_from("aaabc")
+some_lines = st.lists(st.tuples(line_ids, st.integers(1, 4)), min_size=1, max_size=3)
+some_status = st.sampled_from([None, ReturnStatus.NEW, ReturnStatus.APPROVED, CANCELED, CANCELED])
+return_steps = st.one_of(
+    st.builds(ReturnStep, st.just("create"), st.sampled_from("rst"), st.none() | some_status, some_lines),
+    st.builds(ReturnStep, st.just("change"), st.sampled_from("rst"), some_status, st.none() | some_lines),
+)
+steps = st.lists(
+    st.one_of(return_steps, return_steps, st.builds(OrderStep, quantities, st.integers(1, 59))), max_size=25
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(quantities, steps)
+def test_a_history_leaves_what_a_plain_model_leaves(
+    first: dict[str, int], history: list[OrderStep | ReturnStep]
+) -> None:
+    model, returns = Model(first, 0), dict[str, Return]()
+    order = after_event(None, an_order(first), "first")
+    told = set[int]()
+    for offset, step in enumerate(history):
+        if isinstance(step, OrderStep):
+            # No two events of one minute: which of them counts is another test's matter.
+            if step.minute not in told:
+                told.add(step.minute)
+                model.take_in(step)
+                order = after_event(order, an_order(step.quantities, step.minute), repr(step))
+        else:
+            accepted = model.accepted(step)
+            known, request = returns.get(step.id), a_request(step, offset)
+            if (known is None) == request.is_new:
+                after = changed(known, request, order) if known else created(request, order, step.id)
+                assert isinstance(after, Return) == accepted, after
+                if isinstance(after, Return):
+                    order, returns[step.id] = with_return(order, known, after), after
+        assert order.available() == model.available()
+        assert order.returned == {line: model.taken(line) for line in "abc" if model.taken(line)}
+        assert {id: r.status for id, r in returns.items()} == {id: status for id, (status, _) in model.returns.items()}
+
+
+@given(quantities, st.lists(return_steps, max_size=30))
+def test_never_more_than_was_ordered(ordered: dict[str, int], history: list[ReturnStep]) -> None:
+    order, returns = an_order(ordered), dict[str, Return]()
+    for offset, step in enumerate(history):
+        known, request = returns.get(step.id), a_request(step, offset)
+        after = changed(known, request, order) if known else created(request, order, step.id)
+        if isinstance(after, Return):
+            order, returns[step.id] = with_return(order, known, after), after
+        assert all(0 < quantity <= ordered[line] for line, quantity in order.returned.items())
+
+
+def test_the_price_is_that_of_the_order_line_unless_given() -> None:
+    request = replace(
+        a_request(ReturnStep("create", "r", None, None)),
+        lines=(LineRequest("a", 1), LineRequest("b", 1), LineRequest("c", 1, price=0.0)),
+    )
+    made = created(request, an_order({"a": 1, "b": 1, "c": 1}), "RET1")
+    assert isinstance(made, Return)
+    assert [line.price for line in made.lines] == [9.5, None, 0.0]
+
+
+def test_every_reason_is_named() -> None:
+    reasons = create(an_order({"a": 2}), ("a", 2), ("x", 1), ("a", 1))
+    assert isinstance(reasons, list)
+    assert [(reason.code, reason.line_index) for reason in reasons] == [
+        (ReturnRefusal.TOO_MANY, 0),
+        (ReturnRefusal.UNKNOWN_LINE, 1),
+        (ReturnRefusal.TOO_MANY, 2),
+    ]
+    assert "2 available" in reasons[0].message
+
+
+def test_canceled_gives_back_and_raising_checks_again() -> None:
+    known, order = stored(an_order({"a": 3}), ("a", 2))
+    assert order.available() == {"a": 1}
+    assert isinstance(change(known, order, lines=[("a", 3)]), Return)
+    assert isinstance(change(known, order, lines=[("a", 4)]), list)
+    canceled = change(known, order, CANCELED)
+    assert isinstance(canceled, Return)
+    order = with_return(order, known, canceled)
+    assert order.available() == {"a": 3}
+    _, order = stored(order, ("a", 2))
+    assert isinstance(change(canceled, order, ReturnStatus.NEW), list)
+    assert isinstance(change(canceled, order, ReturnStatus.NEW, [("a", 1)]), Return)
+
+
+def test_what_it_has_it_keeps_whatever_becomes_of_the_order() -> None:
+    known, _ = stored(an_order({"a": 3, "b": 1}), ("a", 2), ("b", 1))
+    shrunk = replace(an_order({"a": 1}), returned=known.quantities())
+    assert isinstance(change(known, shrunk, ReturnStatus.APPROVED), Return)
+    assert isinstance(change(known, shrunk, lines=[("a", 1)]), Return)
+    assert isinstance(change(known, shrunk, lines=[("a", 3), ("b", 1)]), list)
+    canceled = change(known, shrunk, CANCELED)
+    assert isinstance(canceled, Return)
+    assert with_return(shrunk, known, canceled).returned == {}
+    assert isinstance(change(canceled, shrunk, ReturnStatus.NEW), list)
+
+
+def test_lines_keep_their_identity_when_they_change() -> None:
+    known, order = stored(an_order({"a": 5, "b": 5}), ("a", 1), ("b", 1), ("a", 2))
+    after = change(known, order, lines=[("b", 2), ("a", 3)])
+    assert isinstance(after, Return)
+    assert [line.id for line in after.lines] == [known.lines[1].id, known.lines[0].id]
+    assert after.quantities() == {"a": 3, "b": 2}
+    assert len({line.id for line in known.lines}) == 3
