@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 from bson import ObjectId
-from pydantic import ValidationError
+from tenacity import AsyncRetrying, retry_if_exception, wait_exponential_jitter
 
 from consumers.delivery import is_world_away
 from consumers.events import EventOutbox
@@ -107,7 +107,7 @@ class MailSender:
         try:
             command = mail_command(mail.record.value or b"")
             await connection.send(mail_message(command, mail.accepted_at))
-        except (MailRefusedError, InvalidMessageError, ValidationError, ValueError) as error:
+        except (MailRefusedError, InvalidMessageError, ValueError) as error:
             code = error.code if isinstance(error, InvalidMessageError) else "mail-rejected"
             await self._reject(mail, InvalidMessageError(code, str(error)))
         except MailDelayedError as error:
@@ -115,9 +115,23 @@ class MailSender:
         except ServerAwayError as error:
             await self._delay(mail, error.code)
             raise
+        except Exception as error:
+            # Its text might be personal.
+            log.error("mail failed", id=mail.id, attempts=mail.attempts, error=type(error).__name__)
+            await self._delay(mail, type(error).__name__)
         else:
-            await self._mails.sent(mail, datetime.now(UTC))
+            await self._note_sent(mail)
             log.info("mail sent", id=mail.id, attempts=mail.attempts)
+
+    async def _note_sent(self, mail: ClaimedMail) -> None:
+        """Note it, whatever it takes: a mail that isn't noted is sent again when its claim runs out."""
+        async for trial in AsyncRetrying(
+            retry=retry_if_exception(is_world_away),
+            wait=wait_exponential_jitter(initial=0.1, max=5.0),
+            reraise=True,
+        ):
+            with trial:
+                await self._mails.sent(mail, datetime.now(UTC))
 
     async def _delay(self, mail: ClaimedMail, code: str) -> None:
         now, jitter = datetime.now(UTC), random.random()  # noqa: S311 - nothing secret

@@ -6,17 +6,20 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final
 from uuid import UUID, uuid5
 
 import orjson
+import structlog
 from bson import ObjectId
+from pymongo.errors import BulkWriteError
 
 from consumers.events import EventOutbox
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
 from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, with_return
 from domain.reviews import Outcome
-from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number
+from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number, return_series
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded, position_of
@@ -25,12 +28,15 @@ from messaging.events import ReturnRefused, ReturnTold, return_refused, return_t
 from messaging.publisher import Publisher
 from messaging.returns import RETURN_COMMAND, CreateReturn, UpdateReturn, return_request
 from messaging.topics import Topic, TopicNames
-from storage.database import Database, Session, in_transaction
+from storage.database import Database, Session, in_transaction, is_duplicate
 from storage.orders import OrderRepository
 from storage.outcomes import Answer, OutcomeRepository
 from storage.returns import ParkedReturn, RefusedReturn, ReturnRepository
 from storage.stores import StoreRepository
 
+log = structlog.get_logger()
+
+_NUMBERING_ATTEMPTS: Final = 20
 _RETURNS_WITHOUT_ID = UUID("b3b9a5d4-5d4c-5b8e-8e57-2f0f4c7d1a90")
 
 
@@ -86,12 +92,21 @@ class ReturnConsumer:
         await self._events.publisher.publish([dead_letter_message(letter) for letter in bad])
         requests = [_request(record, command) for record, command in good]
         if not requests:
-            return
+            return None
         requests = await self._with_orders(requests)
         orders = await self._orders.of_ids({request.order_id for request in requests})
         await self._park_early(requests, [command for _, command in good], orders)
-        numbers = await self._numbers(requests, orders)
+        for _ in range(_NUMBERING_ATTEMPTS):
+            try:
+                return await self._store(requests, await self._numbers(requests, orders))
+            except BulkWriteError as error:
+                # Templates of two stores can come to one number; the next ones are free.
+                if not is_duplicate(error):
+                    raise
+                log.warning("return number taken")
+        raise RuntimeError(f"No free return number after {_NUMBERING_ATTEMPTS} attempts")
 
+    async def _store(self, requests: Sequence[ReturnRequest], numbers: Mapping[str, str]) -> None:
         async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
             ids = {request.id for request in requests}
             present = await self._orders.of_ids({request.order_id for request in requests}, session)
@@ -111,7 +126,10 @@ class ReturnConsumer:
 
     async def report_overdue(self, before: datetime) -> int:
         """Refuse commands parked before that moment: their order never came. Returns how many there were."""
-        overdue = await self._returns.parked_before(before, limit=500)
+        waiting = await self._returns.parked_before(before, limit=500)
+        known = await self._orders.known({parked.order_id for parked in waiting})
+        await self._router.release(known)
+        overdue = [parked for parked in waiting if parked.order_id not in known]
         for parked in overdue:
             reason = RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {parked.order_id} is unknown")
             told = return_refused(parked.id, parked.order_id, [reason], datetime.now(UTC))
@@ -160,8 +178,7 @@ class ReturnConsumer:
         for request in fresh:
             store = stores.get(orders[request.order_id].store_id or "")
             templates[request.id] = store.settings.return_number_template if store else DEFAULT_RETURN_NUMBER_TEMPLATE
-        # Numbers of one series differ in nothing but the sequence.
-        series = {r.id: return_number(templates[r.id], r.at.date(), 0) for r in fresh}
+        series = {r.id: return_series(templates[r.id], r.at.date()) for r in fresh}
         firsts = await self._returns.sequences(Counter(series.values()))
         numbers = {}
         for request in fresh:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
-from email.headerregistry import AddressHeader
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Final, Literal, NoReturn
@@ -110,7 +109,7 @@ class SmtpConnection:
         )
         try:
             await client.connect()
-        except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
+        except (aiosmtplib.SMTPException, OSError, TimeoutError, ValueError) as error:
             raise ServerAwayError(_code_of(error)) from error
         self._client, self._sent = client, 0
         return client
@@ -140,9 +139,8 @@ class SmtpConnection:
 
 
 def _address(message: EmailMessage, name: str) -> str:
-    header = message[name]
-    assert isinstance(header, AddressHeader)  # noqa: S101 - by its name
-    return header.addresses[0].addr_spec
+    address: str = message[name].addresses[0].addr_spec
+    return address
 
 
 def _judge(error: aiosmtplib.SMTPResponseException) -> NoReturn:

@@ -22,5 +22,5 @@ class RetryPlan:
         if now - first >= self.give_up_after:
             return None
         # Beyond 2^20 the longest pause has long been reached.
-        pause = min(self.longest_pause, self.first_pause * 2 ** min(attempts - 1, 20))
+        pause = min(self.longest_pause, self.first_pause * (1 << min(attempts - 1, 20)))
         return now + pause * (1 - jitter / 2)

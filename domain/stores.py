@@ -120,6 +120,15 @@ def return_number(template: str, day: date, sequence: int) -> str:
     Raises InvalidTemplateError for anything else, and when the template lacks a part without which two returns
     would get one number.
     """
+    return _filled(template, day, lambda spec: format(sequence, spec or "d"))
+
+
+def return_series(template: str, day: date) -> str:
+    """What the numbers of a template and a day have in common: they are counted together, however wide they are."""
+    return _filled(template, day, lambda _: "#")
+
+
+def _filled(template: str, day: date, sequence: Callable[[str], str]) -> str:
     number = ""
     used = set()
     for text, name, spec, _ in _parsed(template):
@@ -128,7 +137,7 @@ def return_number(template: str, day: date, sequence: int) -> str:
         if name == "date" and _DATE_PART.fullmatch(spec or ""):
             number += day.strftime(spec or "%y%m%d")
         elif name == "sequence" and _SEQUENCE_PART.fullmatch(spec or ""):
-            number += format(sequence, spec or "d")
+            number += sequence(spec or "")
         elif name is not None:
             raise InvalidTemplateError(f"Use {{date:%y%m%d}} and {{sequence:05d}}, not {{{name}:{spec}}}")
     if not {"date", "sequence"} <= used:

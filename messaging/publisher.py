@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
 from domain.delivery import OutgoingMessage
 from messaging.connection import BrokerAwayError, KafkaConnection
-from messaging.topics import MAX_RECORD_BYTES
+from messaging.topics import MAX_DEAD_LETTER_BYTES
 
 
 class Publisher:
     """Publishes messages and returns once the broker has acknowledged every one of them (acks=all).
 
     On failure: BrokerAwayError, when not all were acknowledged within `timeout` seconds. Some of the messages may
-    have been taken all the same, so callers repeat the whole publication and receivers drop what they know.
+    have been taken all the same, so callers repeat the whole publication and receivers drop what they know. A message
+    that is too large for its topic raises aiokafka's own error.
     Messages with one key keep their order: within a call, and between calls that follow each other.
     """
 
@@ -51,6 +52,8 @@ class Publisher:
                 await asyncio.gather(*pending)
         except TimeoutError as error:
             raise BrokerAwayError("Kafka did not acknowledge in time") from error
+        except (MessageSizeTooLargeError, RecordListTooLargeError):
+            raise  # it will never fit, so waiting doesn't help
         except KafkaError as error:
             if producer is not None:
                 self._discard(producer)
@@ -75,7 +78,7 @@ class Publisher:
                     **self._connection.client_options(),
                     acks="all",
                     enable_idempotence=self._connection.idempotence,
-                    max_request_size=MAX_RECORD_BYTES,
+                    max_request_size=MAX_DEAD_LETTER_BYTES,
                     max_batch_size=256 * 1024,
                     request_timeout_ms=int(self._timeout * 1000),
                 )

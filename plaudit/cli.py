@@ -39,7 +39,7 @@ def _moment(text: str) -> datetime:
 
 
 Now = Annotated[
-    datetime | None, typer.Option(parser=_moment, help="Another moment than now, ISO 8601; UTC by default.")
+    datetime | None, typer.Option(parser=_moment, help="Another moment than now: ISO 8601, in UTC unless it says more.")
 ]
 
 out = Console(soft_wrap=True, highlight=False)
@@ -82,6 +82,14 @@ def scheduler() -> None:
     from plaudit.scheduler_process import run_scheduler
 
     _run(run_scheduler)
+
+
+@app.command()
+def mailer() -> None:
+    """Send the mails that others asked for, by SMTP."""
+    from plaudit.mailer_process import run_mailer
+
+    _run(run_mailer)
 
 
 @app.command()

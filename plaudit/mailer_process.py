@@ -11,7 +11,7 @@ import structlog
 from consumers.mailer import running_mailer
 from consumers.smtp import SmtpServer
 from domain.mails import RetryPlan
-from plaudit.config import MissingAddressError, Settings
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.connections import connected, stop_requested
 from plaudit.waiting import until_prepared
 
@@ -19,7 +19,10 @@ log = structlog.get_logger()
 
 
 async def run_mailer(settings: Settings) -> None:
-    """Send mails until SIGTERM or SIGINT; then finish what is in hand. Raises MissingAddressError."""
+    """Send mails until SIGTERM or SIGINT; then finish what is in hand.
+
+    Raises MissingAddressError or ConfigurationError.
+    """
     server = _server(settings)
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
     stop = stop_requested()
@@ -50,6 +53,8 @@ def _server(settings: Settings) -> SmtpServer:
     smtp = settings.smtp
     if not smtp.host:
         raise MissingAddressError("Set PLAUDIT_SMTP__HOST: the server that mails are sent by.")
+    if smtp.tls_ca_file and not smtp.tls_ca_file.is_file():
+        raise ConfigurationError("PLAUDIT_SMTP__TLS_CA_FILE: there is no such file.")
     if smtp.username and smtp.security == "none":
         log.warning("the password of the mail server is sent unencrypted; set PLAUDIT_SMTP__SECURITY")
     return SmtpServer(

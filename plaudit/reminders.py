@@ -51,6 +51,11 @@ async def run_once(settings: Settings, out: Console, now: datetime | None) -> No
 
 
 def _line(decided: Decided) -> str:
+    # Names come from outside, and a terminal obeys some of what they could hold.
+    return "".join(character if character.isprintable() else "�" for character in _told(decided))
+
+
+def _told(decided: Decided) -> str:
     order, _, decision, _ = decided
     what = f"order {order.id}{f' ({order.number})' if order.number else ''}, customer {order.customer.id or '-'}"
     if isinstance(decision, Reminder):

@@ -105,7 +105,7 @@ async def _start(
     servers = await _servers(settings, stack, report)
     report("Creating topics and indexes")
     await run_init(settings)
-    report("Starting the API, the worker and the scheduler")
+    report(f"Starting {', '.join(_process_names(settings))}")
     processes = await stack.enter_async_context(_service(settings))
     address = f"http://{settings.http.host}:{settings.http.port}"
     await _until_ready(address, processes)
@@ -163,13 +163,17 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
     return servers
 
 
+def _process_names(settings: Settings) -> list[str]:
+    return [*PROCESSES, "mailer"] if settings.smtp.host else [*PROCESSES]
+
+
 @asynccontextmanager
 async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     logs = settings.data / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     os.environ["PLAUDIT_HTTP__HOST"] = settings.http.host
     os.environ["PLAUDIT_HTTP__PORT"] = str(settings.http.port)
-    processes = [ServiceProcess(name, logs) for name in PROCESSES]
+    processes = [ServiceProcess(name, logs) for name in _process_names(settings)]
     try:
         for process in processes:
             process.start()

@@ -9,6 +9,7 @@ from pymongo import AsyncMongoClient, IndexModel
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import (
+    BulkWriteError,
     ConnectionFailure,
     ExecutionTimeout,
     OperationFailure,
@@ -24,6 +25,7 @@ Database = AsyncDatabase[Document]
 Client = AsyncMongoClient[Document]
 Session = AsyncClientSession
 
+_DUPLICATE_KEY: Final = 11000
 _BUSY_CODES: Final = frozenset(
     {
         50,  # MaxTimeMSExpired
@@ -67,6 +69,13 @@ def is_database_away(error: BaseException) -> bool:
     if isinstance(error, PyMongoError) and any(error.has_error_label(label) for label in _BUSY_LABELS):
         return True
     return isinstance(error, OperationFailure) and error.code in _BUSY_CODES
+
+
+def is_duplicate(error: BulkWriteError) -> bool:
+    """Whether a bulk write failed for nothing but unique keys that were taken."""
+    details = error.details
+    failures = details.get("writeErrors", ())
+    return not details.get("writeConcernErrors") and all(f["code"] == _DUPLICATE_KEY for f in failures)
 
 
 async def in_transaction(database: Database, work: Callable[[Session], Awaitable[T]]) -> T:

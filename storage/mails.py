@@ -157,14 +157,17 @@ def _done(state: MailState, at: datetime, code: str | None = None) -> Document:
 
 def _claimed(document: Document) -> ClaimedMail:
     record = document["record"]
+    partition, offset, timestamp = record["source"]
     return ClaimedMail(
         id=document["_id"],
         record=StoredRecord(
             record["topic"],
-            *record["source"],
-            key=record["key"],
-            value=record["value"],
-            headers=[(name, value) for name, value in record["headers"]],
+            partition,
+            offset,
+            timestamp,
+            record["key"],
+            record["value"],
+            [(name, value) for name, value in record["headers"]],
         ),
         accepted_at=document["acceptedAt"],
         first_attempt_at=document["firstAttemptAt"],

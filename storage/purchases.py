@@ -59,5 +59,5 @@ class PurchaseRepository:
 def _ids(order: Document, field: str) -> list[str]:
     if field == _PRODUCT_FIELD:
         return [line["productId"] for line in order["lines"]]
-    items = orjson.loads(order["body"]).get("items", ())
-    return [item[field] for item in items if isinstance(item.get(field), str)]
+    items = orjson.loads(order["body"]).get("items") or ()
+    return [str(item[field]) for item in items if item.get(field) is not None]

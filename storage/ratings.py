@@ -53,7 +53,7 @@ class RatingRepository:
         ids_of_type: dict[str, set[str]] = {}
         for key in keys:
             ids_of_type.setdefault(key.entity.type, set()).add(key.entity.id)
-        tallies = {}
+        tallies: dict[TallyKey, RatingTally] = {}
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
         for entity_type, ids in ids_of_type.items():
             found = self._ratings.find({"entityType": entity_type, "entityId": {"$in": list(ids)}}, session=session)

@@ -23,12 +23,11 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewStatus
 from domain.sorting import Direction
 from domain.stores import Refusal
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, is_duplicate
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "reviews"
 
-_DUPLICATE_KEY: Final = 11000
 _BY_USER: Final = "user_newest"
 _SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
 # A range rather than `$type`: its index bounds are exact, so that a count never has to look at documents.
@@ -149,10 +148,9 @@ class ReviewRepository:
         try:
             await self._reviews.insert_many(documents, ordered=False)
         except BulkWriteError as error:
-            failures = error.details["writeErrors"]
-            if error.details["writeConcernErrors"] or any(f["code"] != _DUPLICATE_KEY for f in failures):
+            if not is_duplicate(error):
                 raise
-            return {documents[failure["index"]]["_id"] for failure in failures}
+            return {documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]}
         return set()
 
     async def refused(self, ids: Collection[str]) -> dict[str, RefusedSubmission]:

@@ -10,6 +10,7 @@ from domain.stores import (
     StoreSettings,
     refusal,
     return_number,
+    return_series,
 )
 
 
@@ -41,3 +42,10 @@ def test_default_return_number() -> None:
 def test_unusable_templates_are_refused(template: str) -> None:
     with pytest.raises(InvalidTemplateError):
         return_number(template, date(2022, 3, 14), 1)
+
+
+def test_numbers_of_any_width_are_counted_together() -> None:
+    day = date(2022, 3, 14)
+    narrow, wide = "R{date:%y%m%d}-{sequence:02d}", "R{date:%y%m%d}-{sequence:05d}"
+    assert return_series(narrow, day) == return_series(wide, day) == "R220314-#"
+    assert return_series(wide, day) != return_series(wide, date(2022, 3, 15))

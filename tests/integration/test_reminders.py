@@ -1,0 +1,255 @@
+"""Reminders, by a clock that the tests turn."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from domain.reminders import Skip
+from tests.reminders import DAY, NOON, SENDER, Shop, an_order, connected_job, named
+from tests.service import Servers, Service, eventually
+
+SECOND = timedelta(seconds=1) / DAY
+
+
+@pytest.fixture(scope="module")
+async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
+    """A service without an API, and the job."""
+    service = Service(servers, tmp_path_factory.mktemp("reminders"))
+    service.start("worker")
+    try:
+        await service.until_ready()
+        async with connected_job(service) as (database, job):
+            yield Shop(service, database, job)
+    finally:
+        for name in list(service.processes):
+            await service.stop(name)
+
+
+@pytest.fixture
+async def shop(desk: Shop) -> Shop:
+    shop = Shop(desk.service, desk.database, desk.job)
+    await shop.open()
+    return shop
+
+
+async def test_one_after_ten_days_and_another_one_ten_days_later(shop: Shop) -> None:
+    order = await shop.bought("anna", "camera", "tripod")
+    assert await shop.run(10 - SECOND) == 0
+    assert await shop.run(10) == 1
+    assert await shop.run(10, times=100) == 0
+    assert await shop.run(20 - SECOND, times=2) == 0
+    assert await shop.run(20, times=100) == 1
+    for day in (30, 40, 4_000):
+        assert await shop.run(day) == 0
+    first, second = await shop.mails(order)
+    assert first["id"] != second["id"]
+    expected = {
+        "template": "OrderReviewRequest",
+        "to": "anna@example.com",
+        "from": SENDER,
+        "storeId": shop.id,
+        "orderId": order,
+        "orderNumber": "CO1",
+        "customerId": "anna",
+        "languageCode": None,
+        "items": [{"productId": "camera", "name": "Camera"}, {"productId": "tripod", "name": "Tripod"}],
+    }
+    for mail in (first, second):
+        assert expected.items() <= mail.items()
+        assert set(mail) == {*expected, "id", "subject", "text", "html"}
+        assert "- Tripod" in mail["text"]
+        assert "<li>Camera</li>" in mail["html"]
+        assert shop.id in mail["subject"]
+
+
+async def test_the_messages_carry_their_id_and_events_tell_of_them(shop: Shop) -> None:
+    order = await shop.bought("bert", "camera")
+    await shop.run(10)
+    (record,) = [r for r in await shop.service.records("mail-commands") if json.loads(r.value)["orderId"] == order]
+    headers = dict(record.headers)
+    assert record.key == b"bert"
+    assert headers["ce_id"].decode() == json.loads(record.value)["id"]
+    assert headers["ce_type"] == b"plaudit.mail.send"
+    events = [e for e in await shop.service.values("events") if e.get("orderId") == order]
+    assert [(e["reminderId"], e["customerId"], e["productIds"]) for e in events] == [
+        (headers["ce_id"].decode(), "bert", ["camera"])
+    ]
+
+
+async def test_never_a_third_over_three_orders(shop: Shop) -> None:
+    orders = [await shop.bought("carl", f"camera-{day}", at=NOON + day * DAY) for day in range(3)]
+    assert [await shop.run(10 + day) for day in range(60)].count(1) == 2
+    assert Counter(mail["orderId"] for mail in await shop.mails(*orders)) == {orders[0]: 1, orders[1]: 1}
+
+
+async def test_three_orders_due_at_once(shop: Shop) -> None:
+    orders = [await shop.bought("dora", f"camera-{day}", at=NOON - day * DAY) for day in range(3)]
+    assert await shop.run(30) == 2
+    assert {mail["orderId"] for mail in await shop.mails(*orders)} == set(orders[1:])
+
+
+async def test_a_review_between_the_two(shop: Shop) -> None:
+    only, two = await shop.bought("emma", "camera"), await shop.bought("finn", "camera", "tripod")
+    assert await shop.run(10) == 2
+    await shop.reviewed("emma", "camera")
+    await shop.reviewed("finn", "tripod")
+    assert await shop.run(20) == 1
+    assert named(await shop.mails(only)) == [["camera"]]
+    assert sorted(named(await shop.mails(two))) == [["camera"], ["camera", "tripod"]]
+
+
+async def test_who_gets_none(shop: Shop) -> None:
+    bought = shop.bought
+    await shop.reviewed("gina", "camera")
+    await bought("gina", "camera")
+    await bought("hugo", "camera", customerEmail=None)
+    await bought("ines", "camera", customerId=None)
+    await bought("jens", "camera", items=[{"id": "1", "name": "Gift card", "quantity": 1}])
+    await bought("kate", "camera", isCancelled=True)
+    await bought("lars", "camera", storeId="unknown-store")
+    left = an_order(shop.status, "mona", shop.id, NOON, "camera")
+    await shop.orders(left)
+    await shop.orders({**left, "status": "Returned", "modifiedDate": (NOON + DAY).isoformat()})
+    assert (await shop.report(30)).skipped == {
+        reason: 1
+        for reason in (
+            *(Skip.EVERYTHING_REVIEWED, Skip.NO_ADDRESS, Skip.NO_CUSTOMER),
+            *(Skip.NOTHING_TO_REVIEW, Skip.CANCELLED),
+        )
+    }
+    # They are not looked at again.
+    assert (await shop.report(60)).orders == 0
+
+
+async def test_without_a_store_everyone_may_review(shop: Shop) -> None:
+    order = await shop.bought("nora", "camera", storeId=None)
+    assert await shop.run(10) == 1
+    (mail,) = await shop.mails(order)
+    assert mail["storeId"] is None
+
+
+async def test_an_order_that_comes_back_starts_anew(shop: Shop) -> None:
+    order = an_order(shop.status, "olaf", shop.id, NOON, "camera")
+    for day, status in ((0, shop.status), (4, "Processing"), (5, shop.status)):
+        await shop.orders({**order, "status": status, "modifiedDate": (NOON + day * DAY).isoformat()})
+    assert await shop.run(15 - SECOND) == 0
+    assert await shop.run(15) == 1
+    for day, status in ((16, "Processing"), (16.5, shop.status)):
+        await shop.orders({**order, "status": status, "modifiedDate": (NOON + day * DAY).isoformat()})
+    assert await shop.run(26.5 - SECOND) == 0
+    assert await shop.run(26.5) == 1
+
+
+async def test_news_of_an_order_gives_it_another_chance(shop: Shop) -> None:
+    order = an_order(shop.status, "pete", shop.id, NOON, "camera", customerEmail=None)
+    await shop.orders(order)
+    assert await shop.run(10) == 0
+    late = {**order, "customerEmail": "pete@example.com", "modifiedDate": (NOON + DAY).isoformat()}
+    await shop.orders(late)
+    assert await shop.run(10) == 1
+
+
+async def test_settings_take_effect_at_the_next_run(shop: Shop) -> None:
+    order = await shop.bought("rosa", "camera")
+    await shop.open(enabled=False)
+    assert await shop.run(10) == 0
+    await shop.open(daysInStatus=12)
+    assert await shop.run(10) == 0
+    await shop.open(daysInStatus=9, maxEmailsPerCustomer=0)
+    assert await shop.run(9) == 0
+    await shop.open(daysInStatus=9, maxEmailsPerCustomer=1)
+    assert await shop.run(9) == 1
+    assert await shop.run(18) == 0
+    await shop.open(daysInStatus=9, maxEmailsPerCustomer=2)
+    assert await shop.run(18 - SECOND) == 0
+    assert await shop.run(18) == 1
+    assert len(await shop.mails(order)) == 2
+
+
+async def test_a_store_that_opens(shop: Shop) -> None:
+    await shop.bought("sven", "camera")
+    for is_open in (False, True):
+        await shop.database["stores"].update_one({"_id": shop.id}, {"$set": {"settings.reviewsEnabled": is_open}})
+        assert await shop.run(10, times=2) == is_open
+
+
+async def test_the_store_and_its_template(shop: Shop) -> None:
+    template = {"subject": "{{ order.number }}", "text": "{{ items[0].name }}", "html": "<p>{{ customer.name }}</p>"}
+    places = [(shop.id, None, "any"), (shop.id, "de", "de"), (None, "de", "all stores")]
+    await shop.database["notificationTemplates"].insert_many(
+        [
+            {"name": "OrderReviewRequest", "storeId": store, "languageCode": code, **template, "subject": subject}
+            for store, code, subject in places
+        ]
+    )
+    await shop.database["stores"].update_one({"_id": shop.id}, {"$set": {"email": "shop@example.com"}})
+    orders = [
+        await shop.bought("tina", "camera", languageCode="de-AT", customerName="<script>alert(1)</script>"),
+        await shop.bought("uwe", "camera", languageCode="fr"),
+    ]
+    assert await shop.run(10) == 2
+    german, other = sorted(await shop.mails(*orders), key=lambda mail: mail["customerId"])
+    assert (german["subject"], german["languageCode"], german["from"]) == ("de", "de-AT", "shop@example.com")
+    assert (german["text"], german["html"]) == ("Camera", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>")
+    assert (other["subject"], other["languageCode"]) == ("any", "fr")
+
+
+async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    broken = {"subject": "{{", "text": "x", "html": "x"}
+    template = {"name": "OrderReviewRequest", "storeId": shop.id, "languageCode": None, **broken}
+    await shop.database["notificationTemplates"].insert_one(template)
+    order = await shop.bought("vera", "camera")
+    assert await shop.run(10) == 1
+    (mail,) = await shop.mails(order)
+    assert "- Camera" in mail["text"]
+
+
+async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
+    order = await shop.bought("wim", "camera")
+    settle = shop.job._settle
+
+    async def die(*_: object) -> None:
+        raise ConnectionError("killed")
+
+    shop.job._settle = die  # type: ignore[method-assign]
+    try:
+        with pytest.raises(ConnectionError):
+            await shop.run(10)
+    finally:
+        shop.job._settle = settle  # type: ignore[method-assign]
+    assert await shop.mails(order) == []
+    await shop.database["outbox"].update_many({}, {"$set": {"at": NOON}})
+    assert await shop.run(10) == 0
+    assert len(await shop.mails(order)) == 1
+    assert await shop.database["outbox"].count_documents({}) == 0
+
+
+async def test_commands(shop: Shop) -> None:
+    orders = [
+        await shop.bought("xena", "camera", "tripod"),
+        await shop.bought("yves", "camera", at=NOON + DAY),
+        await shop.bought("zoe", "camera", customerEmail=None),
+    ]
+    now = (NOON + 10 * DAY).isoformat()
+    for _ in range(2):
+        preview = shop.service.run("reminders", "preview", "--now", now)
+        assert preview.returncode == 0, preview.stderr
+        told = preview.stdout.splitlines()
+        assert f"remind  order {orders[0]} (CO1), customer xena, xena@example.com: Camera, Tripod" in told
+        assert f"skip    order {orders[1]} (CO1), customer yves: not-yet" in told
+        assert f"skip    order {orders[2]} (CO1), customer zoe: no-address" in told
+        assert "1 would be reminded. 2 would not: 1 not-yet, 1 no-address." in told
+    assert await shop.mails(*orders) == []
+    for expected in ("Sent 1 reminders; skipped 1 no-address.", "Sent 0 reminders."):
+        run = shop.service.run("reminders", "run", "--now", now)
+        assert run.stdout.strip() == expected, run.stderr
+    assert len(await shop.mails(*orders)) == 1
+
+
+__all__ = ["eventually", "replace"]

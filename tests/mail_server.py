@@ -1,0 +1,79 @@
+"""A mail server for tests, in the event loop of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import defaultdict
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+from typing import Any
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+PASSWORD = b"correct horse"
+OK = "250 OK"
+
+
+@dataclass
+class MailServer:
+    """Keeps what it gets. `answers` are what it says to the next mails for an address, instead of taking them."""
+
+    tls: ssl.SSLContext | None = None
+    port: int = 0
+    mails: list[EmailMessage] = field(default_factory=list)
+    answers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    refusals: dict[str, str] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    connections: int = 0
+    _server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen: on any port at first, on the same one again later."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._protocol, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Go away."""
+        assert self._server is not None
+        self._server.close()
+
+    def to(self, address: str) -> list[EmailMessage]:
+        """The mails that an address got."""
+        return [mail for mail in self.mails if mail["To"].addresses[0].addr_spec == address]
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if refusal := self.refusals.get(address):
+            self.attempts[address] += 1
+            return refusal
+        envelope.rcpt_tos.append(address)
+        return OK
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        (address,) = envelope.rcpt_tos
+        self.attempts[address] += 1
+        if self.answers[address]:
+            return self.answers[address].pop(0)
+        mail = message_from_bytes(envelope.content or b"", policy=default)  # type: ignore[arg-type]
+        assert isinstance(mail, EmailMessage)
+        self.mails.append(mail)
+        return OK
+
+    def _protocol(self) -> SMTP:
+        self.connections += 1
+        with_login: dict[str, Any] = {
+            "tls_context": self.tls,
+            "require_starttls": True,
+            "auth_required": True,
+            "authenticator": _authenticated,
+        }
+        return SMTP(self, enable_SMTPUTF8=True, **(with_login if self.tls else {}))
+
+
+def _authenticated(server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object) -> AuthResult:
+    return AuthResult(success=isinstance(data, LoginPassword) and data.password == PASSWORD)

@@ -1,0 +1,44 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from messaging.cron import InvalidCronError, cron_trigger, next_time
+
+SATURDAY = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("*/15 * * * *", "2026-11-21T08:15"),
+        ("0 9 * * *", "2026-11-21T09:00"),
+        ("0 9 * * 0", "2026-11-22T09:00"),
+        ("0 9 * * 7", "2026-11-22T09:00"),
+        ("0 9 * * 1", "2026-11-23T09:00"),
+        ("0 9 * * MON", "2026-11-23T09:00"),
+        ("0 9 * * 1-5", "2026-11-23T09:00"),
+        ("0 9 * * 2-6/3", "2026-11-24T09:00"),
+        ("0 9 * * sun-tue", "2026-11-22T09:00"),
+        ("0 7 * * fri-sun", "2026-11-22T07:00"),
+        ("0 9 * * */2", "2026-11-21T09:00"),
+        ("0 9 1 * 1", "2026-11-23T09:00"),
+        ("0 9 22 * fri", "2026-11-22T09:00"),
+        ("0 9 29 2 *", "2028-02-29T09:00"),
+        ("0 0 31 2 1", "2027-02-01T00:00"),
+    ],
+)
+def test_expressions_mean_what_crontab_says(expression: str, expected: str) -> None:
+    assert next_time(cron_trigger(expression), SATURDAY) == datetime.fromisoformat(expected).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("", "every day", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *"),
+        *("* * * * 8", "* * * * x", "* * * * 5-1", "* * * * */0", "* * * * ,", "*/0 * * * *", "x * * * *"),
+        *("0 0 31 2 *", "0 0 31 4,6 *", "* * * * \N{ARABIC-INDIC DIGIT ONE}"),
+    ],
+)
+def test_expressions_that_cannot_be(expression: str) -> None:
+    with pytest.raises(InvalidCronError):
+        cron_trigger(expression)

@@ -1,0 +1,214 @@
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.orders import Order, OrderLine, after_event
+from domain.reminders import (
+    MOST_ITEMS,
+    CompletedOrder,
+    Customer,
+    Item,
+    Reminder,
+    ReminderState,
+    ReviewedProduct,
+    Skip,
+    decided,
+    decided_in_turn,
+)
+from domain.stores import ReminderSettings, Store, StoreSettings
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
+SETTINGS = ReminderSettings(enabled=True)
+OPEN = Store("shop", settings=StoreSettings(reviews_enabled=True))
+CAMERA, TRIPOD = Item("camera", "Camera"), Item("tripod", "Tripod")
+ANNA = Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
+ORDER = CompletedOrder("o1", "CO1", "Complete", NOON, False, "shop", ANNA, (CAMERA, TRIPOD))
+
+
+def outcome(
+    order: CompletedOrder = ORDER,
+    *,
+    settings: ReminderSettings = SETTINGS,
+    store: Store | None = OPEN,
+    reviewed: tuple[str, ...] = (),
+    sent: int = 0,
+    after: timedelta = 10 * DAY,
+) -> Reminder | Skip:
+    products = {ReviewedProduct("shop", "anna", product) for product in reviewed}
+    return decided(order, settings, store, products, sent, NOON + after)
+
+
+def named(decision: Reminder | Skip) -> tuple[Item, ...]:
+    assert isinstance(decision, Reminder), decision
+    return decision.items
+
+
+def test_ten_days_less_one_second_is_not_yet() -> None:
+    assert outcome(after=10 * DAY - SECOND) is Skip.NOT_YET
+    assert named(outcome(after=10 * DAY)) == (CAMERA, TRIPOD)
+
+
+def test_what_is_reviewed_is_not_named() -> None:
+    assert named(outcome(reviewed=("tripod",))) == (CAMERA,)
+    assert outcome(reviewed=("tripod", "camera")) is Skip.EVERYTHING_REVIEWED
+
+
+def test_a_review_in_another_store_or_by_another_customer_does_not_count() -> None:
+    elsewhere = {ReviewedProduct(None, "anna", "camera"), ReviewedProduct("shop", "bert", "tripod")}
+    assert named(decided(ORDER, SETTINGS, OPEN, elsewhere, 0, NOON + 10 * DAY)) == (CAMERA, TRIPOD)
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        (replace(ORDER, status="Completed"), Skip.NOT_IN_STATUS),
+        (replace(ORDER, is_cancelled=True), Skip.CANCELLED),
+        (replace(ORDER, customer=replace(ANNA, id=None)), Skip.NO_CUSTOMER),
+        (replace(ORDER, items=()), Skip.NOTHING_TO_REVIEW),
+        *(
+            (replace(ORDER, customer=replace(ANNA, email=email)), Skip.NO_ADDRESS)
+            for email in (None, "", " ", "anna", "@", "a@b@c", "anna@example.com\nBcc: all@example.com", "a\0@b")
+        ),
+    ],
+)
+def test_orders_that_get_none(order: CompletedOrder, reason: Skip) -> None:
+    assert outcome(order) is reason
+
+
+@pytest.mark.parametrize("store", [None, Store("shop")], ids=["unknown", "closed"])
+def test_a_store_without_reviews(store: Store | None) -> None:
+    assert outcome(store=store) is Skip.REVIEWS_DISABLED
+
+
+def test_an_order_without_a_store() -> None:
+    assert named(outcome(replace(ORDER, store_id=None), store=None)) == (CAMERA, TRIPOD)
+
+
+@pytest.mark.parametrize("status", ["complete", "COMPLETE"])
+def test_any_letter_case_of_the_status(status: str) -> None:
+    assert isinstance(outcome(replace(ORDER, status=status)), Reminder)
+    assert isinstance(outcome(settings=replace(SETTINGS, order_status=status)), Reminder)
+
+
+def test_the_limit_of_a_customer() -> None:
+    assert isinstance(outcome(sent=1), Reminder)
+    assert outcome(sent=2) is Skip.CUSTOMER_LIMIT
+    assert isinstance(outcome(sent=2, settings=replace(SETTINGS, max_emails_per_customer=3)), Reminder)
+
+
+def test_the_address_is_trimmed() -> None:
+    decision = outcome(replace(ORDER, customer=replace(ANNA, email=" anna@example.com ")))
+    assert isinstance(decision, Reminder)
+    assert decision.to == "anna@example.com"
+
+
+def test_not_more_items_than_anyone_reads() -> None:
+    items = tuple(Item(f"p{number}", "P") for number in range(MOST_ITEMS + 1))
+    assert named(outcome(replace(ORDER, items=items))) == items[:-1]
+
+
+def test_ids_are_stable_and_tell_reminders_apart() -> None:
+    states = [ReminderState(sent=sent) for sent in (0, 0, 1)]
+    ids = [d.id for state in states if isinstance(d := outcome(replace(ORDER, state=state), sent=1), Reminder)]
+    assert len(ids) == 3
+    assert len(set(ids)) == 2
+    other = outcome(replace(ORDER, id="o2"))
+    assert isinstance(other, Reminder)
+    assert other.id not in ids
+
+
+# What follows looks at whole histories: a job that runs again and again.
+
+
+def run(orders: list[CompletedOrder], sent: dict[str, int], now: datetime, **settings: int) -> list[Reminder]:
+    """One run of the job; `orders` and `sent` are as it leaves them."""
+    rules = ReminderSettings(enabled=True, **settings)  # type: ignore[arg-type]
+    outcomes = list(decided_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
+    orders[:] = [each.order for each in outcomes]
+    return [each.decision for each in outcomes if isinstance(each.decision, Reminder)]
+
+
+days = st.integers(0, 12)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["anna", "bert"]), days), max_size=6),
+    st.lists(st.integers(0, 60), max_size=25),
+    days,
+    st.integers(0, 4),
+)
+def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int], days: int, limit: int) -> None:
+    orders = [
+        replace(ORDER, id=str(number), customer=replace(ANNA, id=customer), status_since=NOON + day * DAY)
+        for number, (customer, day) in enumerate(made)
+    ]
+    sent: dict[str, int] = {}
+    reminded: dict[str, list[datetime]] = {}
+    ids = []
+    for day in sorted(runs):
+        now = NOON + day * DAY
+        before = {order.id: order for order in orders}
+        reminders = run(orders, sent, now, days_in_status=days, max_emails_per_customer=limit)
+        ids += [reminder.id for reminder in reminders]
+        for order in orders:
+            if order.state.sent > before[order.id].state.sent:
+                reminded.setdefault(order.id, [order.status_since]).append(now)
+        # Again at once: nothing is left to do.
+        assert run(orders, sent, now, days_in_status=days, max_emails_per_customer=limit) == []
+    assert len(ids) == len(set(ids)) == sum(sent.values())
+    assert all(count <= limit for count in sent.values())
+    for moments in reminded.values():
+        assert all(later - earlier >= days * DAY for earlier, later in pairwise(moments))
+
+
+def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
+    orders = [replace(ORDER, id=str(day), status_since=NOON + day * DAY) for day in (2, 0, 1)]
+    sent: dict[str, int] = {}
+    assert len(run(orders, sent, NOON + 30 * DAY)) == 2
+    assert {order.id: order.state.sent for order in orders} == {"0": 1, "1": 1, "2": 0}
+    assert run(orders, sent, NOON + 60 * DAY) == []
+    assert sent == {"anna": 2}
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
+def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, later_limit: int) -> None:
+    """What the index relies on: an order is decided on again only with a higher limit than its customer reached."""
+    orders, counts = [ORDER], {"anna": sent}
+    run(orders, counts, NOON + 20 * DAY, max_emails_per_customer=limit)
+    (order,) = orders
+    is_asked_again = order.state.sent_to_customer < later_limit
+    decision = outcome(
+        order, sent=counts["anna"], after=40 * DAY, settings=replace(SETTINGS, max_emails_per_customer=later_limit)
+    )
+    assert isinstance(decision, Reminder) is is_asked_again
+
+
+def an_event(minute: int, status: str = "Complete") -> Order:
+    lines = (OrderLine("1", "camera", "Camera", 1),)
+    return Order("o", None, status, False, "shop", "anna", NOON + minute * timedelta(minutes=1), lines, b"")
+
+
+def test_news_of_an_order_keeps_what_was_sent_and_clears_what_stood_in_the_way() -> None:
+    known = after_event(None, an_event(0), "0")
+    known = replace(known, reminders=ReminderState(2, NOON, 2, is_over=True))
+    for event, digest in ((an_event(1), "1"), (an_event(0), "other"), (an_event(-1, "New"), "-1")):
+        assert after_event(known, event, digest).reminders == ReminderState(2, NOON)
+    assert after_event(known, an_event(0), "0") is known
+
+
+def test_the_days_count_from_the_later_of_status_and_reminder() -> None:
+    state = ReminderState(1, NOON)
+    assert state.counted_from(NOON - DAY) == NOON
+    assert state.counted_from(NOON + DAY) == NOON + DAY
+    assert ReminderState().counted_from(NOON) == NOON
+
+
+def test_reasons_that_last_are_told_from_those_that_pass() -> None:
+    kinds = Counter(reason.is_final for reason in Skip)
+    assert kinds == {True: 5, False: 4}
