@@ -10,8 +10,9 @@ RUN python -m venv /opt/build \
  && /opt/build/bin/uv pip install --no-cache --python /opt/plaudit/bin/python --require-hashes \
       -r requirements/service.lock
 COPY . .
-RUN /opt/build/bin/uv pip install --no-cache --python /opt/plaudit/bin/python --no-deps \
-      "$(/opt/build/bin/hatchling build -t wheel -d /dist >&2 && ls /dist/*.whl)"
+RUN /opt/build/bin/uv pip install --no-cache --python /opt/build/bin/python --require-hashes -r requirements/build.lock \
+ && /opt/build/bin/hatchling build -t wheel -d /dist \
+ && /opt/build/bin/uv pip install --no-cache --python /opt/plaudit/bin/python --no-deps /dist/*.whl
 
 FROM python:${PYTHON}
 RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin plaudit

@@ -35,8 +35,10 @@ clean:
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@echo "Setting up the virtual environment"
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock
+# With the pip that is there, where there is one: an own pip for the environment takes longer than all the rest.
+	@$(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --require-hashes -r requirements/bootstrap.lock 2> /dev/null \
+	  || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock; }
 	@touch $@
 
 $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml

@@ -35,7 +35,9 @@ SAMPLE_STORE: Final = {
 }
 """So that the specification's samples work as they are on an empty database."""
 
-PROCESSES: Final = ("api", "worker", "scheduler")
+FIRST_PROCESSES: Final = ("api", "worker")
+"""What has to run before the service is ready; the others start then, and don't hold these up."""
+
 _READY_TIMEOUT_S: Final = 60.0
 _STOP_GRACE_S: Final = 9.0
 _WATCH_PAUSE_S: Final = 0.5
@@ -116,6 +118,9 @@ async def _start(
             await publisher.publish([Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)])
         # The store can only be seen once the worker consumes: then all is ready.
         await _until_a_store(database)
+    for process in processes:
+        if process.name not in FIRST_PROCESSES:
+            process.start()
     endpoints = {
         "http": address,
         "kafka": settings.kafka_connection().bootstrap_servers,
@@ -164,7 +169,8 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
 
 
 def _process_names(settings: Settings) -> list[str]:
-    return [*PROCESSES, "mailer"] if settings.smtp.host else [*PROCESSES]
+    others = ["scheduler", "mailer"] if settings.smtp.host else ["scheduler"]
+    return [*FIRST_PROCESSES, *others]
 
 
 @asynccontextmanager
@@ -176,7 +182,8 @@ async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     processes = [ServiceProcess(name, logs) for name in _process_names(settings)]
     try:
         for process in processes:
-            process.start()
+            if process.name in FIRST_PROCESSES:
+                process.start()
         yield processes
     finally:
         await asyncio.gather(*(process.stop() for process in processes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -12,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
 from messaging.connection import KafkaConnection, is_broker_away
-from messaging.topics import create_topics
+from messaging.topics import Topic, create_topics
 from plaudit.config import Settings
 from storage.database import Database, is_database_away
 from storage.indexes import ensure_indexes
@@ -20,6 +21,7 @@ from storage.indexes import ensure_indexes
 log = structlog.get_logger()
 
 _LONGEST_PAUSE_S: Final = 5.0
+_WORTH_TELLING: Final = 4
 
 
 async def until_prepared(settings: Settings, database: Database) -> list[str]:
@@ -34,7 +36,15 @@ async def until_prepared(settings: Settings, database: Database) -> list[str]:
         await ensure_indexes(database, remember_days=settings.remember_days)
         return []
 
-    created, _ = await asyncio.gather(patiently("Kafka", topics), patiently("MongoDB", indexes))
+    async def coordinator() -> list[str]:
+        # A new cluster makes its topic of offsets when it is first asked: better now than when consumers join.
+        async with admin_client(connection) as admin:
+            await admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))
+        return []
+
+    created, *_ = await asyncio.gather(
+        patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", indexes)
+    )
     return created
 
 
@@ -43,7 +53,9 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[list[str]]]) -> l
 
     def report(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        log.warning(f"waiting for {what}", attempt=state.attempt_number, error=f"{error}"[:300])
+        # A server that has just started is often not quite there at the first attempts.
+        level = logging.DEBUG if state.attempt_number < _WORTH_TELLING else logging.WARNING
+        log.log(level, f"waiting for {what}", attempt=state.attempt_number, error=f"{error}"[:300])
 
     async for trial in AsyncRetrying(
         retry=retry_if_exception(lambda error: is_broker_away(error) or is_database_away(error)),

@@ -24,6 +24,7 @@ def compile_lock(output: str, *inputs: str) -> None:
 
 
 compile_lock("bootstrap.lock", "requirements/bootstrap.in")
-compile_lock("run.lock", "pyproject.toml", "--extra", "embedded")
+compile_lock("run.lock", "pyproject.toml", "--extra", "embedded", "--group", "build")
+compile_lock("build.lock", "--group", "build", "-c", "requirements/run.lock")
 compile_lock("service.lock", "pyproject.toml", "-c", "requirements/run.lock")
-compile_lock("dev.lock", "pyproject.toml", "--extra", "embedded", "--group", "dev", "-c", "requirements/run.lock")
+compile_lock("dev.lock", "pyproject.toml", "--extra", "embedded", "--group", "build", "--group", "dev", "-c", "requirements/run.lock")

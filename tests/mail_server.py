@@ -33,7 +33,7 @@ class MailServer:
     async def start(self) -> None:
         """Listen: on any port at first, on the same one again later."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._protocol, "127.0.0.1", self.port)
+        self._server = await loop.create_server(self.protocol, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -64,7 +64,8 @@ class MailServer:
         self.mails.append(mail)
         return OK
 
-    def _protocol(self) -> SMTP:
+    def protocol(self) -> SMTP:
+        """What serves one connection."""
         self.connections += 1
         with_login: dict[str, Any] = {
             "tls_context": self.tls,
@@ -76,4 +77,4 @@ class MailServer:
 
 
 def _authenticated(server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object) -> AuthResult:
-    return AuthResult(success=isinstance(data, LoginPassword) and data.password == PASSWORD)
+    return AuthResult(success=isinstance(data, LoginPassword) and data.password == PASSWORD, handled=False)

@@ -55,7 +55,14 @@ class Shop:
 
     async def open(self, **settings: Any) -> None:
         """Switch reminders on for this shop, with these settings."""
-        reminder = {"enabled": True, "cron": "0 0 1 1 *", "orderStatus": self.status.upper(), **settings}
+        reminder = {
+            "enabled": True,
+            "cron": "0 0 1 1 *",
+            "orderStatus": self.status.upper(),
+            "daysInStatus": 10,
+            "maxEmailsPerCustomer": 2,
+            **settings,
+        }
         await self.send("store-updates", self.id, {"id": self.id, "settings": self.settings(reviewsEnabled=True)})
         await self.send("store-updates", "general", {"generalSettings": {"reminder": reminder}})
 
@@ -115,11 +122,16 @@ class Shop:
         return [mail for mail in mails if mail["orderId"] in orders]
 
 
+def connection(service: Service) -> KafkaConnection:
+    """How to reach its Kafka."""
+    return KafkaConnection(service.servers.kafka, idempotence=not service.servers.is_tansu)
+
+
 @asynccontextmanager
 async def connected_job(service: Service) -> AsyncIterator[tuple[Database, ReminderJob]]:
     """The job on the topics and the database of a service."""
     client, database = connect(service.servers.mongo, service.database)
-    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=not service.servers.is_tansu))
+    publisher = Publisher(connection(service))
     try:
         yield database, ReminderJob(database, publisher, TopicNames(service.prefix), sender=SENDER)
     finally:

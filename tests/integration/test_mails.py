@@ -1,0 +1,266 @@
+"""Mails from commands to a mail server, sent by two mailers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import pytest
+
+from tests.facade import Facade, new_id
+from tests.mail_server import MailServer
+from tests.service import Json, Message, Service, eventually
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+async def mail_server() -> AsyncIterator[MailServer]:
+    server = MailServer()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def mailers(
+    service: Service, mail_server: MailServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Service]:
+    """Two mailers beside the service of the session."""
+    settings = {"HOST": "127.0.0.1", "PORT": str(mail_server.port), "RETRY_PAUSE": "0.2", "TIMEOUT": "5"}
+    environment = {f"PLAUDIT_SMTP__{name}": value for name, value in settings.items()}
+    folder = tmp_path_factory.mktemp("mailers")
+    mailers = Service(service.servers, folder, prefix=service.prefix, environment=environment)
+    names = ("mailer-1", "mailer-2")
+    try:
+        for name in names:
+            mailers.start("mailer", name)
+
+        async def ready() -> bool:
+            return all("mailer ready" in mailers.log(name) for name in names)
+
+        await eventually(ready)
+        yield mailers
+    finally:
+        codes = [await mailers.stop(name) for name in names]
+    assert codes == [0, 0]
+
+
+def address_of(name: str = "anna") -> str:
+    return f"{new_id(name)}@example.com"
+
+
+def mail_command(to: str, id: str | None = None, **fields: Any) -> Json:
+    return {
+        "id": id or new_id("mail"),
+        "template": "OrderReviewRequest",
+        "to": to,
+        "from": "shop@example.com",
+        "subject": "How do you like it?",
+        "text": "Hello",
+        "html": "<p>Hello</p>",
+        "languageCode": "en",
+        "storeId": "Electronics",
+        "orderId": "o",
+        "orderNumber": "CO1",
+        "customerId": "anna",
+        "items": [{"productId": "p", "name": "Camera"}],
+        **fields,
+    }
+
+
+async def request(service: Service, *commands: Json) -> None:
+    await service.publish("mail-commands", *(Message(c["customerId"], json.dumps(c).encode()) for c in commands))
+
+
+async def arrived(server: MailServer, to: str, count: int = 1) -> list[EmailMessage]:
+    async def mails() -> list[EmailMessage]:
+        return server.to(to)
+
+    return await eventually(mails, lambda found: len(found) >= count)
+
+
+async def note_of(service: Service, id: str) -> Json:
+    """What is kept of a mail."""
+    async with service.mongo() as database:
+        return await database["mails"].find_one({"_id": id}) or {}
+
+
+async def dead_letter(service: Service, id: str) -> tuple[Json, dict[str, bytes]]:
+    async def letters() -> list[Any]:
+        return [r for r in await service.records("mail-commands.dlq") if json.loads(r.value)["id"] == id]
+
+    (letter,) = await eventually(letters)
+    return json.loads(letter.value), dict(letter.headers)
+
+
+def part(mail: EmailMessage, kind: str) -> str:
+    body = mail.get_body((kind,))
+    assert body is not None
+    content: str = body.get_content()
+    return content.replace("\r\n", "\n")
+
+
+async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
+    facade: Facade, service: Service, mail_server: MailServer
+) -> None:
+    store, to, now = new_id("store"), address_of(), datetime.now(UTC)
+    await facade.open_store(store)
+    await facade.command("PUT", f"/api/stores/{store}", {"name": "Foto Müller", "email": "shop@example.com"})
+    template = {
+        "subject": "Ihre Meinung, {{ customer.name }}?",
+        "text": "Grüß Gott {{ customer.name }},\n{% for item in items %}\n* {{ item.name }}\n{% endfor %}\n",
+        "html": "<p>Grüß Gott {{ customer.name }}</p>{{ items|map(attribute='name')|join(', ') }}",
+    }
+    path = f"/api/notificationTemplates/OrderReviewRequest?storeId={store}&languageCode=de"
+    await facade.command("PUT", path, template)
+    order = {
+        **{"id": new_id("order"), "number": "CO-1", "status": "Complete", "storeId": store, "customerId": new_id("c")},
+        **{"customerName": SCRIPT, "customerEmail": to, "languageCode": "de-AT"},
+        "modifiedDate": (now - timedelta(days=11)).isoformat(),
+        "items": [{"id": "1", "productId": "p1", "name": "Kamera & Stativ", "quantity": 1, "price": 1}],
+    }
+    await facade.command("PUT", "/api/settings", {"reminder": {"enabled": True}})
+    try:
+        await service.publish("order-events", Message(order["id"], json.dumps(order).encode()))
+
+        async def stored() -> object:
+            async with service.mongo() as database:
+                return await database["orders"].find_one({"_id": order["id"]})
+
+        await eventually(stored)
+        finished = service.run("reminders", "run")
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+    finally:
+        await facade.command("PUT", "/api/settings", {"reminder": {"enabled": False}})
+    (mail,) = await arrived(mail_server, to)
+    assert mail["Subject"] == f"Ihre Meinung, {SCRIPT}?"
+    assert mail["From"] == "shop@example.com"
+    assert mail["Auto-Submitted"] == "auto-generated"
+    assert abs(parsedate_to_datetime(mail["Date"]) - now) < timedelta(minutes=1)
+    assert mail.get_content_type() == "multipart/alternative"
+    assert part(mail, "plain") == f"Grüß Gott {SCRIPT},\n* Kamera & Stativ\n"
+    assert part(mail, "html").strip() == "<p>Grüß Gott &lt;script&gt;alert(1)&lt;/script&gt;</p>Kamera &amp; Stativ"
+
+
+async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer) -> None:
+    to, later = address_of(), address_of()
+    command = mail_command(to)
+    await request(service, command, command)
+    await arrived(mail_server, to)
+    # One customer is one partition: once the later mail is there, the repeats have been looked at.
+    await request(service, command, {**command, "subject": "changed"}, mail_command(later))
+    await arrived(mail_server, later)
+    assert len(mail_server.to(to)) == 1
+
+    async def note() -> Json:
+        return await note_of(service, command["id"])
+
+    kept = await eventually(note, lambda kept: kept["state"] == "sent")
+    assert set(kept) == {"_id", "state", "doneAt", "acceptedAt", "attempts", "firstAttemptAt"}
+
+
+async def test_many_mails_by_two_mailers_arrive_once(
+    service: Service, mailers: Service, mail_server: MailServer
+) -> None:
+    tos = [address_of(f"many-{index}") for index in range(200)]
+    connections = mail_server.connections
+    await request(service, *(mail_command(to, customerId=new_id("c")) for to in tos))
+    for to in tos:
+        assert len(await arrived(mail_server, to)) == 1
+    assert mail_server.connections - connections < 50
+    for name in ("mailer-1", "mailer-2"):
+        assert "mail sent" in mailers.log(name)
+        assert "example.com" not in mailers.log(name)
+
+
+async def test_what_is_refused_for_now_is_tried_again(service: Service, mail_server: MailServer) -> None:
+    to = address_of()
+    mail_server.answers[to] = ["451 later", "452 full"]
+    await request(service, mail_command(to))
+    (mail,) = await arrived(mail_server, to)
+    assert mail["Message-ID"]
+    assert mail_server.attempts[to] == 3
+
+
+@pytest.mark.parametrize("at", ["recipient", "data"])
+async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_server: MailServer, at: str) -> None:
+    to = address_of()
+    if at == "recipient":
+        mail_server.refusals[to] = "550 no such mailbox"
+    else:
+        mail_server.answers[to] = ["554 no such mailbox"]
+    command = mail_command(to)
+    await request(service, command)
+    value, headers = await dead_letter(service, command["id"])
+    assert value == command
+    assert headers["x-error-code"] == b"mail-rejected"
+    assert b"no such mailbox" in headers["x-error-message"]
+    assert headers["x-source-topic"].decode() == service.topic("mail-commands")
+    assert mail_server.attempts[to] == 1
+    kept = await note_of(service, command["id"])
+    assert (kept["state"], kept["code"]) == ("rejected", "mail-rejected")
+    assert "record" not in kept
+    # Sent again on purpose, as `plaudit dlq replay` does.
+    mail_server.refusals.pop(to, None)
+    await request(service, command)
+    await arrived(mail_server, to)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"to": "nobody"},
+        {"to": "a@example.com, b@example.com"},
+        {"to": "a@example.com\r\nBcc: b@example.com"},
+        {"from": "shop@"},
+        {"html": None},
+    ],
+    ids=str,
+)
+async def test_what_is_no_mail_is_a_dead_letter(service: Service, mail_server: MailServer, wrong: Json) -> None:
+    to = address_of()
+    command = {**mail_command(address_of()), **wrong}
+    await request(service, command, mail_command(to))
+    _, headers = await dead_letter(service, command["id"])
+    assert headers["x-error-code"] == (b"invalid-message" if "html" in wrong else b"invalid-address")
+    await arrived(mail_server, to)
+
+
+async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server: MailServer) -> None:
+    await mail_server.stop()
+    to = address_of()
+    command = mail_command(to)
+    try:
+        await request(service, command)
+
+        async def note() -> Json:
+            return await note_of(service, command["id"])
+
+        await eventually(note, lambda kept: "code" in kept)
+    finally:
+        await mail_server.start()
+    await arrived(mail_server, to)
+    assert (await note_of(service, command["id"]))["attempts"] > 1
+
+
+async def test_names_and_lines_are_what_they_look_like(service: Service, mail_server: MailServer) -> None:
+    to = address_of()
+    text = "Zeile 1\n.\n.. Punkte\n" + "x" * 2_000 + "\n€ 漢字\n"
+    command = mail_command(
+        f"Größe Ünal <{to}>",
+        **{"from": "Foto Müller <shop@müller.example>", "text": text},
+        subject="Grüße\r\nBcc: x@example.com " + "€" * 200,
+    )
+    await request(service, command)
+    (mail,) = await arrived(mail_server, to)
+    assert mail["To"].addresses[0].display_name == "Größe Ünal"
+    assert mail["From"].addresses[0].display_name == "Foto Müller"
+    assert mail["From"].addresses[0].addr_spec == "shop@xn--mller-kva.example"
+    assert mail["Subject"] == "Grüße Bcc: x@example.com " + "€" * 200
+    assert mail["Bcc"] is None
+    assert part(mail, "plain") == text

@@ -1,0 +1,53 @@
+"""Schedulers as processes that a test can kill, started fast: forked from one that has everything imported."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+from dataclasses import replace
+from datetime import datetime
+from multiprocessing.context import ForkServerProcess
+
+from scheduler.clock import ReminderClock
+from storage.leases import LeaseRepository
+from storage.stores import StoreRepository
+
+from .reminders import connected_job
+from .service import Service
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__])
+
+
+def start_run(service: Service, now: datetime) -> ForkServerProcess:
+    """A process that runs the job once."""
+    return _started(_run, service, now)
+
+
+def start_clock(service: Service, lease_s: float) -> ForkServerProcess:
+    """A process that runs the job by the clock; its id is the holder of the lease."""
+    return _started(_keep_time, service, lease_s)
+
+
+def _started(target: object, service: Service, *arguments: object) -> ForkServerProcess:
+    process = _FORKS.Process(target=target, args=(replace(service, processes={}), *arguments))  # type: ignore[arg-type]
+    process.start()
+    return process
+
+
+def _run(service: Service, now: datetime) -> None:
+    async def run() -> None:
+        async with connected_job(service) as (_, job):
+            await job.run(now)
+
+    asyncio.run(run())
+
+
+def _keep_time(service: Service, lease_s: float) -> None:
+    async def keep_time() -> None:
+        async with connected_job(service) as (database, job):
+            stores, leases = StoreRepository(database), LeaseRepository(database)
+            await ReminderClock(job, stores, leases, holder=str(os.getpid()), lease_s=lease_s).keep()
+
+    asyncio.run(keep_time())
