@@ -11,11 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, entity_types, health, moderation, ratings, returns, reviews, stores, templates
+from api import asyncapi, entity_types, health, metrics, moderation, ratings, returns, reviews, stores, templates
 from api.documents import openapi_document
 from api.middleware import HeadAsGet, LastResort
 from api.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
 from api.services import Services
+from api.signals import Signals
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -33,6 +34,7 @@ ROUTERS: Final = (
     templates.router,
     entity_types.router,
     health.router,
+    metrics.router,
     asyncapi.router,
 )
 
@@ -49,7 +51,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None) -> FastA
         redirect_slashes=False,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
-        middleware=[Middleware(HeadAsGet), Middleware(LastResort)],
+        middleware=[Middleware(HeadAsGet), Middleware(Signals), Middleware(LastResort)],
         exception_handlers={
             ProblemError: on_problem,
             HTTPException: on_http_error,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired
 from uuid import UUID, uuid5
 
+import structlog
 from fastapi import Depends, Request
 from typing_extensions import TypedDict
 from uuid6 import uuid7
@@ -69,6 +70,13 @@ class Command:
 
 async def command_of(request: Request) -> Command:
     """The command that a request is, by its headers. Raises ProblemError."""
+    command = _command(request)
+    # For every line of the log that this request brings about.
+    structlog.contextvars.bind_contextvars(command_id=command.id)
+    return command
+
+
+def _command(request: Request) -> Command:
     wait = wait_seconds(request.headers.getlist("prefer"))
     key = idempotency_key(request.headers.getlist("idempotency-key"))
     if key is None:

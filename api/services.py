@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
+from messaging.lag import ConsumerLag
 from messaging.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import Database
@@ -46,6 +47,7 @@ class Services:
     version: str
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     entity_types: EntityTypes = SAMPLE
+    lag: ConsumerLag | None = None
 
     @classmethod
     def on(
@@ -57,6 +59,7 @@ class Services:
         version: str,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         entity_types: EntityTypes = SAMPLE,
+        lag: ConsumerLag | None = None,
     ) -> Services:
         """The services on one database and one publisher."""
         return cls(
@@ -76,6 +79,7 @@ class Services:
             version=version,
             max_body_bytes=max_body_bytes,
             entity_types=entity_types,
+            lag=lag,
         )
 
 

@@ -11,6 +11,7 @@ from api.services import Services
 from domain.orders import Purchase
 from domain.ratings import Entity
 from domain.stores import Refusal, Store, refusal, refusals
+from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 
 
@@ -53,6 +54,8 @@ async def check_store_rules(services: Services, reviews: Sequence[SubmittedRevie
         reason = refusal(store, user_id=author.user_id, has_purchased=partial(has_purchased, author))
         if reason:
             errors.append({"pointer": f"/{index}", "code": reason.value, "message": reason.message})
+    for error in errors:
+        SUBMISSIONS.labels(error["code"]).inc()
     if errors:
         raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
 

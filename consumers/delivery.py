@@ -12,6 +12,7 @@ from domain.delivery import OutgoingMessage
 from messaging.connection import is_broker_away
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord
+from messaging.metrics import count_wait, topic_label
 from storage.database import is_database_away
 
 log = structlog.get_logger()
@@ -36,7 +37,7 @@ async def deliver(records: Sequence[RawRecord], process: Process, publish: Publi
     put down to a record: the batch is halved, in order, until the culprit stands alone.
     """
     try:
-        await _patiently(lambda: process(records))
+        await _patiently(records[0].topic, lambda: process(records))
     except Exception as error:
         if len(records) > 1:
             middle = len(records) // 2
@@ -46,20 +47,22 @@ async def deliver(records: Sequence[RawRecord], process: Process, publish: Publi
             (record,) = records
             log.exception("record failed", topic=record.topic, partition=record.partition, offset=record.offset)
             letter = DeadLetter(record, InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}"))
-            await _patiently(lambda: publish([dead_letter_message(letter)]))
+            await _patiently(record.topic, lambda: publish([dead_letter_message(letter)]))
 
 
-async def _patiently(attempt: Callable[[], Awaitable[None]]) -> None:
+async def _patiently(topic: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    def report(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        count_wait(topic_label(topic), error)
+        log.warning(
+            "waiting for the world", attempt=state.attempt_number, error=f"{type(error).__name__}: {error}"[:300]
+        )
+
     async for trial in AsyncRetrying(
         retry=retry_if_exception(is_world_away),
         wait=wait_exponential_jitter(initial=0.1, max=LONGEST_PAUSE_S),
-        before_sleep=_report,
+        before_sleep=report,
         reraise=True,
     ):
         with trial:
             await attempt()
-
-
-def _report(state: RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
-    log.warning("waiting for the world", attempt=state.attempt_number, error=f"{type(error).__name__}: {error}"[:300])

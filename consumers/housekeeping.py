@@ -1,4 +1,4 @@
-"""What has to be done when no record asks for it: overdue parked commands, and what a dead worker still owed."""
+"""What has to be done when no record asks for it: overdue parked commands, and what a dead process left behind."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from consumers.delivery import is_world_away
 from consumers.events import EventOutbox
 from consumers.returns import ReturnConsumer
 from consumers.reviews import ModerationConsumer
+from messaging.metrics import count_wait
+from storage.database import Database
+from storage.transactions import abort_abandoned
 
 log = structlog.get_logger()
 
@@ -21,10 +24,15 @@ PARKING_LIMIT: Final = timedelta(hours=1)
 OUTBOX_LIMIT: Final = timedelta(seconds=15)
 """Older than this, owed events belong to a worker that died: a living one publishes at once and waits for less."""
 
+ABANDONED_AFTER: Final = timedelta(seconds=10)
+"""How long a transaction may stand still; what it wrote is closed to others for as long."""
+
 _PAUSE_S: Final = 5.0
 
 
-async def keep_house(moderation: ModerationConsumer, returns: ReturnConsumer, events: EventOutbox) -> None:
+async def keep_house(
+    database: Database, moderation: ModerationConsumer, returns: ReturnConsumer, events: EventOutbox
+) -> None:
     """Run until cancelled. Several workers may: what one has done the other finds done, or does again, harmlessly."""
     while True:
         try:
@@ -35,8 +43,11 @@ async def keep_house(moderation: ModerationConsumer, returns: ReturnConsumer, ev
                 log.warning("returns without an order", count=refused)
             if settled := await events.settle_overdue(now - OUTBOX_LIMIT):
                 log.info("published events of a worker that stopped", batches=settled)
+            if aborted := await abort_abandoned(database, ABANDONED_AFTER):
+                log.info("aborted transactions of a process that stopped", count=aborted)
         except Exception as error:
             if not is_world_away(error):
                 raise
+            count_wait("housekeeping", error)
             log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
         await asyncio.sleep(_PAUSE_S)

@@ -19,6 +19,7 @@ from consumers.smtp import MailDelayedError, MailRefusedError, ServerAwayError, 
 from domain.mails import RetryPlan
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
+from messaging.metrics import MAILS, RETRIES, count_wait
 from storage.database import Database, Session, in_transaction
 from storage.mails import ClaimedMail, MailRepository
 
@@ -96,6 +97,10 @@ class MailSender:
                 except Exception as error:
                     if not (isinstance(error, ServerAwayError) or is_world_away(error)):
                         raise
+                    if isinstance(error, ServerAwayError):
+                        RETRIES.labels("mailer", "smtp").inc()
+                    else:
+                        count_wait("mailer", error)
                     log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
                     await _wait_for(self._stopping, pause)
                     pause = min(_LONGEST_PAUSE_S, pause * 2)
@@ -121,6 +126,7 @@ class MailSender:
             await self._delay(mail, type(error).__name__)
         else:
             await self._note_sent(mail)
+            MAILS.labels("sent").inc()
             log.info("mail sent", id=mail.id, attempts=mail.attempts)
 
     async def _note_sent(self, mail: ClaimedMail) -> None:
@@ -142,6 +148,7 @@ class MailSender:
         else:
             log.warning("mail delayed", id=mail.id, attempts=mail.attempts, code=code, until=at.isoformat())
             await self._mails.delay(mail, at, code)
+            MAILS.labels("delayed").inc()
 
     async def _reject(self, mail: ClaimedMail, error: InvalidMessageError) -> None:
         """Note that the mail can't be sent and owe its dead letter, in one transaction; then publish it."""
@@ -153,6 +160,7 @@ class MailSender:
             return await self._events.outbox.add(letters, now, session)
 
         owed = await in_transaction(self._database, work)
+        MAILS.labels("rejected").inc()
         log.warning("mail rejected", id=mail.id, attempts=mail.attempts, code=error.code)
         await self._events.settle(owed, letters)
 

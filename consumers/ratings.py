@@ -18,6 +18,7 @@ from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded
 from messaging.envelope import Envelope
 from messaging.events import EVENT_OF_ACTION, ReviewModerated, rating_changed
+from messaging.metrics import MODERATIONS
 from messaging.reviews import (
     REVIEW_CHANGE,
     ModerationOfReview,
@@ -26,10 +27,12 @@ from messaging.reviews import (
     entity_key,
 )
 from messaging.topics import Topic, TopicNames
+from messaging.tracing import cause_of, is_on, link_to, same_cause, step
 from storage.database import Database, Session, in_transaction
 from storage.outcomes import Answer, OutcomeRepository
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
+from storage.traces import TraceRepository
 
 _FAN_OUT_BATCH: Final = 1_000
 
@@ -52,6 +55,7 @@ class ReviewChangeConsumer:
         events: EventOutbox,
         topics: TopicNames,
         envelope: Envelope,
+        traces: TraceRepository,
     ) -> None:
         self._database = database
         self._reviews = reviews
@@ -60,11 +64,15 @@ class ReviewChangeConsumer:
         self._events = events
         self._topics = topics
         self._envelope = envelope
+        self._traces = traces
 
     async def __call__(self, records: Sequence[RawRecord]) -> None:
         """Apply a batch."""
         good, bad = decoded(records, REVIEW_CHANGE.validate_json)
         await self._events.publisher.publish([dead_letter_message(letter) for letter in bad])
+        for record, change in good:
+            if isinstance(change, ModerationOfReview):
+                same_cause(record, change.position)
         changes = [(change, from_milliseconds(record.timestamp)) for record, change in good]
         await self._moderate([_moderation(c, at) for c, at in changes if isinstance(c, ModerationOfReview)])
         # A recount comes to the same wherever it stands between the changes of an object.
@@ -79,7 +87,7 @@ class ReviewChangeConsumer:
         if not commands:
             return
 
-        async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
+        async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage], Moderated]:
             reviews = await self._reviews.moderated({command.review_id for command in commands}, session)
             keys = [command.answer_key for command in commands if command.answer_key]
             answered = await self._outcomes.answers(keys, session)
@@ -90,9 +98,15 @@ class ReviewChangeConsumer:
             tallies = await self._ratings.tallies(_changed(moderated), session)
             messages = [*self._review_events(commands, moderated), *self._rating_events(tallies)]
             await self._outcomes.remember(_answers(commands, moderated), now, session)
-            return await self._events.outbox.add(messages, now, session), messages
+            return await self._events.outbox.add(messages, now, session), messages, moderated
 
-        await self._events.settle(*await in_transaction(self._database, work))
+        # In the trace of the command, and in that of the review, which began when it was submitted.
+        kept = await self._traces.of({c.review_id for c in commands}) if is_on() else {}
+        with step("rate reviews", [(kept[c.review_id], link_to(c.source)) for c in commands if c.review_id in kept]):
+            owed, messages, moderated = await in_transaction(self._database, work)
+            await self._events.settle(owed, messages)
+        for command, outcome in zip(commands, moderated.outcomes, strict=True):
+            MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
 
     async def _recount(self, entity: Entity) -> None:
         async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
@@ -124,14 +138,15 @@ class ReviewChangeConsumer:
                 "reason": command.reason,
                 "at": timestamp(command.at),
             }
-            messages.append(self._event(review.entity, EVENT_OF_ACTION[command.action], event))
+            kind, cause = EVENT_OF_ACTION[command.action], cause_of(command.source)
+            messages.append(self._event(review.entity, kind, event, cause))
         return messages
 
     def _rating_events(self, tallies: dict[TallyKey, RatingTally]) -> Iterable[OutgoingMessage]:
         return [self._event(key.entity, "RatingChanged", rating_changed(key, t)) for key, t in tallies.items()]
 
-    def _event(self, entity: Entity, kind: str, data: object) -> OutgoingMessage:
-        return self._envelope.wrap(self._topics.name(Topic.EVENTS), entity_key(entity), kind, data)
+    def _event(self, entity: Entity, kind: str, data: object, cause: str = "") -> OutgoingMessage:
+        return self._envelope.wrap(self._topics.name(Topic.EVENTS), entity_key(entity), kind, data, cause=cause)
 
 
 def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> OutgoingMessage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,14 +19,17 @@ from messaging.dead_letters import dead_letter_message, rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, RawRecord, decoded, position_of
 from messaging.envelope import Envelope, cloud_event_identity
 from messaging.events import submission_refused
+from messaging.metrics import MODERATIONS, SUBMISSIONS
 from messaging.publisher import Publisher
 from messaging.reviews import MODERATION_COMMAND, SubmittedReview, entity_key, submissions_in
 from messaging.topics import Topic, TopicNames
+from messaging.tracing import cause_of, is_on, step
 from storage.outcomes import Answer, OutcomeRepository
 from storage.parking import ParkingRepository
 from storage.purchases import PurchaseRepository
-from storage.reviews import RefusedSubmission, ReviewRepository
+from storage.reviews import RefusedSubmission, ReviewRepository, TakenId
 from storage.stores import StoreRepository
+from storage.traces import TraceRepository
 
 _SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
 _EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
@@ -34,22 +37,37 @@ _EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """A submission with its id and where it came from."""
+    """A submission with its id, and the records that it came in, the first of which counts."""
 
     id: str
     review: SubmittedReview
-    position: RecordPosition
-    seen: Seen
+    positions: tuple[RecordPosition, ...]
+
+    @property
+    def created(self) -> datetime:
+        # The record's own time, so that a redelivery writes the same document.
+        return from_milliseconds(self.positions[0].timestamp)
 
     def accepted(self) -> Review:
-        # The record's own time, so that a redelivery writes the same document.
-        return self.review.accepted(self.id, from_milliseconds(self.position.timestamp))
+        return self.review.accepted(self.id, self.created)
 
-    def refused(self, reason: Refusal) -> RefusedSubmission:
-        return RefusedSubmission(self.id, reason, from_milliseconds(self.position.timestamp), self.seen)
+    def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
+        seen = before or Seen()
+        for position in self.positions:
+            seen = seen.after(position)
+        return RefusedSubmission(self.id, reason, self.created, seen)
 
     def repeated(self, position: RecordPosition) -> _Submission:
-        return replace(self, seen=self.seen.after(position))
+        return replace(self, positions=(*self.positions, position))
+
+    def news(self, place: TakenId | None) -> _Submission | None:
+        """What is left to decide where its id is taken: nothing, unless it was refused and has come again since."""
+        if place is None:
+            return self
+        if place.refused is None:
+            return None
+        fresh = tuple(p for p in self.positions if not place.refused.seen.covers(p))
+        return replace(self, positions=fresh) if fresh else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +78,7 @@ class CommandRouter:
     publisher: Publisher
     topics: TopicNames
     envelope: Envelope
+    traces: TraceRepository
 
     async def release(self, entities: dict[str, Entity]) -> None:
         """Pass on the parked commands about these reviews."""
@@ -73,7 +92,9 @@ class CommandRouter:
         parked = await self.parking.about(entities)
         known = {(command.source, command.review_id) for command in parked}
         fresh = [command for command in commands if (command.source, command.review_id) not in known]
-        await self.publisher.publish([self._message(c, entities[c.review_id]) for c in [*parked, *fresh]])
+        causes = await self.traces.of([_trace_id(c) for c in parked]) if is_on() else {}
+        with step("route commands"):
+            await self.publisher.publish([self._message(c, entities[c.review_id], causes) for c in [*parked, *fresh]])
         if parked:
             await self.parking.release(parked)
 
@@ -96,7 +117,7 @@ class CommandRouter:
             error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
         )
 
-    def _message(self, command: Moderation, entity: Entity) -> OutgoingMessage:
+    def _message(self, command: Moderation, entity: Entity, causes: Mapping[str, str]) -> OutgoingMessage:
         source = command.source
         change = {
             "kind": "moderation",
@@ -107,9 +128,9 @@ class CommandRouter:
             "reason": command.reason,
             "commandId": command.command_id,
         }
-        return self.envelope.wrap(
-            self.topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "review.moderation", change
-        )
+        topic = self.topics.name(Topic.REVIEW_CHANGES)
+        cause = causes.get(_trace_id(command)) or cause_of(source)
+        return self.envelope.wrap(topic, entity_key(entity), "review.moderation", change, cause=cause)
 
 
 class SubmissionConsumer:
@@ -145,17 +166,25 @@ class SubmissionConsumer:
             position = position_of(record)
             for index, review in enumerate(reviews):
                 id = review.id or _derived_id(record, index)
-                first = submissions.get(id) or _Submission(id, review, position, Seen())
-                submissions[id] = first.repeated(position)
+                first = submissions.get(id)
+                submissions[id] = first.repeated(position) if first else _Submission(id, review, (position,))
         reasons = await self._refusals(submissions.values())
-        await self._announce(reasons, submissions, bad_letters=[dead_letter_message(letter) for letter in bad])
-        taken = await self._reviews.insert(
-            (self._names.named(s.accepted()) for id, s in submissions.items() if id not in reasons),
-            (submissions[id].refused(reason) for id, reason in reasons.items()),
-        )
-        if taken:
-            await self._submit_again([submissions[id] for id in taken], reasons)
-        await self._answer(submissions, reasons)
+        # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
+        places = await self._reviews.taken(reasons)
+        refused = [s for id in reasons if (s := submissions[id].news(places.get(id)))]
+        await self._announce(refused, reasons, bad_letters=[dead_letter_message(letter) for letter in bad])
+        if is_on():
+            contexts = {id: cause_of(s.positions[0]) for id, s in submissions.items() if id not in reasons}
+            await self._router.traces.remember(contexts, datetime.now(UTC))
+        with step("store reviews"):
+            taken = await self._reviews.insert(
+                (self._names.named(s.accepted()) for id, s in submissions.items() if id not in reasons),
+                (submissions[id].refused(reason) for id, reason in reasons.items()),
+            )
+        _count(submissions, reasons, taken)
+        places = await self._reviews.taken(taken)
+        await self._submit_again([submissions[id] for id in places], reasons, places)
+        await self._answer(submissions.values(), reasons, places)
         # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
         await self._router.release({id: s.review.entity for id, s in submissions.items()})
 
@@ -182,50 +211,57 @@ class SubmissionConsumer:
 
     async def _announce(
         self,
-        reasons: dict[str, Refusal],
-        submissions: dict[str, _Submission],
+        refused: Iterable[_Submission],
+        reasons: Mapping[str, Refusal],
         bad_letters: list[OutgoingMessage],
     ) -> None:
         # Before anything is stored, with ids that a repeat makes again: told at least once, and known as one.
         events = []
-        for id, reason in reasons.items():
-            submission = submissions[id]
+        for submission in refused:
+            id = submission.id
             key = TallyKey(submission.review.entity, submission.review.store_id)
             events.append(
                 self._router.envelope.wrap(
                     self._router.topics.name(Topic.EVENTS),
                     entity_key(key.entity),
                     "SubmissionRefused",
-                    submission_refused(id, key, reason),
-                    id=str(uuid5(_EVENTS, f"{id}/{submission.position}")),
+                    submission_refused(id, key, reasons[id]),
+                    id=str(uuid5(_EVENTS, f"{id}/{submission.positions[0]}")),
                 )
             )
         await self._router.publisher.publish([*bad_letters, *events])
 
-    async def _submit_again(self, taken: Sequence[_Submission], reasons: dict[str, Refusal]) -> None:
-        """Decide anew about submissions that were refused before, unless this is the record that was refused."""
-        refused = await self._reviews.refused([submission.id for submission in taken])
-        for submission in taken:
-            before = refused.get(submission.id)
-            if before is None or before.seen.covers(submission.position):
+    async def _submit_again(
+        self, submissions: Iterable[_Submission], reasons: Mapping[str, Refusal], places: Mapping[str, TakenId]
+    ) -> None:
+        """Decide anew about submissions that were refused before, unless these are the records that were refused."""
+        for submission in submissions:
+            before, again = places[submission.id].refused, submission.news(places[submission.id])
+            if before is None or again is None:
                 continue
             reason = reasons.get(submission.id)
-            again = replace(submission, seen=before.seen.after(submission.position))
-            after = again.refused(reason) if reason else self._names.named(again.accepted())
+            after = again.refused(reason, before.seen) if reason else self._names.named(again.accepted())
             await self._reviews.replace_refused(submission.id, after)
 
-    async def _answer(self, submissions: dict[str, _Submission], reasons: dict[str, Refusal]) -> None:
-        answers = [
-            Answer(
-                submission.review.command_id,
-                id,
-                Outcome.REFUSED if id in reasons else Outcome.APPLIED,
-                reasons[id].value if id in reasons else None,
-            )
-            for id, submission in submissions.items()
-            if submission.review.command_id
-        ]
+    async def _answer(
+        self, submissions: Iterable[_Submission], reasons: Mapping[str, Refusal], places: Mapping[str, TakenId]
+    ) -> None:
+        answers = []
+        for submission in submissions:
+            if submission.review.command_id:
+                outcome, reason = _outcome(submission, reasons.get(submission.id), places.get(submission.id))
+                answers.append(Answer(submission.review.command_id, submission.id, outcome, reason and reason.value))
         await self._outcomes.remember(answers, datetime.now(UTC))
+
+
+def _outcome(submission: _Submission, reason: Refusal | None, place: TakenId | None) -> tuple[Outcome, Refusal | None]:
+    """What became of a submission, by today's rules and by what stood at its id before."""
+    if submission.news(place):
+        return (Outcome.REFUSED, reason) if reason else (Outcome.APPLIED, None)
+    if place and place.refused:
+        return Outcome.REFUSED, place.refused.reason
+    # The review is of this very record when it has been delivered again.
+    return Outcome.APPLIED if place and place.created == submission.created else Outcome.UNCHANGED, None
 
 
 class ModerationConsumer:
@@ -269,6 +305,10 @@ class ModerationConsumer:
         places = await self._reviews.entities({command.review_id for command in commands})
         unknown = [command for command in commands if command.review_id not in places]
         if unknown:
+            if is_on():
+                await self._router.traces.remember(
+                    {_trace_id(c): cause_of(c.source) for c in unknown}, datetime.now(UTC)
+                )
             await self._parking.park(unknown, datetime.now(UTC))
             places |= await self._reviews.entities({command.review_id for command in unknown})
         known = {id: entity for id, entity in places.items() if entity is not None}
@@ -282,6 +322,8 @@ class ModerationConsumer:
         await self._outcomes.remember(answers, datetime.now(UTC))
         if commands:
             await self._parking.release(commands)
+        for command in commands:
+            MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were."""
@@ -289,6 +331,17 @@ class ModerationConsumer:
         await self._router.publisher.publish([self._router.overdue_message(command) for command in overdue])
         await self.give_up(overdue)
         return len(overdue)
+
+
+def _count(ids: Iterable[str], reasons: Mapping[str, Refusal], taken: Container[str]) -> None:
+    for id in ids:
+        refused = reasons[id].value if id in reasons else "stored"
+        SUBMISSIONS.labels("repeated" if id in taken else refused).inc()
+
+
+def _trace_id(command: Moderation) -> str:
+    """Under what the trace of a parked command is kept."""
+    return f"{command.source}/{command.review_id}"
 
 
 def _derived_id(record: RawRecord, index: int) -> str:

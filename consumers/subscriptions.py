@@ -16,6 +16,7 @@ from faststream.kafka.subscriber.usecase import BatchSubscriber
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
 from consumers.delivery import Process, Publish, deliver
+from consumers.signals import observed
 from messaging.connection import KafkaConnection
 from messaging.decoding import RawRecord
 from messaging.topics import Topic, TopicNames
@@ -71,7 +72,7 @@ def subscribed_broker(
             batch_timeout_ms=POLL_PAUSE_MS,
             max_records=subscription.max_records,
         )
-        _attach(subscriber, subscription.process, publish)
+        _attach(subscriber, subscription, publish)
     return broker
 
 
@@ -81,7 +82,7 @@ async def start(broker: KafkaBroker) -> None:
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 
-def _attach(subscriber: BatchSubscriber, process: Process, publish: Publish) -> None:
+def _attach(subscriber: BatchSubscriber, subscription: Subscription, publish: Publish) -> None:
     async def parse(records: tuple[RawRecord, ...]) -> KafkaAckableMessage:
         # FastStream's own parser decodes every header of every record, and fails on one that isn't UTF-8.
         consumer: AIOKafkaConsumer | None = subscriber.consumer
@@ -93,7 +94,8 @@ def _attach(subscriber: BatchSubscriber, process: Process, publish: Publish) -> 
 
     @subscriber(parser=parse, decoder=raw_records)
     async def handle(records: Sequence[RawRecord]) -> None:
-        await deliver(records, process, publish)
+        with observed(subscription.topic, records):
+            await deliver(records, subscription.process, publish)
 
 
 def _security(connection: KafkaConnection) -> BaseSecurity | None:

@@ -31,6 +31,7 @@ from storage.ratings import RatingRepository
 from storage.returns import ReturnRepository
 from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
+from storage.traces import TraceRepository
 
 
 @asynccontextmanager
@@ -48,7 +49,8 @@ async def running_worker(
     envelope = Envelope("/plaudit/worker")
     reviews, stores = ReviewRepository(database), StoreRepository(database)
     outcomes, parking = OutcomeRepository(database), ParkingRepository(database)
-    router = CommandRouter(parking, publisher, topics, envelope)
+    traces = TraceRepository(database)
+    router = CommandRouter(parking, publisher, topics, envelope, traces)
     events = EventOutbox(OutboxRepository(database), publisher)
     moderation = ModerationConsumer(reviews, outcomes, parking, router)
     orders, returns = OrderRepository(database), ReturnRepository(database)
@@ -57,7 +59,8 @@ async def running_worker(
     purchases = PurchaseRepository(database, entity_types.purchase_item_fields)
     names = KnownNames(entity_types)
     submissions = SubmissionConsumer(reviews, stores, purchases, outcomes, router, names)
-    changes = ReviewChangeConsumer(database, reviews, RatingRepository(database), outcomes, events, topics, envelope)
+    ratings = RatingRepository(database)
+    changes = ReviewChangeConsumer(database, reviews, ratings, outcomes, events, topics, envelope, traces)
     broker = subscribed_broker(
         connection,
         topics,
@@ -72,7 +75,7 @@ async def running_worker(
         publisher.publish,
         group_prefix=topics.prefix,
     )
-    house = asyncio.create_task(keep_house(moderation, return_consumer, events))
+    house = asyncio.create_task(keep_house(database, moderation, return_consumer, events))
     naming = asyncio.create_task(fill_names(reviews, entity_types, names))
     try:
         await start(broker)

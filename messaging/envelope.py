@@ -15,6 +15,7 @@ from uuid6 import uuid7
 
 from domain.delivery import OutgoingMessage
 from domain.timestamps import timestamp
+from messaging.tracing import trace_headers
 
 Header = tuple[str, bytes]
 
@@ -27,14 +28,20 @@ class Envelope:
 
     source: str
 
-    def wrap(self, topic: str, key: str, kind: str, data: object, *, id: str | None = None) -> OutgoingMessage:
-        """A message of ours. `kind` is the CloudEvents type; `id` is made up unless given."""
+    def wrap(
+        self, topic: str, key: str, kind: str, data: object, *, id: str | None = None, cause: str = ""
+    ) -> OutgoingMessage:
+        """A message of ours. `kind` is the CloudEvents type; `id` is made up unless given.
+
+        `cause` is the trace context that it belongs to, where that isn't simply the one in which it is published.
+        """
         headers = (
             *_SPEC_HEADERS,
             ("ce_id", (id or str(uuid7())).encode()),
             ("ce_type", f"plaudit.{kind}".encode()),
             ("ce_source", self.source.encode()),
             ("ce_time", timestamp(datetime.now(UTC)).encode()),
+            *trace_headers(cause),
         )
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
 

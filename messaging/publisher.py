@@ -11,7 +11,9 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 
 from domain.delivery import OutgoingMessage
 from messaging.connection import BrokerAwayError, KafkaConnection
+from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES
+from messaging.tracing import published
 
 
 class Publisher:
@@ -44,6 +46,11 @@ class Publisher:
         """Publish all messages."""
         if not messages:
             return
+        with published(messages) as traced:
+            await self._publish(traced)
+        count_published(messages)
+
+    async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
         producer = None
         try:
             async with asyncio.timeout(self._timeout):

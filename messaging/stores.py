@@ -46,7 +46,7 @@ class StoreFields(Message):
     """A store with its settings; what is left out stays as it is."""
 
     name: Name | None = None
-    email: Annotated[str, Field(max_length=254)] | None = None
+    email: Annotated[str, Field(max_length=254, pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")] | None = None
     languages: Annotated[tuple[Annotated[str, Field(max_length=35)], ...], Field(max_length=100)] = ()
     settings: StoreSettingsUpdate = StoreSettingsUpdate()
 

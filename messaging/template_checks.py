@@ -10,6 +10,12 @@ from jinja2 import nodes
 MAX_NODES: Final = 2_000
 """How many things a part of a template may be made of, plain text between them not counted."""
 
+MAX_DEPTH: Final = 50
+"""How deeply they may be nested: a chain of filters is, too, and takes Jinja the square of its length to compile."""
+
+TOO_DEEP: Final = "it is nested too deeply"
+TOO_MANY_NODES: Final = f"a part of a template may have {MAX_NODES} variables, operators and statements"
+
 _ALLOWED: Final = frozenset(
     {
         *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For),
@@ -38,17 +44,19 @@ def check(template: nodes.Template, sample: Mapping[str, Any]) -> None:
 
 def _check_kinds(template: nodes.Template) -> None:
     count = 0
-    waiting: list[nodes.Node] = [template]
+    waiting: list[tuple[nodes.Node, int]] = [(template, 0)]
     while waiting:
-        node = waiting.pop()
+        node, depth = waiting.pop()
         if type(node) not in _ALLOWED:
             _refuse(node, f"{type(node).__name__} can't be used in a mail template")
         if isinstance(node, nodes.Filter | nodes.Test) and (node.dyn_args or node.dyn_kwargs):
             _refuse(node, "* and ** can't be used in a mail template")
         count += not isinstance(node, nodes.TemplateData)
         if count > MAX_NODES:
-            _refuse(node, f"a part of a template may have {MAX_NODES} variables, operators and statements")
-        waiting.extend(node.iter_child_nodes())
+            _refuse(node, TOO_MANY_NODES)
+        if depth > MAX_DEPTH:
+            _refuse(node, TOO_DEEP)
+        waiting.extend((child, depth + 1) for child in node.iter_child_nodes())
 
 
 def _check_statements(node: nodes.Node, scope: Mapping[str, Any], *, in_loop: bool) -> None:

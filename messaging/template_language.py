@@ -12,6 +12,7 @@ import re
 import traceback
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from jinja2 import ChainableUndefined, Template, TemplateSyntaxError, pass_context
@@ -21,7 +22,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS as JINJA_TESTS
 
-from messaging.template_checks import SourceError, check
+from messaging.template_checks import MAX_NODES, TOO_DEEP, TOO_MANY_NODES, SourceError, check
 
 MAX_SOURCE_BYTES: Final = 100_000
 """How large a part of a template may be."""
@@ -37,6 +38,8 @@ TESTS: Final = ("defined", "undefined", "none", "odd", "even")
 
 _NOT_TEXT: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FILE: Final = "<template>"
+_MAX_TOKENS: Final = 10 * MAX_NODES
+"""More than so many nodes can be made of; even `{{ a }}` has five for two."""
 
 
 class _Context(Context):
@@ -74,6 +77,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             keep_trailing_newline=True,
             cache_size=0,
+            optimized=False,
         )
         self.filters = {name: JINJA_FILTERS[name] for name in FILTERS} | {"join": _join}
         self.tests = {name: JINJA_TESTS[name] for name in TESTS}
@@ -122,6 +126,9 @@ class TemplateLanguage:
         if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
             raise SourceError(1, f"a part of a template may have {MAX_SOURCE_BYTES} bytes")
         try:
+            # Parsing takes ten times as long as this, which stops early.
+            if any(True for _ in islice(environment.lexer.tokeniter(source, None), _MAX_TOKENS, None)):
+                raise SourceError(1, TOO_MANY_NODES)
             parsed = environment.parse(source)
             check(parsed, self._sample)
             return environment.from_string(parsed)
@@ -130,7 +137,7 @@ class TemplateLanguage:
         except SourceError:
             raise
         except (RecursionError, SyntaxError, MemoryError) as error:
-            raise SourceError(1, "it is nested too deeply") from error
+            raise SourceError(1, TOO_DEEP) from error
         except ValueError as error:  # a number of thousands of digits
             raise SourceError(1, f"it can't be read: {error}"[:300]) from error
 

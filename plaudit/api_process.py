@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from importlib.metadata import version
 from typing import Final
 
@@ -13,9 +13,11 @@ import uvicorn
 
 from api.app import create_app
 from api.services import Services
+from messaging.lag import ConsumerLag
 from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
 from plaudit.entity_types import registered_entity_types
+from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 
 _GRACE_S: Final = 8
@@ -34,7 +36,10 @@ async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
     entity_types = registered_entity_types(settings)
     stop = stop_requested()
-    async with connected(settings) as (database, publisher):
+    async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
+        stack.enter_context(signals(settings, "api", has_http=True))
+        lag = ConsumerLag(settings.kafka_connection(), settings.topics)
+        stack.push_async_callback(lag.stop)
         services = Services.on(
             database,
             publisher,
@@ -42,6 +47,7 @@ async def run_api(settings: Settings) -> None:
             version=version("plaudit"),
             max_body_bytes=settings.http.max_body_bytes,
             entity_types=entity_types,
+            lag=lag,
         )
         config = uvicorn.Config(
             create_app(services),

@@ -83,6 +83,19 @@ class SchedulerSettings(BaseModel):
     ] = 30.0
 
 
+class MetricsSettings(BaseModel):
+    """Where worker, scheduler and mailer serve their metrics; the API has them at its own address."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="0: not served")] = 0
+
+
+class TracesSettings(BaseModel):
+    """Where traces go, beside what the variables of OpenTelemetry (`OTEL_*`) say."""
+
+    file: Annotated[Path | None, Field(description="Spans as JSON lines, to look at")] = None
+
+
 class LogSettings(BaseModel):
     """How the log looks."""
 
@@ -101,6 +114,8 @@ class Settings(BaseSettings):
     smtp: SmtpSettings = SmtpSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    traces: TracesSettings = TracesSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")

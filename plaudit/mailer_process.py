@@ -13,6 +13,7 @@ from consumers.smtp import SmtpServer
 from domain.mails import RetryPlan
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.connections import connected, stop_requested
+from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 
 log = structlog.get_logger()
@@ -27,6 +28,7 @@ async def run_mailer(settings: Settings) -> None:
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
     stop = stop_requested()
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
+        stack.enter_context(signals(settings, "mailer"))
 
         async def start() -> asyncio.Task[None]:
             await until_prepared(settings, database)

@@ -11,6 +11,7 @@ import structlog
 
 from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
+from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 from scheduler.clock import ReminderClock
 from scheduler.reminders import ReminderJob
@@ -23,6 +24,12 @@ log = structlog.get_logger()
 async def run_scheduler(settings: Settings) -> None:
     """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over."""
     stop = stop_requested()
+    with signals(settings, "scheduler"):
+        await _keep_time(settings, stop)
+    log.info("scheduler stopped")
+
+
+async def _keep_time(settings: Settings, stop: asyncio.Task[bool]) -> None:
     async with connected(settings) as (database, publisher):
 
         async def keep_time() -> None:
@@ -43,4 +50,3 @@ async def run_scheduler(settings: Settings) -> None:
             keeping.result()
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
-    log.info("scheduler stopped")

@@ -11,6 +11,7 @@ from consumers.worker import running_worker
 from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
 from plaudit.entity_types import registered_entity_types
+from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 
 log = structlog.get_logger()
@@ -21,6 +22,7 @@ async def run_worker(settings: Settings) -> None:
     entity_types = registered_entity_types(settings)
     stop = stop_requested()
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
+        stack.enter_context(signals(settings, "worker"))
 
         async def start() -> asyncio.Task[None]:
             await until_prepared(settings, database)

@@ -14,6 +14,7 @@ from apscheduler.triggers.base import BaseTrigger
 from domain.stores import ReminderSettings
 from messaging.connection import is_broker_away
 from messaging.cron import InvalidCronError, cron_trigger, next_time
+from messaging.metrics import count_wait
 from scheduler.reminders import ReminderJob
 from storage.database import is_database_away
 from storage.leases import Hold, LeaseRepository
@@ -72,6 +73,7 @@ class ReminderClock:
                 except Exception as error:
                     if not _is_world_away(error):
                         raise
+                    count_wait("scheduler", error)
                     log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
                 await asyncio.sleep(self._lease_s / 10)
         finally:
@@ -139,6 +141,7 @@ class ReminderClock:
                 if not _is_world_away(error):
                     log.exception("the run of reminders failed")
                     return
+                count_wait("scheduler", error)
                 log.warning("the run of reminders will be repeated", error=f"{type(error).__name__}: {error}"[:300])
                 if self._planned is not None:
                     self._planned.modify(next_run_time=datetime.now(UTC) + _AGAIN)

@@ -19,6 +19,7 @@ from messaging.envelope import Envelope
 from messaging.events import reminder_requested
 from messaging.mail_templates import ORDER_REVIEW_REQUEST
 from messaging.mails import mail_command_message
+from messaging.metrics import REMINDERS
 from messaging.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from scheduler.decisions import Decisions
@@ -108,6 +109,8 @@ class ReminderJob:
                 break
             decided = await self._decide(ids, settings, templates, now)
             report.add(decided)
+            for each in decided:
+                REMINDERS.labels(each.decision.value if isinstance(each.decision, Skip) else "requested").inc()
             fruitless = 0 if any(each.is_changed for each in decided) else fruitless + 1
             if report.orders - told >= _PROGRESS:
                 told = report.orders
@@ -125,11 +128,11 @@ class ReminderJob:
             orders = await self._decisions.reminders.of_ids(ids, session)
             decided = await self._decisions.on(orders, settings, sent, now, session)
             reminded = {d.decision.customer_id for d in decided if isinstance(d.decision, Reminder)}
+            parts = list(_parts(message for d in decided for message in self._messages(d, writer, now)))
+            # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
             await self._decisions.reminders.save([d.order for d in decided if d.is_changed], session)
             await self._decisions.reminders.save_sent({id: sent[id] for id in reminded}, session)
-            # The time of the outbox is real, whatever `now` is.
-            at = datetime.now(UTC)
-            parts = _parts(message for d in decided for message in self._messages(d, writer, now))
+            at = datetime.now(UTC)  # real, whatever `now` is: the outbox is not only ours
             return decided, [_Owed(await self._outbox.add(part, at, session), part) for part in parts]
 
         decided, owed = await in_transaction(self._database, work)

@@ -26,6 +26,9 @@ Client = AsyncMongoClient[Document]
 Session = AsyncClientSession
 
 _DUPLICATE_KEY: Final = 11000
+APP_NAME: Final = "plaudit"
+"""How our connections and sessions are told from those of others at the server."""
+
 _BUSY_CODES: Final = frozenset(
     {
         50,  # MaxTimeMSExpired
@@ -39,7 +42,7 @@ _BUSY_CODES: Final = frozenset(
 _BUSY_LABELS: Final = ("TransientTransactionError", "UnknownTransactionCommitResult", "RetryableWriteError")
 
 
-def connect(uri: str, database: str, *, timeout: float = 5.0, app_name: str = "plaudit") -> tuple[Client, Database]:
+def connect(uri: str, database: str, *, timeout: float = 5.0) -> tuple[Client, Database]:
     """A client and its database. Nothing is sent until first use; `timeout` seconds to find a usable server.
 
     Writes are acknowledged by a majority and journaled, reads see only such writes: what was seen can't be undone
@@ -47,7 +50,7 @@ def connect(uri: str, database: str, *, timeout: float = 5.0, app_name: str = "p
     """
     client: Client = AsyncMongoClient(
         uri,
-        appname=app_name,
+        appname=APP_NAME,
         tz_aware=True,
         serverSelectionTimeoutMS=int(timeout * 1000),
         connectTimeoutMS=int(timeout * 1000),

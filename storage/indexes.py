@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from storage import mails, orders, outbox, outcomes, parking, ratings, returns, reviews, templates
+from pymongo import IndexModel
+
+from storage import mails, orders, outbox, outcomes, parking, ratings, replays, returns, reviews, templates, traces
 from storage.database import Database, create_indexes
 
 
 async def ensure_indexes(database: Database, *, remember_days: int) -> None:
-    """Create what is missing. Ids of deleted reviews are remembered for so many days: longer than Kafka keeps
-    the submissions, so that none can bring a review back."""
-    await create_indexes(
-        database,
-        {
-            reviews.COLLECTION: reviews.indexes(remember_days),
-            ratings.COLLECTION: ratings.INDEXES,
-            parking.COLLECTION: parking.INDEXES,
-            outcomes.COLLECTION: outcomes.INDEXES,
-            outbox.COLLECTION: outbox.INDEXES,
-            orders.COLLECTION: orders.INDEXES,
-            returns.COLLECTION: returns.indexes(remember_days),
-            returns.PARKED: returns.PARKED_INDEXES,
-            mails.COLLECTION: mails.indexes(remember_days),
-            templates.COLLECTION: templates.indexes(remember_days),
-        },
-    )
+    """Create what is missing."""
+    await create_indexes(database, all_indexes(remember_days))
+
+
+def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
+    """Every index that the service needs. Ids of deleted reviews are remembered for so many days: longer than Kafka
+    keeps the submissions, so that none can bring a review back."""
+    return {
+        reviews.COLLECTION: reviews.indexes(remember_days),
+        ratings.COLLECTION: ratings.INDEXES,
+        parking.COLLECTION: parking.INDEXES,
+        outcomes.COLLECTION: outcomes.INDEXES,
+        outbox.COLLECTION: outbox.INDEXES,
+        orders.COLLECTION: orders.INDEXES,
+        returns.COLLECTION: returns.indexes(remember_days),
+        returns.PARKED: returns.PARKED_INDEXES,
+        mails.COLLECTION: mails.indexes(remember_days),
+        replays.COLLECTION: replays.indexes(remember_days),
+        templates.COLLECTION: templates.indexes(remember_days),
+        traces.COLLECTION: traces.INDEXES,
+    }

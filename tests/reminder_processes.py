@@ -8,6 +8,7 @@ import os
 from dataclasses import replace
 from datetime import datetime
 from multiprocessing.context import ForkServerProcess
+from multiprocessing.synchronize import Event
 
 from scheduler.clock import ReminderClock
 from storage.leases import LeaseRepository
@@ -17,12 +18,13 @@ from .reminders import connected_job
 from .service import Service
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload([__name__])
+_FORKS.set_forkserver_preload(["__main__", __name__])
 
 
-def start_run(service: Service, now: datetime) -> ForkServerProcess:
-    """A process that runs the job once."""
-    return _started(_run, service, now)
+def start_run(service: Service, now: datetime) -> tuple[ForkServerProcess, Event]:
+    """A process that runs the job once, and an event that is set when it begins."""
+    is_ready = _FORKS.Event()
+    return _started(_run, service, now, is_ready), is_ready
 
 
 def start_clock(service: Service, lease_s: float) -> ForkServerProcess:
@@ -36,9 +38,11 @@ def _started(target: object, service: Service, *arguments: object) -> ForkServer
     return process
 
 
-def _run(service: Service, now: datetime) -> None:
+def _run(service: Service, now: datetime, is_ready: Event) -> None:
     async def run() -> None:
-        async with connected_job(service) as (_, job):
+        async with connected_job(service) as (database, job):
+            await database.command("ping")
+            is_ready.set()
             await job.run(now)
 
     asyncio.run(run())

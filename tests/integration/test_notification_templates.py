@@ -7,6 +7,14 @@ import json
 import httpx
 import pytest
 
+from consumers.stores import StoreConsumer
+from messaging.connection import KafkaConnection
+from messaging.publisher import Publisher
+from storage.database import connect
+from storage.mails import StoredRecord
+from storage.outcomes import OutcomeRepository
+from storage.stores import StoreRepository
+from storage.templates import TemplateRepository
 from tests.facade import WAIT, Facade, new_id
 from tests.service import Json, Message, Service, eventually
 
@@ -171,15 +179,6 @@ async def test_a_repeated_command_brings_no_deleted_template_back(facade: Facade
 
 async def test_a_replay_brings_no_deleted_template_back(service: Service) -> None:
     """The consumer itself, given the same records again: what a rewound consumer group does."""
-    from consumers.stores import StoreConsumer
-    from messaging.connection import KafkaConnection
-    from messaging.publisher import Publisher
-    from storage.database import connect
-    from storage.mails import StoredRecord
-    from storage.outcomes import OutcomeRepository
-    from storage.stores import StoreRepository
-    from storage.templates import TemplateRepository
-
     store = new_id("store")
 
     def record(offset: int, **fields: object) -> StoredRecord:

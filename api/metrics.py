@@ -1,0 +1,98 @@
+"""The endpoint for Prometheus: what this process counted, and what only the servers know."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from api.services import Injected, Services
+from messaging.connection import is_broker_away
+from messaging.metrics import CONSUMER_LAG, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
+from storage.database import is_database_away
+from storage.outbox import COLLECTION as OUTBOX_COLLECTION
+from storage.parking import COLLECTION as PARKED_REVIEWS
+from storage.returns import PARKED as PARKED_RETURNS
+
+_FRESH_S: Final = 2.0
+"""For so long an answer of the servers is good enough, however many ask."""
+
+_PATIENCE_S: Final = 4.0
+"""Below Prometheus' own limit, so that our own numbers are told also when the servers are away."""
+
+_log = structlog.get_logger(__name__)
+
+router = APIRouter(tags=["Operation"])
+
+
+@dataclass(slots=True)
+class Gauges:
+    """Lag, parked commands and the outbox, asked for when somebody wants to know.
+
+    They are the same whichever process asks, and the API is there when no worker is: that lag grows while all
+    workers are down has to be seen. What can't be asked for is not told at all, rather than as it once was.
+    """
+
+    services: Services
+    asked_at: float = float("-inf")
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def refresh(self) -> None:
+        """Ask the servers, unless that was done a moment ago."""
+        async with self.asking:
+            if monotonic() - self.asked_at < _FRESH_S:
+                return
+            await asyncio.gather(self._lag(), self._documents())
+            self.asked_at = monotonic()
+
+    async def _lag(self) -> None:
+        if self.services.lag is None:
+            return
+        try:
+            lag = await self.services.lag.measure()
+        except Exception as error:
+            if not (isinstance(error, TimeoutError) or is_broker_away(error)):
+                _log.exception("Lag can't be measured")
+            CONSUMER_LAG.clear()
+            STATE_KNOWN.labels("kafka").set(0)
+            return
+        for (topic, partition), records in lag.items():
+            CONSUMER_LAG.labels(topic.value, str(partition)).set(records)
+        STATE_KNOWN.labels("kafka").set(1)
+
+    async def _documents(self) -> None:
+        database = self.services.database
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                reviews, returns, owed = await asyncio.gather(
+                    *(
+                        database[n].estimated_document_count()
+                        for n in (PARKED_REVIEWS, PARKED_RETURNS, OUTBOX_COLLECTION)
+                    )
+                )
+        except Exception as error:
+            if not (isinstance(error, TimeoutError) or is_database_away(error)):
+                raise
+            STATE_KNOWN.labels("mongodb").set(0)
+            PARKED.clear()
+            OUTBOX.set(float("nan"))
+            return
+        PARKED.labels("reviews").set(reviews)
+        PARKED.labels("returns").set(returns)
+        OUTBOX.set(owed)
+        STATE_KNOWN.labels("mongodb").set(1)
+
+
+@router.get("/metrics", include_in_schema=False)
+async def read_metrics(request: Request, services: Injected) -> Response:
+    """All metrics in Prometheus' text format."""
+    state = request.app.state
+    if not hasattr(state, "gauges"):
+        state.gauges = Gauges(services)
+    await state.gauges.refresh()
+    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,79 @@
+"""What is seen from outside of a request: its metrics, its span, and its line in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final
+
+import structlog
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from messaging import tracing
+from messaging.metrics import HTTP_REQUESTS, HTTP_SECONDS
+
+_METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+_QUIET: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
+"""Asked for by machines all the time."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Signals:
+    """Counts, measures, traces and logs each request, by the template of its route: ids and queries stay out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        structlog.contextvars.clear_contextvars()
+        started, status = perf_counter(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with _span(scope) as span:
+            try:
+                await self._app(scope, receive, watched)
+            finally:
+                seconds = perf_counter() - started
+                method = scope["method"] if scope["method"] in _METHODS else "other"
+                route = getattr(scope.get("route"), "path", "none")
+                HTTP_REQUESTS.labels(method, route, f"{status // 100}xx" if status else "none").inc()
+                HTTP_SECONDS.labels(method, route).observe(seconds)
+                tell = _log.debug if route in _QUIET else _log.info
+                tell("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
+                if span is not None:
+                    _describe(span, method, route, status)
+
+
+@contextmanager
+def _span(scope: Scope) -> Iterator[trace.Span | None]:
+    if not tracing.is_on():
+        yield None
+        return
+    parent = tracing.context_in(
+        {name.decode(): value.decode(errors="replace") for name, value in scope["headers"] if name == b"traceparent"}
+    )
+    with tracing.tracer.start_as_current_span("HTTP", parent, SpanKind.SERVER) as span:
+        yield span
+
+
+def _describe(span: trace.Span, method: str, route: str, status: int) -> None:
+    span.update_name(f"{method} {route}")
+    span.set_attributes({"http.request.method": method, "http.route": route, "http.response.status_code": status})
+    command_id = structlog.contextvars.get_contextvars().get("command_id")
+    if command_id:
+        span.set_attribute("plaudit.command_id", command_id)
+    if status >= 500:
+        span.set_status(trace.StatusCode.ERROR)

@@ -1,0 +1,29 @@
+"""What is seen from outside of a batch: its metrics, its spans, and a line in the log for those who look closely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+
+import structlog
+
+from messaging.decoding import RawRecord
+from messaging.metrics import BATCH_RECORDS, BATCH_SECONDS, CONSUMED
+from messaging.topics import Topic
+from messaging.tracing import consumed
+
+log = structlog.get_logger()
+
+
+@contextmanager
+def observed(topic: Topic, records: Sequence[RawRecord]) -> Iterator[None]:
+    """Observe a batch; one that is given up, because the process stops, doesn't count."""
+    started = perf_counter()
+    with consumed(topic.value, records):
+        yield
+        seconds = perf_counter() - started
+        CONSUMED.labels(topic.value).inc(len(records))
+        BATCH_RECORDS.labels(topic.value).observe(len(records))
+        BATCH_SECONDS.labels(topic.value).observe(seconds)
+        log.debug("batch done", topic=topic.value, records=len(records), seconds=round(seconds, 6))

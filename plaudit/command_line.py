@@ -1,0 +1,90 @@
+"""How every command runs, and how it ends. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Annotated, Any, NoReturn
+
+import typer
+import uvloop
+from pydantic import ValidationError
+from rich.console import Console
+
+from messaging.connection import is_broker_away
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.logs import configure_logs
+from storage.database import is_database_away
+
+out = Console(soft_wrap=True, highlight=False)
+errors = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+class UsageError(Exception):
+    """A command was used wrongly; the message says what to do instead."""
+
+
+def run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Exception]) -> Any:
+    """Run a command to its end; what it raises of `failures` is told in a line, exit code 1."""
+    settings = read_settings()
+    configure_logs(settings.log)
+    try:
+        return uvloop.run(work(settings))
+    except failures as error:
+        fail(str(error))
+    except MissingAddressError as error:
+        fail(str(error))
+    except ConfigurationError as error:
+        fail(f"The configuration is wrong. {error}", code=2)
+    except UsageError as error:
+        fail(str(error), code=2)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.exit(1)
+    except Exception as error:
+        if not (is_broker_away(error) or is_database_away(error)):
+            raise
+        fail(f"A server is away: {error}. `plaudit doctor` says which.")
+
+
+def read_settings() -> Settings:
+    """The configuration; what is wrong with it is told in a line, exit code 2."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        fail(f"The configuration is wrong. {wrong_settings(error)}", code=2)
+
+
+def wrong_settings(error: ValidationError) -> str:
+    """What is wrong with the configuration, by variable."""
+    return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End with a message."""
+    errors.print(message, style="red", markup=False)
+    sys.exit(code)
+
+
+def shown(text: str) -> str:
+    """Text from outside for a terminal, which obeys some of what it could hold."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return "PLAUDIT_" + "__".join(str(part).upper() for part in location)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+Moment = Annotated[datetime | None, typer.Option(parser=_moment, help="ISO 8601, in UTC unless it says more.")]
+Now = Annotated[
+    datetime | None, typer.Option(parser=_moment, help="Another moment than now: ISO 8601, in UTC unless it says more.")
+]

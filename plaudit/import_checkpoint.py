@@ -1,0 +1,56 @@
+"""How far an import has come, kept in a file beside its input."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from pydantic import BaseModel, ValidationError
+
+SUFFIX: Final = ".plaudit-import.json"
+_HASHED_BYTES: Final = 64 * 1024
+
+
+class Checkpoint(BaseModel):
+    """Everything before byte `offset`, the end of line `line`, is done: published, or reported in the first
+    `report_bytes` of the report. `job` tells this import from others of the same file."""
+
+    job: str
+    offset: int = 0
+    line: int = 0
+    published: int = 0
+    bad: int = 0
+    report_bytes: int = 0
+
+    @classmethod
+    def read(cls, path: Path, job: str) -> Checkpoint | None:
+        """The checkpoint of that job, None if there is none."""
+        try:
+            found = cls.model_validate_json(path.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+        return found if found.job == job else None
+
+    def write(self, path: Path) -> None:
+        """Keep it, so that whoever reads it finds this one or the one before."""
+        draft = path.with_name(path.name + ".draft")
+        with draft.open("w") as file:
+            file.write(self.model_dump_json(indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+
+
+def checkpoint_of(input_file: Path) -> Path:
+    """Where the checkpoint of an input is."""
+    return input_file.with_name(input_file.name + SUFFIX)
+
+
+def job_of(file: BinaryIO, *options: object) -> str:
+    """Tells one import from another: by the file's size, time and beginning, and by the options."""
+    status = os.fstat(file.fileno())
+    file.seek(0)
+    identity = repr((status.st_size, status.st_mtime_ns, options)).encode() + file.read(_HASHED_BYTES)
+    return hashlib.sha256(identity).hexdigest()

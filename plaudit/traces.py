@@ -1,0 +1,93 @@
+"""Where spans go: to whom OpenTelemetry's standard variables say, and to a file of JSON lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+import orjson
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
+
+from messaging import tracing
+from plaudit.config import TracesSettings
+
+_OTLP_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_FLUSH_S: Final = 2.0
+"""At a stop; what can't be sent by then is lost, for a stop must not wait for whoever collects traces."""
+
+
+@contextmanager
+def traced(settings: TracesSettings, process: str, version: str) -> Iterator[None]:
+    """Trace until the block ends, if there is anywhere to send spans to."""
+    is_exported = any(os.environ.get(name) for name in _OTLP_VARIABLES)
+    if not (is_exported or settings.file) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        yield
+        return
+    # Here, so that processes that don't trace start without them.
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import (
+        BatchSpanProcessor,
+        SimpleSpanProcessor,
+        SpanExporter,
+        SpanExportResult,
+    )
+
+    class FileExporter(SpanExporter):
+        """Appends each span as a line: one write, so that processes can share the file."""
+
+        def __init__(self, file: Path) -> None:
+            self._descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            """Write spans."""
+            for span in spans:
+                os.write(self._descriptor, orjson.dumps(_line(span)) + b"\n")
+            return SpanExportResult.SUCCESS
+
+        def shutdown(self) -> None:
+            """Close the file."""
+            os.close(self._descriptor)
+
+    def _line(span: ReadableSpan) -> dict[str, object]:
+        context: SpanContext | None = span.context
+        return {
+            "trace": format_trace_id(context.trace_id) if context else None,
+            "span": format_span_id(context.span_id) if context else None,
+            "parent": format_span_id(span.parent.span_id) if span.parent else None,
+            "process": process,
+            "name": span.name,
+            "kind": span.kind.name.lower(),
+            "start": span.start_time,
+            "end": span.end_time,
+            "attributes": dict(span.attributes or {}),
+            "links": [
+                {"trace": format_trace_id(link.context.trace_id), "span": format_span_id(link.context.span_id)}
+                for link in span.links
+            ],
+        }
+
+    about = {"service.name": f"plaudit-{process}", "service.version": version}
+    if "OTEL_SERVICE_NAME" in os.environ:
+        del about["service.name"]
+    provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
+    if settings.file:
+        provider.add_span_processor(SimpleSpanProcessor(FileExporter(settings.file)))
+    if is_exported:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    tracing.switch(on=True)
+    try:
+        yield
+    finally:
+        tracing.switch(on=False)
+        closing = Thread(target=provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(_FLUSH_S)

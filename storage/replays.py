@@ -1,0 +1,39 @@
+"""Replayed dead letters: each is published again once, whoever asks how often."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from storage.database import Database
+
+COLLECTION: Final = "replayedDeadLetters"
+
+
+def indexes(remember_days: int) -> list[IndexModel]:
+    """Replays are remembered for so many days: longer than Kafka keeps the letters."""
+    return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
+
+
+class ReplayRepository:
+    """Remembers which dead letters were replayed; a letter is `<topic>/<partition>-<offset>-<timestamp>`."""
+
+    def __init__(self, database: Database) -> None:
+        self._replays = database[COLLECTION]
+
+    async def counts(self, letters: Collection[str]) -> Mapping[str, int]:
+        """How often each of these letters was replayed; those that never were are left out."""
+        return {d["_id"]: d["count"] async for d in self._replays.find({"_id": {"$in": list(letters)}})}
+
+    async def remember(self, letters: Collection[str], at: datetime) -> None:
+        """These letters have been published again."""
+        writes = [UpdateOne({"_id": id}, {"$inc": {"count": 1}, "$set": {"at": at}}, upsert=True) for id in letters]
+        if writes:
+            await self._replays.bulk_write(writes, ordered=False)
+
+    async def count(self) -> int:
+        """How many letters are remembered."""
+        return await self._replays.estimated_document_count()

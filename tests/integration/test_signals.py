@@ -1,0 +1,240 @@
+"""What the processes show of themselves: metrics, traces and logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from messaging.metrics import FAMILIES, PREFIX
+from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+SECRET = "anna.berg@example.org"  # noqa: S105 - somebody's address, which must not be seen
+
+
+@pytest.fixture(scope="module")
+async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """A service that shows all it can."""
+    folder = tmp_path_factory.mktemp("signals")
+    service = Service(servers, folder)
+    service.environment |= {
+        "PLAUDIT_METRICS__PORT": str(free_port()),
+        "PLAUDIT_TRACES__FILE": str(folder / "traces.jsonl"),
+        "PLAUDIT_LOG__FORMAT": "json",
+        "PLAUDIT_LOG__LEVEL": "debug",
+    }
+    async with running_service(servers, folder, service=service):
+        yield service
+
+
+@pytest.fixture
+async def facade(service: Service) -> AsyncIterator[Facade]:
+    async with service.client() as http:
+        yield Facade(http)
+
+
+def worker_address(service: Service) -> str:
+    return f"http://127.0.0.1:{service.environment['PLAUDIT_METRICS__PORT']}"
+
+
+async def scraped(address: str) -> tuple[set[str], Samples]:
+    """The names of the families, and the samples."""
+    async with httpx.AsyncClient() as http:
+        response = await http.get(f"{address}/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain; version=")
+    families = list(text_string_to_metric_families(response.text))
+    samples = {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+    return {family.name for family in families}, samples
+
+
+def sample(samples: Samples, name: str, **labels: str) -> float:
+    return samples.get((PREFIX + name, frozenset(labels.items())), 0)
+
+
+def total(samples: Samples, name: str, **labels: str) -> float:
+    """The sum of what has these labels, whatever others it has."""
+    return sum(v for (n, found), v in samples.items() if n == PREFIX + name and labels.items() <= found)
+
+
+async def test_every_process_exposes_the_declared_names(service: Service) -> None:
+    scheduler, worker = f"http://127.0.0.1:{(port := free_port())}", worker_address(service)
+    environment = dict(service.environment)
+    service.environment["PLAUDIT_METRICS__PORT"] = str(port)
+    service.start("scheduler")
+
+    async def serves() -> bool:
+        try:
+            return bool(await scraped(scheduler))
+        except httpx.TransportError:
+            return False
+
+    try:
+        await eventually(serves)
+        for process, address in (
+            ("api", service.address),
+            ("worker", worker),
+            ("scheduler", scheduler),
+        ):
+            names, samples = await scraped(address)
+            assert {name for name in names if name.startswith(PREFIX)} == FAMILIES
+            assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
+    finally:
+        service.environment.clear()
+        service.environment |= environment
+        assert await service.stop("scheduler") == 0
+
+
+async def test_what_happens_is_counted(service: Service, facade: Facade) -> None:
+    _, before = await scraped(worker_address(service))
+    product = new_id()
+    store = await facade.open_store(reviewsEnabled=False)
+    (id,) = await facade.submit(submission(product, 4))
+    await facade.moderate("approve", id)
+    refused = await facade.http.post(REVIEWS, json=[submission(product, storeId=store)])
+    assert refused.status_code == 403
+    upstream = submission(product, 5, id=id)
+    await service.publish(
+        "review-submissions", Message(None, json.dumps(upstream).encode()), Message(None, b"not a review")
+    )
+
+    async def counted() -> Samples:
+        _, now = await scraped(worker_address(service))
+        return {key: value - before.get(key, 0) for key, value in now.items()}
+
+    samples = await eventually(counted, lambda found: total(found, "dead_letters_total") == 1)
+    assert sample(samples, "dead_letters_total", topic="review-submissions", code="invalid-json") == 1
+    assert sample(samples, "submissions_total", outcome="stored") == 1
+    assert sample(samples, "submissions_total", outcome="repeated") == 1
+    assert sample(samples, "moderations_total", action="approve", outcome="applied") == 1
+    assert sample(samples, "published_messages_total", topic="review-changes") == 1
+    assert sample(samples, "published_messages_total", topic="events") >= 2
+    assert sample(samples, "consumed_records_total", topic="review-changes") == 1
+    assert sample(samples, "batch_seconds_count", topic="review-changes") == 1
+    assert total(samples, "batch_records_sum", topic="store-updates") == 1
+    _, api = await scraped(service.address)
+    assert sample(api, "submissions_total", outcome="reviews-disabled") == 1
+    assert sample(api, "http_requests_total", method="POST", route=REVIEWS, status="4xx") == 1
+    assert sample(api, "http_request_seconds_count", method="PUT", route="/api/stores/{storeId}") == 1
+    assert id not in str(api)
+    assert store not in str(api)
+
+
+@pytest.mark.kafka
+async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) -> None:
+    async def lag() -> float:
+        _, samples = await scraped(service.address)
+        assert sample(samples, "state_known", what="kafka") == 1
+        return total(samples, "consumer_lag_records", topic="review-submissions")
+
+    await eventually(lag, lambda found: found == 0)
+    assert await service.stop("worker") == 0
+    reviews = [submission(new_id(), 3) for _ in range(30)]
+    assert (await facade.http.post(REVIEWS, json=reviews)).status_code == 202
+    await eventually(lag, lambda found: found == 30)
+    early = await facade.http.post(f"{REVIEWS}/approve", json=[new_id("review")])
+    assert early.status_code == 202
+    service.start("worker")
+    await eventually(lag, lambda found: found == 0)
+
+    async def parked() -> float:
+        _, samples = await scraped(service.address)
+        return sample(samples, "parked_commands", kind="reviews")
+
+    await eventually(parked, lambda found: found == 1)
+
+
+def spans_of(service: Service, trace: str) -> list[Json]:
+    lines = Path(service.environment["PLAUDIT_TRACES__FILE"]).read_text().splitlines()
+    return [span for span in map(json.loads, lines) if span["trace"] == trace]
+
+
+def path_to(spans: list[Json], name: str) -> list[str]:
+    """The names of the spans from the root to the last span of that name."""
+    by_id = {span["span"]: span for span in spans}
+    path, span = [], next((span for span in reversed(spans) if span["name"] == name), None)
+    while span:
+        path.append(f"{span['process']}: {span['name']}")
+        span = by_id.get(span["parent"])
+    return path[::-1]
+
+
+async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade) -> None:
+    trace, moderation = uuid4().hex, uuid4().hex
+    # Others at the same time, so that records come in batches, some of them without a trace.
+    others = [submission(new_id(), 2) for _ in range(20)]
+    product = new_id()
+    await service.publish("review-submissions", *(Message(None, json.dumps(other).encode()) for other in others))
+    headers = {"traceparent": f"00-{trace}-00000000000000ab-01"}
+    (submitted,) = await facade.command("POST", REVIEWS, [submission(product)], headers)
+    headers = {"traceparent": f"00-{moderation}-00000000000000cd-01"}
+    await facade.command("POST", f"{REVIEWS}/approve", [submitted["id"]], headers)
+
+    async def found(trace: str) -> set[str]:
+        return {span["name"] for span in spans_of(service, trace)}
+
+    store, rate = "store reviews", "rate reviews"
+    expected = {f"POST {REVIEWS}", "publish review-submissions", "consume review-submissions", store, rate}
+    assert await eventually(partial(found, trace), lambda names: names >= expected) == expected
+    spans = spans_of(service, trace)
+    way = [f"api: POST {REVIEWS}", "api: publish review-submissions", "worker: consume review-submissions"]
+    assert path_to(spans, store) == [*way, f"worker: {store}"]
+    assert path_to(spans, rate) == [*way, f"worker: {rate}"]
+    (linked,) = next(span for span in spans if span["name"] == rate)["links"]
+    assert linked["trace"] == moderation
+
+    names = await eventually(partial(found, moderation), lambda names: "publish events" in names)
+    assert names >= {"consume moderation-commands", "route commands", "consume review-changes", rate}
+    assert path_to(spans_of(service, moderation), rate) == [
+        f"api: POST {REVIEWS}/approve",
+        "api: publish moderation-commands",
+        "worker: consume moderation-commands",
+        "worker: publish review-changes",
+        "worker: consume review-changes",
+        f"worker: {rate}",
+    ]
+
+
+async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Facade) -> None:
+    trace, id, product = uuid4().hex, new_id("review"), new_id()
+    headers = {"traceparent": f"00-{trace}-00000000000000ef-01"}
+    early = await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=headers | {"Prefer": "wait=1"})
+    assert early.json()["results"][0]["outcome"] == "not-found"
+    await facade.submit(submission(product, id=id))
+
+    async def names() -> set[str]:
+        return {span["name"] for span in spans_of(service, trace)}
+
+    await eventually(names, lambda found: found >= {"consume moderation-commands", "rate reviews"})
+
+
+async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade) -> None:
+    trace = uuid4().hex
+    review = submission(new_id(), userName=SECRET, review=SECRET, title=SECRET)
+    response = await facade.http.post(
+        f"{REVIEWS}?q={SECRET}", json=[review], headers={"traceparent": f"00-{trace}-00000000000000ff-01", **WAIT}
+    )
+    command = response.json()["commandId"]
+
+    async def lines() -> list[Json]:
+        return [json.loads(line) for name in ("api", "worker") for line in service.log(name).splitlines()]
+
+    def is_it(line: Json) -> bool:
+        return line["event"] == "request" and line.get("command_id") == command
+
+    found = await eventually(lines, lambda lines: any(map(is_it, lines)))
+    (line,) = filter(is_it, found)
+    assert line.items() >= {"method": "POST", "route": REVIEWS, "status": 200, "trace_id": trace}.items()
+    assert line["ms"] > 0
+    assert any(line["event"] == "batch done" and line.get("trace_id") == trace for line in found)
+    traces = Path(service.environment["PLAUDIT_TRACES__FILE"]).read_text()
+    assert SECRET not in json.dumps(found)
+    assert SECRET not in traces

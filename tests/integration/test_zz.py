@@ -1,0 +1,225 @@
+"""Several schedulers at once, killed at random moments, and the clock that they follow."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import operator
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from domain.orders import after_event
+from messaging.orders import order_event
+from messaging.topics import TopicLayout, TopicNames, create_topics
+from plaudit.config import Settings
+from plaudit.waiting import admin_client
+from scheduler.clock import LEASE, ReminderClock
+from storage.database import Database, Session, in_transaction
+from storage.indexes import ensure_indexes
+from storage.leases import Hold, LeaseRepository
+from storage.orders import OrderRepository
+from storage.stores import StoreRepository
+from storage.transactions import abort_abandoned
+from tests.facade import new_id
+from tests.reminder_processes import start_clock, start_run
+from tests.reminders import DAY, NOON, an_order, connected_job, connection
+from tests.service import PARTITIONS, Json, Servers, Service, eventually
+
+KILLS = int(os.environ.get("PLAUDIT_TEST_KILLS", "15"))
+"""How many schedulers are killed; the project's promise is shown by 200."""
+
+ORDERS = int(os.environ.get("PLAUDIT_TEST_ORDERS", "2000"))
+CUSTOMERS = ORDERS * 2 // 5
+LIMIT = 2
+LEASE_S = 1.0
+
+
+@pytest.fixture(scope="module")
+async def empty(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Service, Database]]:
+    """Topics and a database, with nobody at work."""
+    service = Service(servers, tmp_path_factory.mktemp("schedulers"))
+    async with admin_client(connection(service)) as admin:
+        await create_topics(admin, TopicNames(service.prefix), TopicLayout(PARTITIONS))
+    async with connected_job(service) as (database, _):
+        await ensure_indexes(database, remember_days=Settings().remember_days)
+        yield service, database
+
+
+async def many_orders(database: Database, since: datetime) -> Counter[str]:
+    """Store orders of some customers, all complete since then; returns how many each customer has."""
+    series = new_id("customer")
+    told = [an_order("Complete", f"{series}-{n % CUSTOMERS}", None, since, "camera") for n in range(ORDERS)]
+    orders = []
+    for body in (json.dumps(order).encode() for order in told):
+        event, digest = order_event(body)
+        orders.append(after_event(None, event.order(body, since), digest))
+
+    async def save(session: Session) -> None:
+        await OrderRepository(database).save(orders, session)
+
+    await in_transaction(database, save)
+    return Counter(order["customerId"] for order in told)
+
+
+async def configure(database: Database, **reminder: Any) -> None:
+    fields = {f"reminder.{name}": value for name, value in {"enabled": True, **reminder}.items()}
+    await database["settings"].update_one({"_id": "general"}, {"$set": fields}, upsert=True)
+
+
+async def assert_all_sent_once(service: Service, database: Database, bought: Counter[str]) -> None:
+    """Every customer got a mail for each order up to the limit; whatever was sent twice has the same id."""
+    expected = {customer: min(count, LIMIT) for customer, count in bought.items()}
+    sent: dict[str, Json] = {mail["id"]: mail for mail in await service.values("mail-commands")}
+    assert Counter(mail["customerId"] for mail in sent.values()) == expected
+    assert max(Counter(mail["orderId"] for mail in sent.values()).values()) == 1
+    assert {d["_id"]: d["sent"] async for d in database["reminderCustomers"].find()} == expected
+
+
+async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
+    service, database = empty
+    await configure(database)
+    chance = random.Random(4)  # noqa: S311
+    now = NOON + 10 * DAY
+
+    async def killed() -> bool:
+        process, is_ready = start_run(service, now)
+        await asyncio.to_thread(is_ready.wait, 10)
+        await asyncio.sleep(chance.uniform(0, 0.5))
+        was_alive = process.is_alive()
+        process.kill()
+        await asyncio.to_thread(process.join)
+        return was_alive
+
+    async def is_work_left() -> bool:
+        waiting = {"reminder.sent": 0, "reminder.toCustomer": {"$lt": LIMIT}}
+        return await database["orders"].find_one(waiting) is not None
+
+    bought: Counter[str] = Counter()
+    kills = 0
+    while kills < KILLS:
+        bought += await many_orders(database, NOON)
+        while kills < KILLS and await is_work_left():
+            kills += sum(await asyncio.gather(killed(), killed()))
+            import sys; sys.stderr.write(f"STAT {kills} {await database['orders'].count_documents({'reminder.sent': 1})} owed {await database['outbox'].count_documents({})}\n")
+            # A worker does this, more patiently.
+            n_ab = await abort_abandoned(database, timedelta(seconds=0.1)); sys.stderr.write(f"ABORTED {n_ab}\n")
+    # What they left is done by one that lives, and what they still owed is published by it, once it is overdue.
+    await database["outbox"].update_many({}, {"$set": {"at": NOON}})
+    async with connected_job(service) as (_, job):
+        await job.run(now)
+        assert (await job.run(now)).orders == 0
+    assert await database["outbox"].count_documents({}) == 0
+    await assert_all_sent_once(service, database, bought)
+
+
+async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
+    service, database = empty
+    leases, orders = database["leases"], database["orders"]
+    for collection in (orders, leases):
+        await collection.delete_many({})
+    bought = await many_orders(database, datetime.now(UTC) - 10 * DAY)
+    await configure(database, cron="* * * * *")
+    # A run is overdue, so that nobody waits for the minute to be full.
+    await leases.insert_one({"_id": LEASE, "done": datetime.now(UTC) - timedelta(minutes=5)})
+    processes = {str(process.pid): process for process in (start_clock(service, LEASE_S) for _ in range(3))}
+    killed: list[str] = []
+
+    async def at_work() -> str | None:
+        lease = await leases.find_one({"_id": LEASE}) or {}
+        found: str | None = lease.get("holder")
+        return None if found in killed else found
+
+    async def sent() -> int:
+        return await orders.count_documents({"reminder.sent": 1})
+
+    try:
+        for least in (1, 600):
+            holder = await eventually(at_work)
+            await eventually(sent, functools.partial(operator.le, least))
+            processes[holder or ""].kill()
+            killed.append(holder or "")
+        expected = sum(min(count, LIMIT) for count in bought.values())
+        assert await sent() < expected
+        await eventually(sent, functools.partial(operator.eq, expected))
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.join()
+
+
+async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -> None:
+    service, database = empty
+    async with connected_job(service) as (_, job):
+        stores, leases = StoreRepository(database), LeaseRepository(database)
+        clock, other = (ReminderClock(job, stores, leases, holder=name, lease_s=LEASE_S) for name in ("a", "b"))
+        await leases.take(LEASE, "nobody", 0)
+        keeping = asyncio.create_task(clock.keep())
+
+        async def planned() -> tuple[int, int] | None:
+            return (clock.next_run.hour, clock.next_run.minute) if clock.next_run else None
+
+        for cron, expected in (("5 4 * * *", (4, 5)), ("6 5 * * *", (5, 6)), ("nonsense", (5, 6))):
+            await configure(database, cron=cron)
+            await eventually(planned, functools.partial(operator.eq, expected))
+        await configure(database, enabled=False)
+        await eventually(planned, lambda found: found is None)
+        await configure(database, cron="7 6 * * *")
+        await eventually(planned, lambda found: found == (6, 7))
+
+        waiting = asyncio.create_task(other.keep())
+        await asyncio.sleep(3 * LEASE_S / 10)
+        assert other.next_run is None
+        keeping.cancel()
+        started = time.monotonic()
+
+        async def has_taken_over() -> bool:
+            return other.next_run is not None
+
+        await eventually(has_taken_over)
+        assert time.monotonic() - started < LEASE_S / 2
+        waiting.cancel()
+        await asyncio.gather(keeping, waiting, return_exceptions=True)
+
+
+async def test_leases(empty: tuple[Service, Database]) -> None:
+    leases = LeaseRepository(empty[1])
+    taken = await asyncio.gather(*(leases.take("job", str(n), 30) for n in range(10)))
+    (hold,) = [hold for hold in taken if hold is not None]
+    holder = str(taken.index(hold))
+    assert hold.is_new
+    assert await leases.take("job", "other", 30) is None
+    renewed = await leases.take("job", holder, 0.2)
+    assert renewed == (False, hold.done)
+    await leases.release("job", "other")
+
+    async def take() -> Hold | None:
+        return await leases.take("job", "other", 30)
+
+    assert await take() is None
+    assert (await eventually(take)) == (True, hold.done)
+    assert await leases.take("job", holder, 30) is None
+    await leases.note_done("job", hold.done + DAY)
+    await leases.release("job", "other")
+    assert await leases.take("job", holder, 30) == (True, hold.done + DAY)
+
+
+async def test_the_process(empty: tuple[Service, Database]) -> None:
+    service, database = empty
+    await database["leases"].delete_many({})
+    service.start("scheduler")
+
+    async def holder() -> object:
+        return (await database["leases"].find_one({"_id": LEASE}) or {}).get("holder")
+
+    await eventually(holder)
+    assert await service.stop("scheduler") == 0
+    assert await holder() is None
+    assert "scheduler stopped" in service.log("scheduler")

@@ -1,0 +1,144 @@
+"""Files become rows, rows become reviews, and each review knows who it is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plaudit.import_checkpoint import Checkpoint
+from plaudit.import_lines import MAX_LINE_BYTES
+from plaudit.import_mapping import BadRowError, ColumnMapping, MappingError
+from plaudit.import_rows import Row, csv_header, csv_rows, json_rows
+
+ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}
+
+
+def from_csv(data: bytes) -> list[Row]:
+    file = io.BytesIO(data)
+    found = csv_header(file)
+    assert found is not None
+    names, header = found
+    return list(csv_rows(file, names, offset=header.end, line=header.end_line))
+
+
+def test_rows_start_at_their_first_line() -> None:
+    rows = from_csv(b'\xef\xbb\xbfa,b\r\n1,"two\nlines"\r\n\r\n3,4')
+    assert [(row.line, row.columns) for row in rows] == [
+        (2, {"a": "1", "b": "two\nlines"}),
+        (5, {"a": "3", "b": "4"}),
+    ]
+    assert rows[-1].end == 28
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"1\n", "The row has 1 columns, the header 2"),
+        (b"1,2,3\n", "The row has 3 columns, the header 2"),
+        (b"1,\xff\n", "Not UTF-8"),
+        (b'1,"never closed\n', "Not CSV"),
+        (b'1,"x"y\n', "Not CSV"),
+        (b"1," + b"x" * MAX_LINE_BYTES + b"\n", "more than"),
+        (b"1,a\rb\n", "Not CSV"),
+    ],
+)
+def test_a_bad_row_costs_itself_alone(bad: bytes, reason: str) -> None:
+    rows = from_csv(b"a,b\n" + bad + b'5,"6"\n7,8\n')
+    assert [row.columns for row in rows[1:]] == [{"a": "5", "b": "6"}, {"a": "7", "b": "8"}]
+    assert [row.line for row in rows] == [2, 3, 4]
+    assert rows[0].fault is not None
+    assert reason in rows[0].fault
+
+
+def test_json_lines() -> None:
+    rows = list(json_rows(io.BytesIO(b'{"a": 1}\n\n[1]\nx\n\xff\n{"a": 2}'), offset=0, line=0))
+    assert [(row.line, row.columns) for row in rows if row.columns] == [(1, {"a": 1}), (6, {"a": 2})]
+    assert [row.line for row in rows if row.fault] == [3, 4, 5]
+
+
+@given(
+    st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.text('a\n\r",é'))),
+    st.integers(min_value=0),
+)
+def test_reading_can_go_on_behind_any_row(content: list[tuple[str, str]], cut: int) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([("a", "b"), *content])
+    data = text.getvalue().encode()
+    rows = from_csv(data)
+    assert [tuple((row.columns or {}).values()) for row in rows] == content
+    if rows:
+        at = rows[cut % len(rows)]
+        rest = list(csv_rows(io.BytesIO(data), ["a", "b"], offset=at.end, line=at.end_line))
+        assert rest == rows[rows.index(at) + 1 :]
+
+
+def test_columns_are_named_like_fields_or_mapped() -> None:
+    mapping = ColumnMapping.of(["stars=rating", "text = x=review"], store="S", entity_type="Product")
+    row = {"Entity-ID": "c-1", "entity_type": "", "stars": " 4.5 ", "text = x": "Good", "rating": "old", "more": "?"}
+    mapping.check(row)
+    review = mapping.submission(row, is_text=True)
+    assert (review.entity_id, review.entity_type, review.rating) == ("c-1", "Product", 4.5)
+    assert (review.review, review.store_id, review.title) == ("Good", "S", None)
+
+
+@pytest.mark.parametrize("pair", ["rating", "=rating", "a=stars", "a="])
+def test_a_mapping_that_is_none(pair: str) -> None:
+    with pytest.raises(MappingError, match="column=field"):
+        ColumnMapping.of([pair])
+
+
+def test_a_mapping_that_does_not_fit_the_file() -> None:
+    with pytest.raises(MappingError, match="one field only"):
+        ColumnMapping.of(["a=rating", "b=rating"])
+    with pytest.raises(MappingError, match="no column stars"):
+        ColumnMapping.of(["stars=rating"]).check(ROW)
+    with pytest.raises(MappingError, match="No column is rating"):
+        ColumnMapping.of([]).check(["entityId", "entityType", "review", "stars"])
+    with pytest.raises(MappingError, match="Several columns are entityId"):
+        ColumnMapping.of([]).check([*ROW, "entity_id"])
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"rating": "6"}, "/rating"),
+        ({"rating": "good"}, "/rating"),
+        ({"rating": "nan"}, "/rating"),
+        ({"review": " "}, "/review"),
+        ({"entityId": ""}, "/entityId"),
+        ({"title": "secret\0"}, "/title"),
+    ],
+)
+def test_a_row_that_is_no_review(change: dict[str, str], place: str) -> None:
+    with pytest.raises(BadRowError) as failure:
+        ColumnMapping().submission({**ROW, **change}, is_text=True)
+    assert str(failure.value).startswith(f"{place}: ")
+    assert "secret" not in str(failure.value)
+
+
+def identity(row: dict[str, Any], *, is_text: bool = True) -> str | None:
+    return ColumnMapping().submission(row, is_text=is_text).id
+
+
+def test_a_row_is_identified_by_its_id_or_by_its_content() -> None:
+    assert identity({**ROW, "id": "r-1"}) == identity({**ROW, "id": "r-1", "rating": "5"}) == "r-1"
+    assert identity(ROW) == identity(dict(reversed(ROW.items()))) == identity({**ROW, "title": "", "other": "x"})
+    assert identity(ROW) == identity({**ROW, "rating": 4}, is_text=False)
+    for name in ("entityId", "userId", "title", "storeId", "review"):
+        assert identity({**ROW, name: "another"}) != identity(ROW)
+
+
+def test_a_checkpoint_is_of_its_job(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    Checkpoint(job="a", offset=5).write(file)
+    assert Checkpoint.read(file, "a") == Checkpoint(job="a", offset=5)
+    assert Checkpoint.read(file, "b") is None
+    file.write_text(json.dumps({"job": "a", "offset": "x"})[:-2])
+    assert Checkpoint.read(file, "a") is None
