@@ -93,8 +93,10 @@ class CommandRouter:
         known = {(command.source, command.review_id) for command in parked}
         fresh = [command for command in commands if (command.source, command.review_id) not in known]
         causes = await self.traces.of([_trace_id(c) for c in parked]) if is_on() else {}
-        with step("route commands"):
-            await self.publisher.publish([self._message(c, entities[c.review_id], causes) for c in [*parked, *fresh]])
+        messages = [self._message(command, entities[command.review_id], causes) for command in [*parked, *fresh]]
+        if messages:
+            with step("route commands"):
+                await self.publisher.publish(messages)
         if parked:
             await self.parking.release(parked)
 

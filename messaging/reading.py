@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -39,6 +40,7 @@ class TopicReader:
         )
         try:
             await consumer.start()
+            await asyncio.sleep(0)  # a consumer that is stopped before its tasks have begun raises CancelledError
             yield cls(consumer)
         finally:
             await consumer.stop()

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import structlog
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind
@@ -24,6 +25,8 @@ from messaging.metrics import topic_label
 from messaging.topics import DEAD_LETTER_SUFFIX
 
 HEADER: Final = "traceparent"
+
+log = structlog.get_logger()
 
 tracer: Final = trace.get_tracer("plaudit")
 _propagator: Final = TraceContextTextMapPropagator()
@@ -112,40 +115,45 @@ def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
     if not _switch.is_on:
         yield
         return
-    parents = {position_of(record): parent for record in records if (parent := _parent(record)) is not None}
-    batch, alone = _Batch(), len(records) == 1 and len(parents) == 1
     with ExitStack() as stack:
-        links: list[Link] = []
-        if not alone:
-            about: dict[str, int | str] = {
-                "messaging.batch.message_count": len(records),
-                "messaging.destination.name": topic,
-            }
-            contexts = {trace.get_current_span(parent).get_span_context() for parent in parents.values()}
-            span = tracer.start_span(
-                f"consume batch of {topic}",
-                Context(),
-                SpanKind.CONSUMER,
-                about,
-                [Link(context) for context in contexts],
-            )
-            links = [Link(span.get_span_context())]
-            stack.enter_context(trace.use_span(span, end_on_exit=True))
-        for position, parent in parents.items():
-            about = {
-                "messaging.destination.name": topic,
-                "messaging.destination.partition.id": str(position.partition),
-                "messaging.kafka.offset": position.offset,
-            }
-            span = tracer.start_span(f"consume {topic}", parent, SpanKind.CONSUMER, about, links)
-            stack.callback(span.end)
-            batch.spans[position] = span
-        batch.current = list(batch.spans.values())
-        if alone:
-            stack.enter_context(trace.use_span(batch.current[0]))
-        token = _batch.set(batch)
-        stack.callback(_batch.reset, token)
+        try:
+            _enter(stack, topic, records)
+        except Exception:
+            # What is only looked at must not keep a record from its effect.
+            log.exception("a batch is not traced", topic=topic)
         yield
+
+
+def _enter(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
+    """Start the spans of a batch; the stack ends them."""
+    parents = {position_of(record): parent for record in records if (parent := _parent(record)) is not None}
+    is_alone = len(records) == 1 and len(parents) == 1
+    links: list[Link] = []
+    if not is_alone:
+        size: dict[str, str | int] = {
+            "messaging.destination.name": topic,
+            "messaging.batch.message_count": len(records),
+        }
+        callers = [trace.get_current_span(parent).get_span_context() for parent in parents.values()]
+        distinct = {(caller.trace_id, caller.span_id): caller for caller in callers}.values()
+        whole = tracer.start_span(
+            f"consume batch of {topic}", Context(), SpanKind.CONSUMER, size, [Link(caller) for caller in distinct]
+        )
+        links = [Link(whole.get_span_context())]
+        stack.enter_context(trace.use_span(whole, end_on_exit=True))
+    batch = _Batch()
+    for position, parent in parents.items():
+        about: dict[str, str | int] = {
+            "messaging.destination.name": topic,
+            "messaging.destination.partition.id": str(position.partition),
+            "messaging.kafka.offset": position.offset,
+        }
+        batch.spans[position] = span = tracer.start_span(f"consume {topic}", parent, SpanKind.CONSUMER, about, links)
+        stack.callback(span.end)
+    batch.current = list(batch.spans.values())
+    if is_alone:
+        stack.enter_context(trace.use_span(batch.current[0]))
+    stack.callback(_batch.reset, _batch.set(batch))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from plaudit.command_line import Now, out, read_settings, run
-from plaudit.commands import dead_letters, reviews
+from plaudit.commands import dead_letters, doctor, reviews
 
 app = typer.Typer(
     name="plaudit",
@@ -24,6 +24,7 @@ app.add_typer(reminders, name="reminders")
 app.add_typer(dead_letters.app, name="dlq")
 app.command("import")(reviews.import_reviews)
 app.command("export")(reviews.export_reviews)
+app.command()(doctor.doctor)
 
 
 def main() -> None:

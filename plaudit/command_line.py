@@ -13,10 +13,8 @@ import uvloop
 from pydantic import ValidationError
 from rich.console import Console
 
-from messaging.connection import is_broker_away
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.logs import configure_logs
-from storage.database import is_database_away
 
 out = Console(soft_wrap=True, highlight=False)
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -43,6 +41,10 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Ex
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)
     except Exception as error:
+        # Here, so that other commands start faster.
+        from messaging.connection import is_broker_away
+        from storage.database import is_database_away
+
         if not (is_broker_away(error) or is_database_away(error)):
             raise
         fail(f"A server is away: {error}. `plaudit doctor` says which.")

@@ -50,13 +50,15 @@ class StartError(Exception):
 class ServiceProcess:
     """One process of the service as a child, started again when it ends by itself."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, metrics_port: int) -> None:
         self.name = name
+        self.metrics_port = metrics_port
         self.log = folder / f"{name}.log"
         self._child: Child | None = None
 
     def start(self) -> None:
         """Start it; its output goes to its log."""
+        os.environ["PLAUDIT_METRICS__PORT"] = str(self.metrics_port)
         with self.log.open("ab") as output:
             self._child = Child([sys.executable, "-m", "plaudit", self.name], output)
 
@@ -179,7 +181,12 @@ async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     logs.mkdir(parents=True, exist_ok=True)
     os.environ["PLAUDIT_HTTP__HOST"] = settings.http.host
     os.environ["PLAUDIT_HTTP__PORT"] = str(settings.http.port)
-    processes = [ServiceProcess(name, logs) for name in _process_names(settings)]
+    # The API has its metrics at its own address; each of the others needs a port.
+    first = settings.metrics.port
+    processes = [
+        ServiceProcess(name, logs, metrics_port=first + index if first else 0)
+        for index, name in enumerate(_process_names(settings), start=-1)
+    ]
     try:
         for process in processes:
             if process.name in FIRST_PROCESSES:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from domain.reminders import CompletedOrder, Decided, decided_in_turn
 from domain.stores import ReminderSettings
@@ -29,13 +30,15 @@ class Decisions:
         self,
         orders: Sequence[CompletedOrder],
         settings: ReminderSettings,
-        sent: MutableMapping[str, int],
         now: datetime,
+        *,
+        unwritten: Mapping[str, int] = MappingProxyType({}),
         session: Session | None = None,
     ) -> list[Decided]:
-        """Decide. Customers that `sent` doesn't know yet are looked up, and added to it."""
-        unknown = {order.customer.id for order in orders if order.customer.id} - sent.keys()
-        sent.update(dict.fromkeys(unknown, 0) | await self.reminders.sent_to(unknown, session))
+        """Decide. `unwritten` are reminders by customer that count though nobody has written them."""
+        customers = {order.customer.id for order in orders if order.customer.id}
+        written = await self.reminders.sent_to(customers, session)
+        sent = {id: written.get(id, 0) + unwritten.get(id, 0) for id in customers}
         stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
         reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
         return list(decided_in_turn(orders, settings, stores, reviewed, sent, now))

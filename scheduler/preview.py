@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Final
 
-from domain.reminders import CompletedOrder, Decided
+from domain.reminders import CompletedOrder, Decided, Reminder
 from domain.stores import ReminderSettings
 from scheduler.decisions import Decisions
 from storage.database import Database
@@ -20,13 +21,21 @@ async def preview(database: Database, settings: ReminderSettings, now: datetime)
     Writes and sends nothing. Takes as long as there are orders in the status.
     """
     decisions = Decisions(database)
-    sent: dict[str, int] = {}
+    reminded: Counter[str] = Counter()
+    orders = decisions.reminders.in_status(settings, await decisions.open_stores(), now)
+    async for batch in _batches(orders):
+        for decided in await decisions.on(batch, settings, now, unwritten=reminded):
+            if isinstance(decided.decision, Reminder):
+                reminded[decided.decision.customer_id] += 1
+            yield decided
+
+
+async def _batches(orders: AsyncIterator[CompletedOrder]) -> AsyncIterator[list[CompletedOrder]]:
     batch: list[CompletedOrder] = []
-    async for order in decisions.reminders.in_status(settings, await decisions.open_stores(), now):
+    async for order in orders:
         batch.append(order)
         if len(batch) == _BATCH:
-            for decided in await decisions.on(batch, settings, sent, now):
-                yield decided
+            yield batch
             batch = []
-    for decided in await decisions.on(batch, settings, sent, now):
-        yield decided
+    if batch:
+        yield batch

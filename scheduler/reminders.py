@@ -124,14 +124,12 @@ class ReminderJob:
         writer = MailWriter(templates, self._sender)
 
         async def work(session: Session) -> tuple[list[Decided], list[_Owed]]:
-            sent: dict[str, int] = {}
             orders = await self._decisions.reminders.of_ids(ids, session)
-            decided = await self._decisions.on(orders, settings, sent, now, session)
-            reminded = {d.decision.customer_id for d in decided if isinstance(d.decision, Reminder)}
+            decided = await self._decisions.on(orders, settings, now, session=session)
             parts = list(_parts(message for d in decided for message in self._messages(d, writer, now)))
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
             await self._decisions.reminders.save([d.order for d in decided if d.is_changed], session)
-            await self._decisions.reminders.save_sent({id: sent[id] for id in reminded}, session)
+            await self._decisions.reminders.save_sent(_sent(decided), session)
             at = datetime.now(UTC)  # real, whatever `now` is: the outbox is not only ours
             return decided, [_Owed(await self._outbox.add(part, at, session), part) for part in parts]
 
@@ -157,6 +155,15 @@ class ReminderJob:
         while owed := await self._outbox.owed_before(datetime.now(UTC) - _OVERDUE, limit=5):
             for each in owed:
                 await self._settle(*each)
+
+
+def _sent(decided: Iterable[Decided]) -> dict[str, int]:
+    """How many reminders the customers who get one have got then."""
+    return {
+        each.decision.customer_id: each.order.state.sent_to_customer
+        for each in decided
+        if isinstance(each.decision, Reminder)
+    }
 
 
 def _parts(messages: Iterable[OutgoingMessage]) -> Iterator[list[OutgoingMessage]]:

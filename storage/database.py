@@ -10,11 +10,10 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import (
     BulkWriteError,
-    ConnectionFailure,
-    ExecutionTimeout,
+    ConfigurationError,
+    InvalidOperation,
     OperationFailure,
     PyMongoError,
-    WTimeoutError,
 )
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
@@ -29,17 +28,22 @@ _DUPLICATE_KEY: Final = 11000
 APP_NAME: Final = "plaudit"
 """How our connections and sessions are told from those of others at the server."""
 
-_BUSY_CODES: Final = frozenset(
+_FINAL_CODES: Final = frozenset(
     {
-        50,  # MaxTimeMSExpired
-        112,  # WriteConflict
-        134,  # ReadConcernMajorityNotAvailableYet
-        251,  # NoSuchTransaction: the server was restarted within it
-        262,  # ExceededTimeLimit
-        14031,  # OutOfDiskSpace
+        2,  # BadValue
+        9,  # FailedToParse
+        14,  # TypeMismatch
+        52,  # DollarPrefixedFieldName
+        54,  # NotSingleValueField
+        66,  # ImmutableField
+        121,  # DocumentValidationFailure
+        10334,  # BSONObjectTooLarge
+        _DUPLICATE_KEY,
+        17280,  # KeyTooLong
+        17419,  # the document would grow too large
+        51091,  # a regular expression that can't be compiled
     }
 )
-_BUSY_LABELS: Final = ("TransientTransactionError", "UnknownTransactionCommitResult", "RetryableWriteError")
 
 
 def connect(uri: str, database: str, *, timeout: float = 5.0) -> tuple[Client, Database]:
@@ -66,12 +70,16 @@ def connect(uri: str, database: str, *, timeout: float = 5.0) -> tuple[Client, D
 
 
 def is_database_away(error: BaseException) -> bool:
-    """Whether the error means that MongoDB is away or busy, and the same will work later."""
-    if isinstance(error, ConnectionFailure | ExecutionTimeout | WTimeoutError):
-        return True
-    if isinstance(error, PyMongoError) and any(error.has_error_label(label) for label in _BUSY_LABELS):
-        return True
-    return isinstance(error, OperationFailure) and error.code in _BUSY_CODES
+    """Whether the same will work later: MongoDB is away, busy, full, or doesn't let us in for now.
+
+    What it says of a document alone is final; in doubt it is waited for, because nothing is lost by that.
+    """
+    if isinstance(error, BulkWriteError):
+        failures = error.details.get("writeErrors", ())
+        return not any(failure["code"] in _FINAL_CODES for failure in failures)
+    if isinstance(error, OperationFailure):
+        return error.code not in _FINAL_CODES
+    return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
 
 
 def is_duplicate(error: BulkWriteError) -> bool:

@@ -46,12 +46,13 @@ class OrderRepository:
 
     async def save(self, orders: Iterable[Order], session: Session) -> None:
         """Write orders as they are now. Whoever else writes one of them in a transaction of its own has to repeat."""
-        writes = [ReplaceOne({"_id": order.id}, _document(order), upsert=True) for order in orders]
+        writes = [ReplaceOne({"_id": order.id}, document_of(order), upsert=True) for order in orders]
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)
 
 
-def _document(order: Order) -> Document:
+def document_of(order: Order) -> Document:
+    """An order as it is stored."""
     return {
         "_id": order.id,
         "number": order.number,

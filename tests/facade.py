@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import httpx
 
-from .service import Json
+from .service import Json, Service
 
 REVIEWS = "/api/customerReviews"
 WAIT = {"Prefer": "wait=25"}
@@ -97,3 +100,33 @@ class Facade:
         everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
         await self.command("PUT", f"/api/stores/{id}", {"settings": {**everyone, **settings}})
         return id
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One connection to the facade, for many requests: it costs a tenth of what a whole HTTP client does."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def post(self, path: str, body: Any) -> tuple[int, Any]:
+        """Send a request; returns status and body."""
+        content = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
+        self.writer.write(head.encode() + content)
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).lower().splitlines()
+        length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
+        answer = json.loads(await self.reader.readexactly(length))
+        status = int(lines[0].split()[1])
+        assert status != 503 or any(line.startswith(b"retry-after:") for line in lines)
+        return status, answer
+
+
+@asynccontextmanager
+async def connection(service: Service) -> AsyncIterator[Connection]:
+    """A connection to the facade of a service."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    try:
+        yield Connection(reader, writer)
+    finally:
+        writer.close()

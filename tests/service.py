@@ -83,6 +83,7 @@ class Service:
     prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}.")
     environment: dict[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    log_starts: dict[str, int] = field(default_factory=dict)
 
     @property
     def database(self) -> str:
@@ -110,6 +111,7 @@ class Service:
         """Start `plaudit <command>` as a process of that name."""
         name = name or command
         with (self.folder / f"{name}.log").open("ab") as log:
+            self.log_starts[name] = log.tell()
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "plaudit", command],
                 env=self.command_environment(),
@@ -131,13 +133,18 @@ class Service:
         )
 
     async def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait for the end; returns the exit code."""
-        process = self.processes.pop(name)
+        """Send a signal and wait for the end, for the 10 s that are promised; returns the exit code."""
+        process = self.processes[name]
         process.send_signal(number)
-        return await asyncio.to_thread(process.wait, 15)
+        code = await asyncio.to_thread(process.wait, 10)
+        del self.processes[name]
+        return code
 
     def log(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        """What a process has logged since its last start."""
+        with (self.folder / f"{name}.log").open("rb") as log:
+            log.seek(self.log_starts.get(name, 0))
+            return log.read().decode(errors="replace")
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:
@@ -228,6 +235,15 @@ class Service:
             async with self._group_member(topic) as member:
                 member.assign(partitions)
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
+
+    async def partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka)
+        await producer.start()
+        try:
+            return len(await producer.partitions_for(self.topic(topic)))
+        finally:
+            await producer.stop()
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(self.topic(topic), number) for number in range(PARTITIONS)]

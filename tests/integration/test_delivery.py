@@ -16,7 +16,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from tests.facade import REVIEWS, Facade, new_id, submission
+from tests.facade import REVIEWS, Facade, connection, new_id, submission
 from tests.service import Json, Message, Servers, Service, eventually, running_service
 
 MIB = 1024 * 1024
@@ -261,35 +261,16 @@ async def test_compressed_messages(facade: Facade, service: Service, compression
     await listed(facade, product, 20)
 
 
-class Connection:
-    """One connection to the facade, with next to no work of its own."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    async def accepted(self, path: str, body: Any) -> list[str]:
-        """Send a command that must be accepted; returns the ids."""
-        content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
-        self._writer.write(head.encode() + content)
-        lines = (await self._reader.readuntil(b"\r\n\r\n")).lower().splitlines()
-        length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length"))
-        answer = await self._reader.readexactly(length)
-        assert lines[0].split()[1] == b"202", answer
-        ids: list[str] = json.loads(answer)["ids"]
-        return ids
-
-
 async def test_approved_right_after_the_202_a_thousand_times(facade: Facade, service: Service) -> None:
     product, times, clients = new_id(), 1_000, 20
 
     async def client(share: Iterable[int]) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-        connection = Connection(reader, writer)
-        for number in share:
-            ids = await connection.accepted(REVIEWS, [submission(product, 1 + number % 5)])
-            await connection.accepted(f"{REVIEWS}/approve", ids)
-        writer.close()
+        async with connection(service) as facade:
+            for number in share:
+                status, answer = await facade.post(REVIEWS, [submission(product, 1 + number % 5)])
+                assert status == 202
+                status, _ = await facade.post(f"{REVIEWS}/approve", answer["ids"])
+                assert status == 202
 
     await asyncio.gather(*(client(range(first, times, clients)) for first in range(clients)))
     await rated(facade, product, 3.0, times)

@@ -1,0 +1,1 @@
+"""`plaudit doctor`: what is wrong, and what to do about it."""

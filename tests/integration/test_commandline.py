@@ -1,0 +1,111 @@
+"""The command line: what it shows, what it hides, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.service import PARTITIONS, Servers, Service, free_port
+
+
+def plaudit(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on a machine where nothing is configured but this."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
+    return subprocess.run(
+        [sys.executable, "-m", "plaudit", *command],
+        env={**bare, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("PLAUDIT_HTTP__PORT=8123\nPLAUDIT_KAFKA__TOPIC_PREFIX=env.\n")
+    shown = plaudit(
+        tmp_path,
+        "config",
+        PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092",
+        PLAUDIT_KAFKA__TOPIC_PREFIX="shop.",
+        PLAUDIT_KAFKA__SASL_USERNAME="plaudit",
+        PLAUDIT_KAFKA__SASL_PASSWORD="pass-of-kafka",
+        PLAUDIT_MONGO__URI="mongodb://plaudit:pass-of-mongo@mongo/?replicaSet=rs",
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "pass-of" not in shown.stdout + shown.stderr
+    configuration = json.loads(shown.stdout)
+    assert configuration["kafka"]["bootstrap_servers"] == "kafka:9092"
+    assert configuration["kafka"]["topic_prefix"] == "shop."
+    assert configuration["http"]["port"] == 8123
+
+
+async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    first = await asyncio.to_thread(service.run, "init")
+    assert first.returncode == 0, first.stderr
+    assert service.topic("review-submissions") in first.stdout
+    again = await asyncio.to_thread(service.run, "init")
+    assert again.returncode == 0, again.stderr
+    assert "All topics were there." in again.stdout
+    assert service.prefix not in again.stdout
+    for topic in ("review-submissions", "moderation-commands", "review-changes", "store-updates"):
+        assert await service.partitions(topic) == PARTITIONS
+        assert await service.partitions(f"{topic}.dlq") == PARTITIONS
+    async with service.mongo() as database:
+        assert "entity_newest" in await database["reviews"].index_information()
+
+
+@pytest.mark.parametrize("command", ["api", "worker", "init", "ratings verify"])
+def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
+    ended = plaudit(tmp_path, *command.split())
+    assert ended.returncode == 1
+    assert "PLAUDIT_MONGO__URI" in ended.stderr
+    assert "plaudit up" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "says"),
+    [
+        ("nonsense", {}, "nonsense"),
+        ("worker --nonsense", {}, "--nonsense"),
+        ("ratings nonsense", {}, "nonsense"),
+        ("config", {"PLAUDIT_HTTP__PORT": "http"}, "PLAUDIT_HTTP__PORT"),
+        ("worker", {"PLAUDIT_KAFKA__PARTITIONS": "0"}, "PLAUDIT_KAFKA__PARTITIONS"),
+        ("api", {"PLAUDIT_LOG__FORMAT": "xml"}, "PLAUDIT_LOG__FORMAT"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], says: str) -> None:
+    ended = plaudit(tmp_path, *command.split(), **environment)
+    assert ended.returncode == 2, ended.stderr
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_demo_without_a_service(tmp_path: Path) -> None:
+    ended = plaudit(tmp_path, "demo", PLAUDIT_HTTP__PORT=str(free_port()))
+    assert ended.returncode == 1
+    assert "make up" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_help(tmp_path: Path) -> None:
+    shown = plaudit(tmp_path, "--help")
+    assert shown.returncode == 0
+    for command in ("up", "api", "worker", "init", "demo", "config", "ratings"):
+        assert f" {command} " in shown.stdout
+
+
+def test_a_port_that_is_taken(service: Service, tmp_path: Path) -> None:
+    second = Service(service.servers, tmp_path, port=service.port)
+    ended = second.run("api")
+    assert ended.returncode == 1
+    assert "address already in use" in ended.stderr

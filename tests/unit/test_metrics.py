@@ -1,0 +1,68 @@
+"""The declared metrics, and those that the dashboard and the alerts ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from prometheus_client.metrics import MetricWrapperBase
+
+from domain.delivery import OutgoingMessage
+from messaging import metrics
+from messaging.topics import DEAD_LETTER_SUFFIX, Topic
+
+ROOT = Path(__file__).parents[2]
+QUERIES = ("deploy/grafana/plaudit.json", "deploy/prometheus/alerts.yml")
+EXPOSED = set(
+    chain.from_iterable(
+        metrics.exposed_names(family.name, family.type)
+        for family in metrics.REGISTRY.collect()
+        if family.name.startswith(metrics.PREFIX)
+    )
+)
+LABELS = {"topic", "partition", "route", "method", "status", "code", "where", "what", "kind", "outcome", "action"}
+
+
+@pytest.mark.parametrize("topic", Topic)
+@pytest.mark.parametrize("prefix", ["plaudit.", "", "order-"])
+def test_topics_without_prefix(topic: Topic, prefix: str) -> None:
+    assert metrics.topic_label(f"{prefix}{topic}") == topic or prefix == "order-"
+    assert metrics.topic_label(f"{prefix}{topic}{DEAD_LETTER_SUFFIX}") == metrics.topic_label(f"{prefix}{topic}")
+
+
+def test_topics_of_others() -> None:
+    assert metrics.topic_label("somebody-elses") == "other"
+
+
+def test_published_messages_and_dead_letters_are_counted_apart() -> None:
+    def count(name: str, **labels: str) -> float:
+        return metrics.REGISTRY.get_sample_value(f"plaudit_{name}_total", labels) or 0
+
+    before = count("published_messages", topic="events"), count("dead_letters", topic="events", code="empty")
+    letter = OutgoingMessage("p.events.dlq", None, None, [("x-error-code", b"empty")])
+    metrics.count_published([OutgoingMessage("p.events", None, b"{}"), letter, letter])
+    after = count("published_messages", topic="events"), count("dead_letters", topic="events", code="empty")
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 2)
+
+
+def test_labels_are_few() -> None:
+    declared = [value for value in vars(metrics).values() if isinstance(value, MetricWrapperBase)]
+    assert {name for metric in declared if metric is not metrics.BUILD for name in metric._labelnames} == LABELS
+    assert {family for metric in declared for family in (f.name for f in metric.collect())} == metrics.FAMILIES
+
+
+@pytest.mark.parametrize("file", QUERIES)
+def test_what_is_asked_for_is_declared(file: str) -> None:
+    asked = set(re.findall(r"\bplaudit_\w+", (ROOT / file).read_text()))
+    assert asked
+    assert asked <= EXPOSED
+
+
+def test_the_dashboard_shows_every_metric() -> None:
+    dashboard = json.loads((ROOT / QUERIES[0]).read_text())
+    queries = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ()))
+    families = {name for name in metrics.FAMILIES if name not in queries}
+    assert not families

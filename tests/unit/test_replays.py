@@ -1,0 +1,61 @@
+"""What a replayed dead letter is to those who receive it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from messaging.dead_letters import dead_letter_message
+from messaging.decoding import DeadLetter, InvalidMessageError
+from messaging.envelope import cloud_event_identity
+from messaging.replays import replayed_message
+
+
+@dataclass
+class Record:
+    topic: str
+    value: bytes | None = b"{}"
+    headers: Sequence[tuple[str, bytes]] = ()
+    partition: int = 3
+    offset: int = 17
+    timestamp: int = 1_000
+    key: bytes | None = field(default=b"key")
+
+
+def letter(topic: str, *headers: tuple[str, bytes]) -> Record:
+    """A record that has become a dead letter."""
+    message = dead_letter_message(DeadLetter(Record(topic, headers=headers), InvalidMessageError("code", "reason")))
+    return Record(message.topic, message.value, message.headers, key=message.key)
+
+
+def test_it_is_as_it_was_received_and_says_where_it_comes_from() -> None:
+    headers = [("trace", b"1"), ("trace", b"2"), ("x-other", b"3")]
+    replayed = replayed_message(letter("p.review-submissions", *headers))
+    assert (replayed.topic, replayed.key, replayed.value) == ("p.review-submissions", b"key", b"{}")
+    place = b"p.review-submissions.dlq/3-17-1000"
+    assert replayed.headers == [*headers, ("x-replayed-from", place)]
+    twice = replayed_message(letter("p.review-submissions", *replayed.headers))
+    assert twice.headers == replayed.headers
+
+
+def test_a_mended_message_is_another_one_and_the_same_whenever_it_is_sent() -> None:
+    source = letter("p.review-submissions", ("ce_id", b"1"), ("ce_source", b"/shop"))
+    identities = [
+        cloud_event_identity(replayed_message(source, value=value, earlier=earlier).headers)
+        for value, earlier in ((None, 0), (None, 1), (b"a", 0), (b"a", 1), (b"b", 0))
+    ]
+    assert identities[0] == identities[1] == "/shop\n1"
+    assert identities[2] == identities[3]
+    assert len({*identities}) == 3
+
+
+def test_a_review_without_identity_keeps_none() -> None:
+    source = letter("p.review-submissions")
+    assert cloud_event_identity(replayed_message(source, value=b"a").headers) is None
+
+
+def test_a_return_without_identity_gets_one_for_each_replay() -> None:
+    source = letter("p.return-commands")
+    first, same, later = (cloud_event_identity(replayed_message(source, earlier=n).headers) for n in (0, 0, 1))
+    assert first is not None
+    assert first == same != later

@@ -1,0 +1,101 @@
+"""Trace contexts on their way through Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from domain.delivery import OutgoingMessage, RecordPosition
+from messaging import tracing
+
+TRACE, OTHER = "0af7651916cd43dd8448eb211c80319c", "1af7651916cd43dd8448eb211c80319c"
+
+
+@dataclass
+class Record:
+    offset: int
+    headers: Sequence[tuple[str, bytes]] = ()
+    topic: str = "plaudit.events"
+    partition: int = 0
+    timestamp: int = 1
+    key: bytes | None = None
+    value: bytes | None = b"{}"
+
+
+def traceparent(trace: str, flags: str = "01") -> bytes:
+    return f"00-{trace}-b7ad6b7169203331-{flags}".encode()
+
+
+def traced(offset: int, value: bytes) -> Record:
+    return Record(offset, [("other", b"\xff"), (tracing.HEADER, value)])
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(tracing, "tracer", provider.get_tracer("test"))
+    tracing.switch(on=True)
+    yield exporter
+    tracing.switch(on=False)
+
+
+def trace_of(span: ReadableSpan) -> str:
+    assert span.context is not None
+    return f"{span.context.trace_id:032x}"
+
+
+def header(message: OutgoingMessage) -> str:
+    return dict(message.headers)[tracing.HEADER].decode()
+
+
+def test_nothing_is_added_while_tracing_is_off() -> None:
+    messages = [OutgoingMessage("plaudit.events", None, b"{}")]
+    with tracing.consumed("events", [traced(0, traceparent(TRACE))]), tracing.step("work"):
+        assert tracing.cause_of(RecordPosition(0, 0, 1)) == ""
+        with tracing.published(messages) as sent:
+            assert sent is messages
+
+
+def test_a_record_alone_is_one_span(spans: InMemorySpanExporter) -> None:
+    with (
+        tracing.consumed("events", [traced(0, traceparent(TRACE))]),
+        tracing.step("work"),
+        tracing.published([OutgoingMessage("plaudit.events", None, b"{}")]) as sent,
+    ):
+        assert TRACE in header(sent[0])
+    found = spans.get_finished_spans()
+    assert sorted(span.name for span in found) == ["consume events", "publish events", "work"]
+    assert {trace_of(span) for span in found} == {TRACE}
+
+
+def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans: InMemorySpanExporter) -> None:
+    records = [
+        *(traced(0, traceparent(TRACE)), traced(1, traceparent(OTHER)), traced(2, traceparent(OTHER))),
+        *(traced(3, traceparent(TRACE, "00")), traced(4, b"\xff nonsense"), Record(5)),
+    ]
+    with tracing.consumed("events", records), tracing.step("work"):
+        messages = [
+            OutgoingMessage("plaudit.mail-commands", None, b"", tracing.trace_headers(tracing.cause_of(position)))
+            for position in (RecordPosition(0, offset, 1) for offset in (0, 1, 5))
+        ]
+        with tracing.published(messages) as sent:
+            assert [TRACE in header(sent[0]), OTHER in header(sent[1])] == [True, True]
+    found = spans.get_finished_spans()
+    (whole,) = (span for span in found if span.name == "consume batch of events")
+    assert len(whole.links) == 2
+    assert trace_of(whole) in header(sent[2])
+    for name in ("consume events", "work"):
+        assert sorted(trace_of(span) for span in found if span.name == name) == [TRACE, OTHER, OTHER]
+
+
+def test_dead_letters_stay_as_they_are(spans: InMemorySpanExporter) -> None:
+    letter = OutgoingMessage("plaudit.events.dlq", None, b"", [(tracing.HEADER, traceparent(TRACE))])
+    with tracing.published([letter]) as sent:
+        assert sent == [letter]
+    assert not spans.get_finished_spans()
