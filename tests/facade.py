@@ -68,7 +68,7 @@ class Facade:
         assert [result["id"] for result in results] == list(ids)
         return [result["outcome"] for result in results]
 
-    async def list(self, **search: Any) -> Json:
+    async def page(self, **search: Any) -> Json:
         """A page of reviews."""
         response = await self.http.post(f"{REVIEWS}/reviewList", json=search)
         assert response.status_code == 200, response.text
@@ -77,7 +77,7 @@ class Facade:
 
     async def listed(self, field: str = "id", **search: Any) -> list[Any]:
         """One field of each review on a page."""
-        return [row[field] for row in (await self.list(**search))["results"]]
+        return [row[field] for row in (await self.page(**search))["results"]]
 
     async def ratings(self, *entity_ids: str) -> list[Json]:
         """The ratings of products."""

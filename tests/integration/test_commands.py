@@ -193,7 +193,7 @@ async def test_submissions_at_their_bounds(facade: Facade) -> None:
         "id": new_id("review").ljust(128, "é"),
     }
     await facade.submit(submission(product, 1, **largest), submission(product, 5, review="\u00a0.\n"))
-    rows = (await facade.list(entityIds=[product], sort="rating"))["results"]
+    rows = (await facade.page(entityIds=[product], sort="rating"))["results"]
     assert [row["rating"] for row in rows] == [1, 5]
     assert rows[0] | {"review": largest["review"], "title": largest["title"]} == rows[0]
     many = await facade.submit(*(submission(product, EntityType="Many") for _ in range(1_000)))
@@ -304,7 +304,7 @@ async def test_names_that_look_like_operators_are_just_names(facade: Facade, htt
     await facade.open_store(store)
     (id,) = await facade.submit(submission(product, 3, storeId=store, userName="$user", review="$$NOW $title"))
     assert await facade.moderate("approve", id) == ["applied"]
-    (row,) = (await facade.list(entityIds=[product], searchPhrase="$$now $"))["results"]
+    (row,) = (await facade.page(entityIds=[product], searchPhrase="$$now $"))["results"]
     assert (row["review"], row["userName"], row["storeName"]) == ("$$NOW $title", "$user", store)
     assert await facade.rating(product) == (3.0, 1)
     own = f"$ref.{new_id()}"

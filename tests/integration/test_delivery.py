@@ -63,7 +63,7 @@ async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Se
     rows = await listed(facade, product, 2)
     (by_http,) = await facade.submit(submission(product, 3))
     own = next(row for row in rows if row["id"] != id)
-    same = next(row for row in (await facade.list(entityIds=[product]))["results"] if row["id"] == by_http)
+    same = next(row for row in (await facade.page(entityIds=[product]))["results"] if row["id"] == by_http)
     different = {"id", "createdDate"}
     assert {k: v for k, v in own.items() if k not in different} == {k: v for k, v in same.items() if k not in different}
 

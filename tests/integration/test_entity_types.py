@@ -63,7 +63,7 @@ async def service(servers: Servers, folder: Path, names: NameServer) -> AsyncIte
 
 async def names_of(facade: Facade, *ids: str) -> dict[str, str | None]:
     """Names of the listed reviews, by review."""
-    page = await facade.list(entityIds=list(ids), take=1_000)
+    page = await facade.page(entityIds=list(ids), take=1_000)
     return {row["id"]: row["entityName"] for row in page["results"]}
 
 
@@ -117,9 +117,9 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         assert await names_of(facade, gone) == {unknown: None}
 
         # A search for a type includes its children, a search for a child doesn't include the parent.
-        listed = await facade.list(entityType="Product", entityIds=[product])
+        listed = await facade.page(entityType="Product", entityIds=[product])
         assert {row["id"] for row in listed["results"]} == {own, twin, late["id"], known, variation}
-        listed = await facade.list(entityType="Variation", entityIds=[product])
+        listed = await facade.page(entityType="Variation", entityIds=[product])
         assert [row["id"] for row in listed["results"]] == [variation]
 
         # The portal learns of the types, and of one object at a time.

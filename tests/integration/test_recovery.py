@@ -266,9 +266,9 @@ async def test_workers_killed_in_the_middle_of_thousands(servers: Servers, tmp_p
         facade = Facade(client)
         statuses: dict[str, str] = {}
         for start in range(0, len(products), 10):
-            page = await facade.list(entityIds=products[start : start + 10], take=0)
+            page = await facade.page(entityIds=products[start : start + 10], take=0)
             for skip in range(0, page["totalCount"], 1_000):
-                rows = await facade.list(entityIds=products[start : start + 10], take=1_000, skip=skip)
+                rows = await facade.page(entityIds=products[start : start + 10], take=1_000, skip=skip)
                 statuses |= {row["id"]: row["reviewStatus"] for row in rows["results"]}
         assert statuses == history.outcome()
         ratings = {r["entityId"]: (r["value"], r["reviewCount"]) for r in await facade.ratings(*products)}

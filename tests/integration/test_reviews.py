@@ -130,7 +130,7 @@ async def test_filters(facade: Facade) -> None:
     both = {"entityIds": [one, other]}
 
     async def found(**search: object) -> set[str]:
-        page = await facade.list(**both, **search)
+        page = await facade.page(**both, **search)
         found = {row["id"] for row in page["results"]}
         assert page["totalCount"] == len(found)
         return found
@@ -214,7 +214,7 @@ async def test_pages_of_equals_never_overlap(facade: Facade, sort: str) -> None:
     product = new_id()
     ids = set(await facade.submit(*(submission(product) for _ in range(25))))
     pages = [
-        await facade.list(entityIds=[product], sort=sort, take=take, skip=skip)
+        await facade.page(entityIds=[product], sort=sort, take=take, skip=skip)
         for skip, take in ((0, 10), (10, 10), (20, 10), (25, 10))
     ]
     assert {page["totalCount"] for page in pages} == {25}
@@ -225,9 +225,9 @@ async def test_pages_of_equals_never_overlap(facade: Facade, sort: str) -> None:
 async def test_take_and_skip(facade: Facade, http: httpx.AsyncClient) -> None:
     product = new_id()
     await facade.submit(*(submission(product) for _ in range(23)))
-    assert await facade.list(entityIds=[product], take=0) == {"totalCount": 23, "results": []}
+    assert await facade.page(entityIds=[product], take=0) == {"totalCount": 23, "results": []}
     assert len(await facade.listed(entityIds=[product])) == 20
-    assert await facade.list(entityIds=[product], skip=2**31 - 1) == {"totalCount": 23, "results": []}
+    assert await facade.page(entityIds=[product], skip=2**31 - 1) == {"totalCount": 23, "results": []}
     for wrong in ({"take": 1_001}, {"take": -1}, {"skip": -1}, {"take": 1.5}, {"take": "20"}, {"skip": 2**63}):
         assert (await http.post(f"{REVIEWS}/reviewList", json=wrong)).status_code == 422
 
@@ -252,7 +252,7 @@ async def test_what_may_be_missing(facade: Facade) -> None:
     lower = {"entityId": product, "entityType": "Product", "entityName": "A", "review": "Good", "rating": 4.75}
     nothing = {**least, "storeId": "", "userId": "", "userName": None, "title": None, "more": {"unknown": [1]}}
     ids = await facade.submit(least, lower, nothing)
-    rows = {row["id"]: row for row in (await facade.list(entityIds=[product]))["results"]}
+    rows = {row["id"]: row for row in (await facade.page(entityIds=[product]))["results"]}
     assert set(rows) == set(ids)
     assert [rows[id]["storeName"] for id in ids] == [None] * 3
     assert [rows[id]["rating"] for id in ids] == [2, 4.75, 2]
