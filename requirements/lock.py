@@ -23,8 +23,11 @@ def compile_lock(output: str, *inputs: str) -> None:
     subprocess.run(command, cwd=HERE.parent, check=True)  # noqa: S603
 
 
+RUN = ("--extra", "embedded", "--group", "build")
+AS_IN_RUN = ("-c", "requirements/run.lock")
+
 compile_lock("bootstrap.lock", "requirements/bootstrap.in")
-compile_lock("run.lock", "pyproject.toml", "--extra", "embedded", "--group", "build")
-compile_lock("build.lock", "--group", "build", "-c", "requirements/run.lock")
-compile_lock("service.lock", "pyproject.toml", "-c", "requirements/run.lock")
-compile_lock("dev.lock", "pyproject.toml", "--extra", "embedded", "--group", "build", "--group", "dev", "-c", "requirements/run.lock")
+compile_lock("run.lock", "pyproject.toml", *RUN)
+compile_lock("build.lock", "--group", "build", *AS_IN_RUN)
+compile_lock("service.lock", "pyproject.toml", *AS_IN_RUN)
+compile_lock("dev.lock", "pyproject.toml", *RUN, "--group", "dev", *AS_IN_RUN)

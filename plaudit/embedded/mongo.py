@@ -79,8 +79,6 @@ class MongoProcess(ServerProcess):
             # Nobody reads the diagnostic data, and no secondary waits for a farewell.
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
-            # A worker that is killed within a transaction keeps its successor waiting for so long; by default, a minute.
-            *("--setParameter", "transactionLifetimeLimitSeconds=10"),
         ]
 
     async def _prepare(self) -> None:

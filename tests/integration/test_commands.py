@@ -120,9 +120,9 @@ async def test_a_repeated_approval_after_a_rejection_changes_nothing(http: httpx
     assert reset.json()["commandId"] != first.json()["commandId"]
 
 
-@pytest.mark.parametrize("key", ["", "two words", "é".encode(), "k" * 256])
-async def test_keys_that_can_not_be_used(http: httpx.AsyncClient, key: str | bytes) -> None:
-    response = await http.post(f"{REVIEWS}/approve", json=["a"], headers={b"Idempotency-Key": key})  # type: ignore[dict-item]
+@pytest.mark.parametrize("key", [b"", b"two words", "é".encode(), b"k" * 256])
+async def test_keys_that_can_not_be_used(http: httpx.AsyncClient, key: bytes) -> None:
+    response = await http.post(f"{REVIEWS}/approve", json=["a"], headers={b"Idempotency-Key": key})
     problem_of(response, 400)
 
 

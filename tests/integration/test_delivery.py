@@ -42,7 +42,7 @@ async def rated(facade: Facade, product: str, value: float, count: int) -> None:
 async def listed(facade: Facade, product: str, count: int) -> list[Json]:
     """Wait until a product has so many reviews."""
     page = await eventually(
-        partial(facade.list, entityIds=[product], take=1_000), lambda page: page["totalCount"] >= count
+        partial(facade.page, entityIds=[product], take=1_000), lambda page: page["totalCount"] >= count
     )
     assert page["totalCount"] == count
     rows: list[Json] = page["results"]
@@ -286,9 +286,9 @@ async def test_moderation_published_before_its_submission_a_thousand_times(facad
     await service.publish("review-submissions", *(message(submission(product, 4, id=id)) for id in ids))
     await rated(facade, product, 4.0, times // 4)
     for status in ("Rejected", "New"):
-        search = partial(facade.list, entityIds=[product], reviewStatus=status, take=0)
+        search = partial(facade.page, entityIds=[product], reviewStatus=status, take=0)
         await eventually(search, lambda page: page["totalCount"] == times // 4)
-    await eventually(partial(facade.list, entityIds=[product], take=0), lambda page: page["totalCount"] == 750)
+    await eventually(partial(facade.page, entityIds=[product], take=0), lambda page: page["totalCount"] == 750)
 
 
 async def test_a_refused_submission_is_told_and_taken_when_it_is_sent_again(facade: Facade, service: Service) -> None:

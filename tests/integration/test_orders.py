@@ -26,7 +26,7 @@ async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(
         ]
 
     straight, *others = (new_id("order") for _ in range(4))
-    shuffled = random.Random(7)  # noqa: S311
+    shuffled = random.Random(7)
     told = events(straight)
     for id in others:
         mixed = events(id) * 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from functools import partial
+import subprocess
 from math import sqrt
+from typing import Any
 
 import httpx
 import pytest
@@ -153,7 +154,9 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
     store, product, lost, stray = await facade.open_store(), new_id(), new_id(), new_id()
     reviews = [*(submission(product, r, storeId=store) for r in (3, 4)), submission(lost, 2, storeId=store)]
     await facade.moderate("approve", *await facade.submit(*reviews))
-    run = partial(asyncio.to_thread, service.run)
+
+    async def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return await asyncio.to_thread(service.run, *command)
 
     async def corrupt() -> None:
         async with service.mongo() as database:
@@ -196,7 +199,8 @@ async def test_calculating_a_store_can_be_waited_for(facade: Facade) -> None:
 async def test_rating_requests_at_their_bounds(facade: Facade, http: httpx.AsyncClient) -> None:
     assert await facade.ratings() == []
     assert await facade.ratings(*(new_id() for _ in range(1_000))) == []
-    for wrong in ({"entityIds": ["a"]}, {"entityIds": "a", "entityType": "Product"}, {"entityType": "Product"}, []):
+    bodies: list[Any] = [{"entityIds": ["a"]}, {"entityIds": "a", "entityType": "P"}, {"entityType": "P"}, []]
+    for wrong in bodies:
         response = await http.post("/api/rating/entityRating", json=wrong)
         assert response.status_code == 422, response.text
 

@@ -131,7 +131,9 @@ async def test_mongodb_away_under_load(servers: Servers, tmp_path: Path) -> None
             requests = {
                 "list": partial(client.post, f"{REVIEWS}/reviewList", json={}),
                 "review": partial(client.get, f"{REVIEWS}/{new_id()}"),
-                "rating": partial(client.post, "/api/rating/entityRating", json={"entityIds": ["a"], "entityType": "b"}),
+                "rating": partial(
+                    client.post, "/api/rating/entityRating", json={"entityIds": ["a"], "entityType": "b"}
+                ),
                 "submit": partial(client.post, REVIEWS, json=in_store),
                 "ready": partial(client.get, "/health/ready"),
             }
@@ -247,8 +249,12 @@ async def test_workers_killed_in_the_middle_of_thousands(servers: Servers, tmp_p
             values = [Message(r["EntityId"], json.dumps(r).encode()) for r in history.submissions]
             slices = 20
             for n in range(slices):
-                await service.publish("moderation-commands", *commands[n * len(commands) // slices :][: len(commands) // slices])
-                await service.publish("review-submissions", *values[n * len(values) // slices :][: len(values) // slices])
+                await service.publish(
+                    "moderation-commands", *commands[n * len(commands) // slices :][: len(commands) // slices]
+                )
+                await service.publish(
+                    "review-submissions", *values[n * len(values) // slices :][: len(values) // slices]
+                )
 
         publishing = asyncio.create_task(publish())
         for worker, share in zip(workers, (0.1, 0.25, 0.4), strict=True):

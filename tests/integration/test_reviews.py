@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
+from functools import partial
+from operator import eq
 
 import httpx
 import pytest
@@ -108,7 +110,7 @@ async def test_the_samples_of_the_specification(facade: Facade, http: httpx.Asyn
 
     for action, after in (("reject", ("Rejected", 2)), ("approve", ("Approved", 1)), ("reset", ("New", 0))):
         assert (await http.post(f"{REVIEWS}/{action}", json=[id])).status_code == 202
-        await eventually(status, lambda now, after=after: now == after)
+        await eventually(status, partial(eq, after))
         assert len(await rating()) == (1 if action == "approve" else 0)
 
     assert (await http.request("DELETE", REVIEWS, json={"ids": [id]})).status_code == 202
@@ -293,7 +295,8 @@ async def test_delete_by_body_by_query_and_by_both(facade: Facade, http: httpx.A
         return await facade.listed(entityIds=[product])
 
     await eventually(left, lambda ids: ids == [kept])
-    for nothing in ({}, {"json": {"ids": []}}, {"json": {}}):
+    nothings: list[Json] = [{}, {"json": {"ids": []}}, {"json": {}}]
+    for nothing in nothings:
         assert (await http.request("DELETE", REVIEWS, **nothing)).status_code == 422
 
 

@@ -86,7 +86,7 @@ async def assert_all_sent_once(service: Service, database: Database, bought: Cou
 async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
     service, database = empty
     await configure(database)
-    chance = random.Random(4)  # noqa: S311
+    chance = random.Random(4)
     now = NOON + 10 * DAY
 
     async def killed() -> bool:

@@ -17,7 +17,7 @@ from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
 from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-SECRET = "anna.berg@example.org"  # noqa: S105 - somebody's address, which must not be seen
+SECRET = "anna.berg@example.org"
 
 
 @pytest.fixture(scope="module")

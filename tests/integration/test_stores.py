@@ -41,7 +41,7 @@ async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.As
         assert store in (await http.get("/api/stores")).json()
         return store
 
-    store = {"id": id, "name": None, "email": None, "languages": [], "settings": DEFAULTS}
+    store: Json = {"id": id, "name": None, "email": None, "languages": [], "settings": DEFAULTS}
     assert await put({}) == store
     store |= {"name": "Photo", "email": "shop@example.com", "languages": ["en-US", "de-DE"]}
     assert await put({k: store[k] for k in ("name", "email", "languages")}) == store
