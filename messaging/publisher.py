@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
@@ -14,6 +15,8 @@ from messaging.connection import BrokerAwayError, KafkaConnection
 from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES
 from messaging.tracing import published
+
+_STOP_GRACE_S: Final = 1.0
 
 
 class Publisher:
@@ -37,10 +40,12 @@ class Publisher:
         await self._started()
 
     async def stop(self) -> None:
-        """Send what is buffered and disconnect."""
+        """Disconnect. What has not been acknowledged by now is given up, so nothing may be being published."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await producer.stop()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_GRACE_S):
+                    await _abandon(producer)
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         """Publish all messages."""
@@ -58,6 +63,8 @@ class Publisher:
                 pending = [await producer.send(m.topic, m.value, m.key, headers=list(m.headers)) for m in messages]
                 await asyncio.gather(*pending)
         except TimeoutError as error:
+            if producer is not None:
+                self._discard(producer)
             raise BrokerAwayError("Kafka did not acknowledge in time") from error
         except (MessageSizeTooLargeError, RecordListTooLargeError):
             raise  # it will never fit, so waiting doesn't help
@@ -103,6 +110,20 @@ class Publisher:
         """Drop a producer that failed: some of its errors are final, and a new one starts from a clean state."""
         if self._producer is producer:
             self._producer = None
-        closing = asyncio.create_task(producer.stop())
+        closing = asyncio.create_task(_abandon(producer))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+async def _abandon(producer: AIOKafkaProducer) -> None:
+    """Disconnect without what is buffered: whoever published it was told that it failed, and will try again.
+
+    aiokafka's own stop sends the buffer first. An idempotent producer tries that for ever while Kafka is away, and
+    when Kafka is back, what was said to have failed would take effect.
+    """
+    if producer._closed:
+        return
+    producer._closed = True
+    if producer._sender is not None:
+        await producer._sender.close()
+    await producer.client.close()

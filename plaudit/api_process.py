@@ -68,6 +68,9 @@ async def run_api(settings: Settings) -> None:
         stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
         try:
             await server.serve()
+        except SystemExit as failed:
+            # uvicorn has a code of its own for a start that failed, a port that is taken among others: ours is 1.
+            raise SystemExit(1) from failed
         finally:
             preparing.cancel()
             stop.cancel()
