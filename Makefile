@@ -16,7 +16,7 @@ demo: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo
 
 test: $(VENV)/dev.stamp
-	@$(BIN)/pytest --broker=$(BROKER) $(ARGS)
+	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --broker=$(BROKER) $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

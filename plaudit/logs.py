@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Final
 
 import structlog
 from opentelemetry import trace
 
 from plaudit.config import LogSettings
+
+_REMEMBERED_LINES: Final = 1_000
 
 
 def configure_logs(settings: LogSettings) -> None:
@@ -37,6 +40,7 @@ def configure_logs(settings: LogSettings) -> None:
         final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     handler = logging.StreamHandler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
+    handler.addFilter(Repeats("aiokafka"))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
@@ -45,6 +49,31 @@ def configure_logs(settings: LogSettings) -> None:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     # FastStream warns at every start that it leaves the creation of topics to us.
     logging.getLogger("faststream").setLevel(logging.ERROR)
+
+
+class Repeats(logging.Filter):
+    """Holds back what a library has just said: aiokafka has some lines a thousand times a second while Kafka is away.
+
+    A line passes again once `pause_s` seconds are over.
+    """
+
+    def __init__(self, library: str, pause_s: float = 10.0) -> None:
+        super().__init__(library)
+        self._pause_s = pause_s
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record may pass; those of others always may."""
+        if not super().filter(record):
+            return True
+        line = record.getMessage()
+        last = self._passed.get(line)
+        if last is not None and record.created - last < self._pause_s:
+            return False
+        if len(self._passed) >= _REMEMBERED_LINES:
+            self._passed.clear()
+        self._passed[line] = record.created
+        return True
 
 
 def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

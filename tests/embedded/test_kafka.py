@@ -181,7 +181,7 @@ async def test_an_interrupted_fetch_leaves_nothing_half(progress: list[str], slo
     fetch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fetch
-    assert not marked.commands()
+    await asyncio.to_thread(eventually, lambda: not marked.commands())
     assert not KafkaJars().cached
 
 

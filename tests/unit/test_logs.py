@@ -1,0 +1,36 @@
+"""What goes into the log."""
+
+from __future__ import annotations
+
+import logging
+
+from plaudit.logs import Repeats
+
+
+def record(logger: str, text: str, at: float) -> logging.LogRecord:
+    made = logging.makeLogRecord({"name": logger, "msg": text})
+    made.created = at
+    return made
+
+
+def test_repeats_of_a_library_are_held_back_for_a_while() -> None:
+    repeats = Repeats("aiokafka", pause_s=10)
+    assert repeats.filter(record("aiokafka.client", "away", 100))
+    assert not repeats.filter(record("aiokafka.client", "away", 109.9))
+    assert not repeats.filter(record("aiokafka", "away", 109.9))
+    assert repeats.filter(record("aiokafka", "back", 109.9))
+    assert repeats.filter(record("aiokafka", "away", 110))
+    assert not repeats.filter(record("aiokafka", "away", 119))
+
+
+def test_others_say_what_they_want() -> None:
+    repeats = Repeats("aiokafka")
+    for name in ("plaudit", "aiokafkaesque"):
+        assert all(repeats.filter(record(name, "again", 100)) for _ in range(3))
+
+
+def test_its_memory_is_bounded() -> None:
+    repeats = Repeats("aiokafka")
+    for number in range(5_000):
+        assert repeats.filter(record("aiokafka", f"line {number}", 100))
+    assert len(repeats._passed) <= 1_000
