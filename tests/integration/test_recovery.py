@@ -121,19 +121,6 @@ async def status_of(request: Callable[[], Awaitable[httpx.Response]]) -> int:
     return response.status_code
 
 
-async def stops_in_time_with_work_in_hand(service: Service) -> None:
-    """Both processes end in order within the promised 10 s, although what they are at can't be finished."""
-    said = len(service.log("worker"))
-
-    async def waits() -> bool:
-        return "waiting for the world" in service.log("worker")[said:]
-
-    async with load(service):
-        await eventually(waits)
-    codes = await asyncio.gather(service.stop("worker"), service.stop("api"))
-    assert list(codes) == [0, 0]
-
-
 @pytest.mark.kafka
 async def test_mongodb_away_under_load(servers: Servers, tmp_path: Path) -> None:
     async with embedded_mongo(tmp_path / "mongo", print) as mongo:
@@ -164,8 +151,6 @@ async def test_mongodb_away_under_load(servers: Servers, tmp_path: Path) -> None
                 await mongo.process.start()
                 await under.goes_on()
             await nothing_was_lost(service, under)
-            await mongo.process.stop()
-            await stops_in_time_with_work_in_hand(service)
 
 
 @pytest.mark.kafka
@@ -187,8 +172,6 @@ async def test_kafka_away_under_load(servers: Servers, tmp_path: Path) -> None:
                 await under.goes_on()
             assert under.statuses[503]
             await nothing_was_lost(service, under)
-            kafka.process.kill()
-            await stops_in_time_with_work_in_hand(service)
 
 
 @dataclass
