@@ -148,6 +148,7 @@ class Settings(BaseSettings):
     def kafka_connection(self) -> KafkaConnection:
         """How to reach Kafka; raises MissingAddressError."""
         kafka = self.kafka
+        embedded = {} if kafka.bootstrap_servers else self._endpoints() or {}
         return KafkaConnection(
             bootstrap_servers=kafka.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"),
             security_protocol=kafka.security_protocol,
@@ -157,7 +158,7 @@ class Settings(BaseSettings):
             tls_ca_file=str(kafka.tls_ca_file) if kafka.tls_ca_file else None,
             tls_cert_file=str(kafka.tls_cert_file) if kafka.tls_cert_file else None,
             tls_key_file=str(kafka.tls_key_file) if kafka.tls_key_file else None,
-            idempotence=kafka.idempotence,
+            idempotence=kafka.idempotence and embedded.get("idempotence", True),
         )
 
     def mongo_uri(self) -> str:

@@ -123,12 +123,14 @@ async def _start(
     for process in processes:
         if process.name not in FIRST_PROCESSES:
             process.start()
-    endpoints = {
+    endpoints: dict[str, str | bool] = {
         "http": address,
         "kafka": settings.kafka_connection().bootstrap_servers,
         "mongo": settings.mongo_uri(),
         "database": settings.mongo.database,
     }
+    if not settings.kafka.idempotence:
+        endpoints["idempotence"] = False  # for commands that are run beside it
     stack.callback(settings.endpoints_file.unlink, missing_ok=True)
     _write_whole(settings.endpoints_file, json.dumps(endpoints, indent=2) + "\n")
     report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
