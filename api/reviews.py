@@ -112,7 +112,7 @@ async def list_changes(
 ) -> JsonResponse:
     """The ids of objects whose reviews changed at that moment or later."""
     reviewed, rated = await asyncio.gather(
-        services.reviews.entities_changed_since(request.modified_date),
+        services.reviews.entities_reviewed_since(request.modified_date),
         services.ratings.entities_changed_since(request.modified_date),
     )
     return JsonResponse(sorted(reviewed | rated))

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 from faststream.kafka.message import KafkaAckableMessage
@@ -21,8 +22,8 @@ from messaging.connection import KafkaConnection
 from messaging.decoding import RawRecord
 from messaging.topics import Topic, TopicNames
 
-POLL_PAUSE_MS: Final = 20
-"""How long a consumer waits for records before it looks again: the latency of a message that comes alone."""
+_LOOK_MS: Final = 60_000
+"""How long a consumer waits for records at a time; it is told of each that comes."""
 
 GRACE_S: Final = 6.0
 """At a stop, how long a batch in hand may take; what is not done by then is delivered again."""
@@ -32,11 +33,28 @@ _SASL: Final = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SH
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A consumer, its topic, and the most records it takes at once."""
+    """A consumer, its topic, the most records it takes at once, and how many share its partitions in one worker.
+
+    With two of them one decodes while MongoDB writes for the other.
+    """
 
     topic: Topic
     process: Process
     max_records: int = 500
+    shares: int = 1
+
+
+class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
+    """Returns from a look only with records: after one that found none, FastStream sleeps."""
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[RawRecord]]:
+        """Wait for records, for as long as it takes."""
+        found: dict[TopicPartition, list[RawRecord]] = {}
+        while not found:
+            found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+        return found
 
 
 def subscribed_broker(
@@ -62,14 +80,18 @@ def subscribed_broker(
         graceful_timeout=GRACE_S,
         logger=logging.getLogger("faststream"),
     )
-    for subscription in subscriptions:
+    configuration = broker.config.broker_config
+    if not isinstance(configuration.builder, partial):
+        raise TypeError("FastStream builds its consumers differently than it used to")
+    configuration.builder = partial(PatientConsumer, **configuration.builder.keywords)
+    for subscription in (each for each in subscriptions for _ in range(each.shares)):
         subscriber = broker.subscriber(
             topics.name(subscription.topic),
             batch=True,
             group_id=f"{group_prefix}{subscription.topic}",
             auto_offset_reset="earliest",
             ack_policy=AckPolicy.NACK_ON_ERROR,
-            batch_timeout_ms=POLL_PAUSE_MS,
+            batch_timeout_ms=_LOOK_MS,
             max_records=subscription.max_records,
         )
         _attach(subscriber, subscription, publish)

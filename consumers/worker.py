@@ -65,9 +65,9 @@ async def running_worker(
         connection,
         topics,
         [
-            Subscription(Topic.REVIEW_SUBMISSIONS, submissions),
-            Subscription(Topic.MODERATION_COMMANDS, moderation),
-            Subscription(Topic.REVIEW_CHANGES, changes),
+            Subscription(Topic.REVIEW_SUBMISSIONS, submissions, max_records=1_000, shares=2),
+            Subscription(Topic.MODERATION_COMMANDS, moderation, max_records=1_000),
+            Subscription(Topic.REVIEW_CHANGES, changes, max_records=1_000, shares=2),
             Subscription(Topic.ORDER_EVENTS, OrderConsumer(database, orders, return_router, publisher)),
             Subscription(Topic.RETURN_COMMANDS, return_consumer),
             Subscription(Topic.STORE_UPDATES, StoreConsumer(database, stores, outcomes, publisher)),

@@ -124,7 +124,7 @@ class Moderated:
 
     `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
     stayed: its marks moved. `outcomes` has one entry for each command, in order, None for a repeat.
-    `tallies` holds what each rating changes by, also by nothing when a review that did not count was deleted.
+    `tallies` holds what the rating of each changed review changes by, which may be nothing.
     """
 
     reviews: Mapping[str, ModeratedReview]
@@ -165,8 +165,8 @@ def moderate(
                 outcomes.append(Outcome.UNCHANGED if after.status is review.status else Outcome.APPLIED)
                 if command.answer_key:
                     repeats.add(command.answer_key)
-            before, now = (counted(r.status, r.rating_hundredths) for r in (review, after))
-            if now != before or after.status is None:
+            if after.status is not review.status:
+                before, now = (counted(r.status, r.rating_hundredths) for r in (review, after))
                 key = TallyKey(review.entity, review.store_id)
                 tallies[key] = tallies.get(key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after

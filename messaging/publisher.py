@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 from domain.delivery import OutgoingMessage
 from messaging.connection import BrokerAwayError, KafkaConnection
 from messaging.metrics import count_published
+from messaging.packing import sent
 from messaging.topics import MAX_DEAD_LETTER_BYTES
 from messaging.tracing import published
 
@@ -60,8 +61,7 @@ class Publisher:
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
-                pending = [await producer.send(m.topic, m.value, m.key, headers=list(m.headers)) for m in messages]
-                await asyncio.gather(*pending)
+                await asyncio.gather(*await sent(producer, messages))
         except TimeoutError as error:
             if producer is not None:
                 self._discard(producer)

@@ -122,7 +122,7 @@ class RatingRepository:
             yield key, RatingTally(), right
 
     async def entities_changed_since(self, moment: datetime) -> set[str]:
-        """The ids of objects whose rating changed, or that lost a review, at that moment or later."""
+        """The ids of objects that had a review moderated, or their rating counted anew, at that moment or later."""
         return set(await self._ratings.distinct("entityId", {"modifiedDate": {"$gte": moment}}))
 
 

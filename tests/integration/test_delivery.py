@@ -443,7 +443,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     await service.idle()
 
     before, told = await contents(service), await refusals(service)
-    kinds = {kind: sum(kind in review for review in before["reviews"]) for kind in ("status", "deletedAt", "refused")}
+    kinds = {kind: sum(kind in review for review in before["reviews"]) for kind in ("status", "goneAt", "refused")}
     assert min(kinds.values()) >= 2, kinds
     assert await service.stop("worker") == 0
     await service.rewind()

@@ -308,7 +308,7 @@ async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, 
     async with service.mongo() as database:
         left = await database["reviews"].find_one({"_id": id})
         assert left is not None
-        assert set(left) == {"_id", "deletedAt"}
+        assert set(left) == {"_id", "goneAt"}
 
 
 async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> None:

@@ -1,0 +1,68 @@
+"""Figures that last: ratios of runs that were made side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+Bound = Literal["at least", "at most"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was measured against what, once for each pair of runs.
+
+    `ratios` are ours divided by theirs, pair by pair, when `unit` is empty; else plain figures of ours in that unit.
+    `goal` bounds the median; None: there is no goal, the figure is only reported. `absolute` accompanies them: rates a
+    second or milliseconds of this machine on this day.
+    """
+
+    name: str
+    against: str
+    ratios: Sequence[float]
+    goal: float | None = None
+    bound: Bound = "at least"
+    unit: str = ""
+    absolute: str = ""
+
+    @property
+    def median(self) -> float:
+        """The middle one of the ratios."""
+        return median(self.ratios)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median reaches the goal; None without a goal."""
+        if self.goal is None:
+            return None
+        return self.median >= self.goal if self.bound == "at least" else self.median <= self.goal
+
+    def as_json(self) -> dict[str, Any]:
+        """The form in `benchmarks/results/latest.json`."""
+        return {
+            "name": self.name,
+            "against": self.against,
+            "ratio": {
+                "min": round(min(self.ratios), 3),
+                "median": round(self.median, 3),
+                "max": round(max(self.ratios), 3),
+            },
+            "goal": self.goal,
+            "met": self.met,
+            "bound": self.bound,
+            "unit": self.unit or "ratio",
+            "absolute": self.absolute,
+            "runs": len(self.ratios),
+        }
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Ours divided by theirs, pair by pair."""
+    return [own / other for own, other in zip(ours, theirs, strict=True)]
+
+
+def per_second(values: Sequence[float]) -> str:
+    """The middle one of some rates."""
+    return f"{median(values):,.0f}/s"

@@ -1,0 +1,69 @@
+"""What goes through the service while it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+OBJECTS: Final = 10_000
+_TEXT: Final = "Sharp pictures, and the battery lasts for days. I would buy it again at any time. " * 3
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def review_id(number: int) -> str:
+    """The id of a review; ids have no order, as those of most upstream systems."""
+    return f"{number * 2_654_435_761 % 4_294_967_296:08x}-{number:08x}"
+
+
+def object_id(number: int, objects: int = OBJECTS) -> str:
+    """The object that a review is about."""
+    return f"product-{number % objects}"
+
+
+def submissions(count: int, objects: int = OBJECTS) -> Iterator[tuple[str, bytes]]:
+    """Reviews as the specification has them, about so many objects, with their keys."""
+    for number in range(count):
+        entity = object_id(number, objects)
+        body = {
+            "id": review_id(number),
+            "storeId": "open",
+            "userId": f"user-{number % 50_000}",
+            "userName": "Anna Berg",
+            "EntityId": entity,
+            "EntityType": "Product",
+            "EntityName": "Camera",
+            "title": "As good as they say",
+            "review": _TEXT,
+            "rating": 1 + number % 5,
+        }
+        yield f"Product:{entity}", orjson.dumps(body)
+
+
+def approvals(first: int, count: int) -> Iterator[tuple[str, bytes]]:
+    """Approvals as the facade publishes them: one message for each review."""
+    for number in range(first, first + count):
+        id = review_id(number)
+        yield id, orjson.dumps({"action": "approve", "ids": [id]})
+
+
+def stored_review(number: int, objects: int = OBJECTS, status: int = 0, store: str = "open") -> dict[str, Any]:
+    """A review as it is stored."""
+    at = _START + timedelta(milliseconds=number)
+    return {
+        "_id": review_id(number),
+        "entityType": "Product",
+        "entityId": object_id(number, objects),
+        "entityName": "Camera",
+        "storeId": store,
+        "userId": f"user-{number % 50_000}",
+        "userName": "Anna Berg",
+        "title": "As good as they say",
+        "review": _TEXT,
+        "ratingHundredths": 100 * (1 + number % 5),
+        "status": status,
+        "createdDate": at,
+        "modifiedDate": at,
+    }

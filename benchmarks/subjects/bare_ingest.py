@@ -1,0 +1,22 @@
+"""A bare loop: fetch, parse, `insert_many`, commit, one after the other."""
+
+from __future__ import annotations
+
+from benchmarks.subjects.surroundings import FETCH, consumer, database, document, run
+from messaging.topics import Topic
+
+
+async def main() -> None:
+    """Consume until killed."""
+    reviews = database()["reviews"]
+    async with consumer(Topic.REVIEW_SUBMISSIONS, "bare") as source:
+        while True:
+            batches = await source.getmany(timeout_ms=1_000, max_records=FETCH)
+            documents = [document(r.value, r.timestamp) for records in batches.values() for r in records]
+            if documents:
+                await reviews.insert_many(documents, ordered=False)
+                await source.commit()
+
+
+if __name__ == "__main__":
+    run(main())

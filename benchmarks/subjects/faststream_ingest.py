@@ -1,0 +1,60 @@
+"""The usual FastStream handler: one message, one typed model, one insert."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from faststream import FastStream
+from faststream.kafka import KafkaBroker
+from pydantic import BaseModel
+
+from benchmarks.subjects.surroundings import database, run
+from messaging.topics import Topic
+from plaudit.config import Settings
+
+
+class Review(BaseModel):
+    """A submission."""
+
+    id: str
+    storeId: str  # noqa: N815
+    userId: str  # noqa: N815
+    userName: str  # noqa: N815
+    EntityId: str
+    EntityType: str
+    EntityName: str
+    title: str
+    review: str
+    rating: int
+
+
+settings = Settings()
+broker = KafkaBroker(settings.kafka_connection().bootstrap_servers)
+reviews = database()["reviews"]
+
+
+@broker.subscriber(settings.topics.name(Topic.REVIEW_SUBMISSIONS), group_id="usual", auto_offset_reset="earliest")
+async def store(review: Review) -> None:
+    """Store one review."""
+    now = datetime.now(UTC)
+    await reviews.insert_one(
+        {
+            "_id": review.id,
+            "entityType": review.EntityType,
+            "entityId": review.EntityId,
+            "entityName": review.EntityName,
+            "storeId": review.storeId,
+            "userId": review.userId,
+            "userName": review.userName,
+            "title": review.title,
+            "review": review.review,
+            "ratingHundredths": review.rating * 100,
+            "status": 0,
+            "createdDate": now,
+            "modifiedDate": now,
+        }
+    )
+
+
+if __name__ == "__main__":
+    run(FastStream(broker).run())

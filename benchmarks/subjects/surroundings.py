@@ -1,0 +1,64 @@
+"""What every subject starts from: the same servers, the same promises of the database, the same document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+import uvloop
+from aiokafka import AIOKafkaConsumer
+
+from messaging.topics import Topic
+from plaudit.config import Settings
+from storage.database import Database, connect
+
+FETCH: Final = 2_000
+"""Records at once: the size at which `insert_many` reached its best here."""
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run until killed, on the event loop that Plaudit has."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work)
+
+
+def database() -> Database:
+    """The database of the run."""
+    settings = Settings()
+    return connect(settings.mongo_uri(), settings.mongo.database)[1]
+
+
+def consumer(topic: Topic, group: str) -> AIOKafkaConsumer:
+    """A consumer of its own group, which commits by itself alone."""
+    settings = Settings()
+    return AIOKafkaConsumer(
+        settings.topics.name(topic),
+        bootstrap_servers=settings.kafka_connection().bootstrap_servers,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+
+
+def document(value: bytes, timestamp: int) -> dict[str, Any]:
+    """The document that Plaudit stores for a submission, without any check."""
+    body = orjson.loads(value)
+    created = datetime.fromtimestamp(timestamp / 1000, UTC)
+    return {
+        "_id": body["id"],
+        "entityType": body["EntityType"],
+        "entityId": body["EntityId"],
+        "entityName": body["EntityName"],
+        "storeId": body["storeId"],
+        "userId": body["userId"],
+        "userName": body["userName"],
+        "title": body["title"],
+        "review": body["review"],
+        "ratingHundredths": body["rating"] * 100,
+        "status": 0,
+        "createdDate": created,
+        "modifiedDate": created,
+    }

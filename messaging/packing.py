@@ -1,0 +1,72 @@
+"""Many messages at once: packed by partition here, rather than one by one in the producer's queue.
+
+A message costs about a fourth of what the producer's own `send` costs, which makes a future and looks at a queue for
+each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.partitioner import murmur2
+
+from domain.delivery import OutgoingMessage
+
+_WORTHWHILE: Final = 8
+_LARGE_BYTES: Final = 64 * 1024
+
+
+async def sent(producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage]) -> list[asyncio.Future[Any]]:
+    """Send messages; each future ends when the broker has acknowledged its part of them, or not.
+
+    Messages with one key keep their order.
+    """
+    # A large one is left to the producer, which knows what is too large for the broker.
+    if len(messages) < _WORTHWHILE or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
+        return [await producer.send(m.topic, m.value, m.key, headers=list(m.headers)) for m in messages]
+    counts = {topic: len(await producer.partitions_for(topic)) for topic in {m.topic for m in messages}}
+    parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
+    for message in messages:
+        partition = partition_of(message.key, counts[message.topic])
+        parts.setdefault((message.topic, partition), []).append(message)
+    by_part = await asyncio.gather(*(_packed(producer, *part, content) for part, content in parts.items()))
+    return [future for futures in by_part for future in futures]
+
+
+async def _packed(
+    producer: AIOKafkaProducer, topic: str, partition: int, messages: Sequence[OutgoingMessage]
+) -> list[asyncio.Future[Any]]:
+    futures = []
+    batch = producer.create_batch()
+    for message in messages:
+        content: dict[str, Any] = {
+            "key": message.key,
+            "value": message.value,
+            "timestamp": None,
+            "headers": list(message.headers),
+        }
+        if batch.append(**content) is None:
+            futures.append(await producer.send_batch(batch, topic, partition=partition))
+            batch = producer.create_batch()
+            batch.append(**content)
+    batch.close()
+    futures.append(await producer.send_batch(batch, topic, partition=partition))
+    return futures
+
+
+def partition_of(key: bytes | None, count: int) -> int:
+    """The partition of a key among so many, as Kafka's own clients choose it; any one without a key."""
+    if key is None:
+        return random.randrange(count)  # noqa: S311
+    return (_hash(key) & 0x7FFFFFFF) % count
+
+
+@lru_cache(maxsize=16_384)
+def _hash(key: bytes) -> int:
+    # In pure Python, and the keys come again: those of objects.
+    return int(murmur2(key))
