@@ -9,7 +9,7 @@ ARGS ?=
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up demo test lint bench chaos lock clean
+.PHONY: up demo test lint bench chaos docs lock clean
 
 up: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -28,6 +28,9 @@ lint: $(VENV)/dev.stamp
 
 bench chaos: $(VENV)/dev.stamp
 	@echo "make $@ comes with its own issue; nothing to run yet" && exit 1
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python docs/write_asyncapi.py
 
 lock:
 	$(BIN)/python requirements/lock.py

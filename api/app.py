@@ -11,7 +11,19 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, entity_types, health, metrics, moderation, ratings, returns, reviews, stores, templates
+from api import (
+    asyncapi,
+    entity_types,
+    health,
+    metrics,
+    moderation,
+    openapi_page,
+    ratings,
+    returns,
+    reviews,
+    stores,
+    templates,
+)
 from api.documents import openapi_document
 from api.middleware import HeadAsGet, LastResort
 from api.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
@@ -36,6 +48,7 @@ ROUTERS: Final = (
     health.router,
     metrics.router,
     asyncapi.router,
+    openapi_page.router,
 )
 
 
@@ -49,6 +62,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None) -> FastA
         # Taken as they are: an included router is searched twice for each request.
         routes=[route for router in ROUTERS for route in router.routes],
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
         middleware=[Middleware(HeadAsGet), Middleware(Signals), Middleware(LastResort)],

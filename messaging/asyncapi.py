@@ -23,6 +23,16 @@ from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 
 _REF: Final = "#/components/schemas/{model}"
+_HEADERS: Final = "CloudEventHeaders"
+_HEADER_FIELDS: Final = {
+    "ce_specversion": "1.0",
+    "ce_id": "Tells repeats",
+    "ce_type": "`plaudit.` and the name of the message",
+    "ce_source": "Who published it: the process, as a path",
+    "ce_time": "When: ISO 8601 in UTC",
+    "content-type": "application/json",
+    "traceparent": "Where it is traced: the W3C context of what caused it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +95,18 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
     channels: dict[str, Any] = {}
     operations: dict[str, Any] = {}
     messages: dict[str, Any] = {}
-    schemas: dict[str, Any] = {}
+    schemas: dict[str, Any] = {_HEADERS: _header_schema()}
     for topic, channel in CHANNELS.items():
         for name, adapter in channel.messages.items():
             schema = adapter.json_schema(ref_template=_REF)
             schemas |= schema.pop("$defs", {})
-            messages[name] = {"name": name, "contentType": "application/json", "payload": schema}
+            messages[name] = {
+                "name": name,
+                "contentType": "application/json",
+                **({} if channel.direction == "in" else {"headers": {"$ref": _REF.format(model=_HEADERS)}}),
+                "payload": schema,
+                "bindings": {"kafka": {"key": {"type": "string", "description": channel.key}}},
+            }
         channels[topic.value] = {
             "address": topics.name(topic),
             "description": f"{channel.summary}. Key: {channel.key}.",
@@ -114,4 +130,13 @@ def asyncapi_document(topics: TopicNames, version: str) -> dict[str, Any]:
         "channels": channels,
         "operations": operations,
         "components": {"messages": messages, "schemas": schemas},
+    }
+
+
+def _header_schema() -> dict[str, Any]:
+    return {
+        "description": "CloudEvents 1.0 in binary mode, on every message that Plaudit publishes.",
+        "type": "object",
+        "required": [name for name in _HEADER_FIELDS if name != "traceparent"],
+        "properties": {name: {"type": "string", "description": text} for name, text in _HEADER_FIELDS.items()},
     }
