@@ -19,6 +19,7 @@ from api.responses import JsonResponse
 from api.services import Services
 from domain.delivery import OutgoingMessage
 from domain.reviews import Outcome
+from messaging.envelope import of_command
 from storage.database import is_database_away
 from storage.outcomes import Answer
 
@@ -97,7 +98,7 @@ async def carry_out(
 
     Raises BrokerAwayError; then some of the messages may have been taken, and the client is told to try again.
     """
-    await services.publisher.publish(messages)
+    await services.publisher.publish([of_command(message, command.id) for message in messages])
     answer: dict[str, Any] = {"commandId": command.id, "ids": ids, "outcome": "accepted"}
     if command.wait is not None:
         results = await _results(services, command.id, ids, command.wait)

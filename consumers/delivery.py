@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
+from consumers.signals import about_command
 from domain.delivery import OutgoingMessage
 from messaging.connection import is_broker_away
 from messaging.dead_letters import dead_letter_message
@@ -37,14 +38,16 @@ async def deliver(records: Sequence[RawRecord], process: Process, publish: Publi
     put down to a record: the batch is halved, in order, until the culprit stands alone.
     """
     try:
-        await _patiently(records[0].topic, lambda: process(records))
+        with about_command(records):
+            await _patiently(records[0].topic, lambda: process(records))
     except Exception as error:
         if len(records) > 1:
             middle = len(records) // 2
             await deliver(records[:middle], process, publish)
             await deliver(records[middle:], process, publish)
-        else:
-            (record,) = records
+            return
+        (record,) = records
+        with about_command(records):
             log.exception("record failed", topic=record.topic, partition=record.partition, offset=record.offset)
             letter = DeadLetter(record, InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}"))
             await _patiently(record.topic, lambda: publish([dead_letter_message(letter)]))

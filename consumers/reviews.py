@@ -17,7 +17,7 @@ from domain.stores import Refusal, Store, refusal
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message, rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, RawRecord, decoded, position_of
-from messaging.envelope import Envelope, cloud_event_identity
+from messaging.envelope import Envelope, cloud_event_identity, of_command
 from messaging.events import submission_refused
 from messaging.metrics import MODERATIONS, SUBMISSIONS
 from messaging.publisher import Publisher
@@ -132,7 +132,8 @@ class CommandRouter:
         }
         topic = self.topics.name(Topic.REVIEW_CHANGES)
         cause = causes.get(_trace_id(command)) or cause_of(source)
-        return self.envelope.wrap(topic, entity_key(entity), "review.moderation", change, cause=cause)
+        message = self.envelope.wrap(topic, entity_key(entity), "review.moderation", change, cause=cause)
+        return of_command(message, command.command_id) if command.command_id else message
 
 
 class SubmissionConsumer:

@@ -9,6 +9,7 @@ from time import perf_counter
 import structlog
 
 from messaging.decoding import RawRecord
+from messaging.envelope import command_id_in
 from messaging.metrics import BATCH_RECORDS, BATCH_SECONDS, CONSUMED
 from messaging.topics import Topic
 from messaging.tracing import consumed
@@ -17,10 +18,21 @@ log = structlog.get_logger()
 
 
 @contextmanager
+def about_command(records: Sequence[RawRecord]) -> Iterator[None]:
+    """Have each line of the log carry the id of the command that all these records are of, if it is one."""
+    first = command_id_in(records[0].headers)
+    if first is not None and all(command_id_in(record.headers) == first for record in records):
+        with structlog.contextvars.bound_contextvars(command_id=first):
+            yield
+    else:
+        yield
+
+
+@contextmanager
 def observed(topic: Topic, records: Sequence[RawRecord]) -> Iterator[None]:
     """Observe a batch; one that is given up, because the process stops, doesn't count."""
     started = perf_counter()
-    with consumed(topic.value, records):
+    with about_command(records), consumed(topic.value, records):
         yield
         seconds = perf_counter() - started
         CONSUMED.labels(topic.value).inc(len(records))

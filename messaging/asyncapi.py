@@ -31,6 +31,7 @@ _HEADER_FIELDS: Final = {
     "ce_source": "Who published it: the process, as a path",
     "ce_time": "When: ISO 8601 in UTC",
     "content-type": "application/json",
+    "ce_commandid": "On what follows from a command of the HTTP interface: its id",
     "traceparent": "Where it is traced: the W3C context of what caused it",
 }
 
@@ -137,6 +138,6 @@ def _header_schema() -> dict[str, Any]:
     return {
         "description": "CloudEvents 1.0 in binary mode, on every message that Plaudit publishes.",
         "type": "object",
-        "required": [name for name in _HEADER_FIELDS if name != "traceparent"],
+        "required": [name for name in _HEADER_FIELDS if name not in ("ce_commandid", "traceparent")],
         "properties": {name: {"type": "string", "description": text} for name, text in _HEADER_FIELDS.items()},
     }

@@ -6,7 +6,7 @@ https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/kafka-protoco
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,6 +18,11 @@ from domain.timestamps import timestamp
 from messaging.tracing import trace_headers
 
 Header = tuple[str, bytes]
+
+COMMAND_HEADER: Final = "ce_commandid"
+"""The command of the HTTP interface that a message is of, an extension attribute: it is for logs, and has no effect."""
+
+_LONGEST_COMMAND_ID: Final = 128
 
 _SPEC_HEADERS: Final = (("ce_specversion", b"1.0"), ("content-type", b"application/json"))
 
@@ -44,6 +49,19 @@ class Envelope:
             *trace_headers(cause),
         )
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
+
+
+def of_command(message: OutgoingMessage, command_id: str) -> OutgoingMessage:
+    """The message with a header that names its command."""
+    return replace(message, headers=(*message.headers, (COMMAND_HEADER, command_id.encode())))
+
+
+def command_id_in(headers: Iterable[Header]) -> str | None:
+    """The command that a message is of; None if it names none."""
+    for name, value in headers:
+        if name == COMMAND_HEADER and value:
+            return value[:_LONGEST_COMMAND_ID].decode(errors="replace")
+    return None
 
 
 def cloud_event_identity(headers: Iterable[Header]) -> str | None:

@@ -26,14 +26,15 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("signals")
     service = Service(servers, folder)
     service.environment |= {
-        "PLAUDIT_METRICS__PORT": (port := str(free_port())),
-        "SCHEDULER_PORT": port,
+        "PLAUDIT_SMTP__HOST": "127.0.0.1",
         "PLAUDIT_TRACES__FILE": str(folder / "traces.jsonl"),
         "PLAUDIT_LOG__FORMAT": "json",
         "PLAUDIT_LOG__LEVEL": "debug",
     }
-    service.start("scheduler")
-    service.environment["PLAUDIT_METRICS__PORT"] = str(free_port())
+    for name in ("scheduler", "mailer", "worker"):
+        service.environment["PLAUDIT_METRICS__PORT"] = service.environment[f"{name}_port"] = str(free_port())
+        if name != "worker":
+            service.start(name)
     async with running_service(servers, folder, service=service):
         yield service
 
@@ -44,8 +45,8 @@ async def facade(service: Service) -> AsyncIterator[Facade]:
         yield Facade(http)
 
 
-def worker_address(service: Service) -> str:
-    return f"http://127.0.0.1:{service.environment['PLAUDIT_METRICS__PORT']}"
+def metrics_address(service: Service, process: str) -> str:
+    return f"http://127.0.0.1:{service.environment[f'{process}_port']}"
 
 
 async def scraped(address: str) -> tuple[set[str], Samples]:
@@ -68,27 +69,25 @@ def total(samples: Samples, name: str, **labels: str) -> float:
     return sum(v for (n, found), v in samples.items() if n == PREFIX + name and labels.items() <= found)
 
 
-async def test_every_process_exposes_the_declared_names(service: Service) -> None:
-    async def serves() -> bool:
-        try:
-            return bool(await scraped(addresses["scheduler"]))
-        except httpx.TransportError:
-            return False
+@pytest.mark.parametrize("process", ["api", "worker", "scheduler", "mailer"])
+async def test_every_process_exposes_the_declared_names(service: Service, process: str) -> None:
+    address = service.address if process == "api" else metrics_address(service, process)
 
-    addresses = {
-        "api": service.address,
-        "worker": worker_address(service),
-        "scheduler": f"http://127.0.0.1:{service.environment['SCHEDULER_PORT']}",
-    }
-    await eventually(serves)
-    for process, address in addresses.items():
-        names, samples = await scraped(address)
-        assert {name for name in names if name.startswith(PREFIX)} == FAMILIES
-        assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
+    async def served() -> tuple[set[str], Samples] | None:
+        try:
+            return await scraped(address)
+        except httpx.TransportError:
+            return None  # the scheduler and the mailer aren't waited for at the start
+
+    found = await eventually(served)
+    assert found is not None
+    names, samples = found
+    assert {name for name in names if name.startswith(PREFIX)} == FAMILIES
+    assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
 
 
 async def test_what_happens_is_counted(service: Service, facade: Facade) -> None:
-    _, before = await scraped(worker_address(service))
+    _, before = await scraped(metrics_address(service, "worker"))
     product = new_id()
     store = await facade.open_store(reviewsEnabled=False)
     (id,) = await facade.submit(submission(product, 4))
@@ -101,7 +100,7 @@ async def test_what_happens_is_counted(service: Service, facade: Facade) -> None
     )
 
     async def counted() -> Samples:
-        _, now = await scraped(worker_address(service))
+        _, now = await scraped(metrics_address(service, "worker"))
         return {key: value - before.get(key, 0) for key, value in now.items()}
 
     samples = await eventually(counted, lambda found: total(found, "dead_letters_total") == 1)
@@ -234,6 +233,7 @@ async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade)
     (line,) = filter(is_it, found)
     assert line.items() >= {"method": "POST", "route": REVIEWS, "status": 200, "trace_id": trace}.items()
     assert line["ms"] > 0
-    assert any(line["event"] == "batch done" and line.get("trace_id") == trace for line in found)
+    batches = [line for line in found if line["event"] == "batch done" and line.get("trace_id") == trace]
+    assert [(line["topic"], line["command_id"]) for line in batches] == [("review-submissions", command)]
     assert SECRET not in json.dumps(found)
     assert SECRET not in traces_file(service).read_text()

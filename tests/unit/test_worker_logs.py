@@ -1,0 +1,57 @@
+"""The log of a worker names the command that a message is of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
+
+from consumers.delivery import deliver
+from consumers.signals import observed
+from domain.delivery import OutgoingMessage
+from messaging.decoding import RawRecord
+from messaging.envelope import COMMAND_HEADER
+from messaging.topics import Topic
+
+
+@dataclass
+class Record:
+    offset: int
+    headers: Sequence[tuple[str, bytes]] = ()
+    topic: str = "plaudit.moderation-commands"
+    partition: int = 0
+    timestamp: int = 0
+    key: bytes | None = None
+    value: bytes | None = b"{}"
+
+
+def record(offset: int, command_id: str | None = None) -> RawRecord:
+    return Record(offset, [(COMMAND_HEADER, command_id.encode())] if command_id else [])
+
+
+async def test_the_record_that_fails_is_logged_with_its_command() -> None:
+    letters: list[OutgoingMessage] = []
+
+    async def process(records: Sequence[RawRecord]) -> None:
+        if any(record.offset in (1, 2) for record in records):
+            raise ValueError("bad")
+
+    async def publish(messages: Sequence[OutgoingMessage]) -> None:
+        letters.extend(messages)
+
+    records = [record(0, "a"), record(1, "b"), record(2), record(3, "c")]
+    with capture_logs([merge_contextvars]) as lines:
+        await deliver(records, process, publish)
+    failed = [(line["offset"], line.get("command_id")) for line in lines if line["event"] == "record failed"]
+    assert failed == [(1, "b"), (2, None)]
+    assert len(letters) == 2
+
+
+def test_a_batch_is_logged_with_its_command_if_it_is_one() -> None:
+    with capture_logs([merge_contextvars]) as lines:
+        for batch in ([record(0, "a"), record(1, "a")], [record(2, "a"), record(3, "b")], [record(4, "a"), record(5)]):
+            with observed(Topic.MODERATION_COMMANDS, batch):
+                pass
+    assert [line.get("command_id") for line in lines] == ["a", None, None]
