@@ -66,3 +66,9 @@ def test_the_dashboard_shows_every_metric() -> None:
     queries = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ()))
     families = {name for name in metrics.FAMILIES if name not in queries}
     assert not families
+
+
+def test_the_operations_page_explains_each_metric() -> None:
+    explained = re.findall(r"^\| `(plaudit_\w+)` \|", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
+    families = [f for f in metrics.REGISTRY.collect() if f.name.startswith(metrics.PREFIX)]
+    assert sorted(explained) == sorted(f.name + "_total" * (f.type == "counter") for f in families)
