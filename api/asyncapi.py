@@ -40,4 +40,4 @@ def _page() -> Template:
 
 def _with_code(text: str) -> Markup:
     """Escaped, with what stands between backticks as code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)))  # noqa: S704 - of escaped text
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - of escaped text

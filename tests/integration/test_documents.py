@@ -86,6 +86,8 @@ def without_comments(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 async def documented(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Documented]:
+    if missing := [program for program in ("make", "bash", "curl") if shutil.which(program) is None]:
+        pytest.skip(f"the pages use programs that are not there: {', '.join(missing)}")
     folder = tmp_path_factory.mktemp("documents")
     documented = Documented(Service(servers, folder), folder / "up.log")
     (command,) = [block for block in blocks("README.md") if block.words == "service"]
@@ -301,6 +303,16 @@ async def test_a_walk_through(name: str, documented: Documented, tmp_path: Path)
             await walk.end()
     finally:
         await shell.stop()
+
+
+async def test_the_guide_has_every_endpoint(documented: Documented) -> None:
+    guide = (ROOT / "docs" / "http.md").read_text()
+    async with documented.service.client() as http:
+        document: Json = (await http.get("/openapi.json")).json()
+    endpoints = [f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods]
+    # The parameters of a path with any values.
+    forms = {each: re.sub(r"\\{\w+\\}", r"[^\\s/?`]+", re.escape(each)) + r"[\s?`]" for each in endpoints}
+    assert [each for each, form in forms.items() if not re.search(form, guide)] == []
 
 
 @pytest.fixture
