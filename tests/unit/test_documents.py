@@ -87,6 +87,9 @@ def test_ids_and_moments_may_differ() -> None:
         names.check([FIRST], [SECOND])
     with pytest.raises(AssertionError, match="two names"):
         names.check([SECOND], [real])
+    with pytest.raises(AssertionError, match="/1"):
+        names.check([SECOND, 1], [SECOND, 2])
+    assert SECOND not in names.real
 
 
 @pytest.mark.parametrize(
