@@ -38,6 +38,8 @@ class ProblemKind(Enum):
     MALFORMED_JSON = ("malformed-json", 400, "The body is not JSON")
     UNKNOWN_SORT = ("unknown-sort", 400, "Unknown sort")
     INVALID_HEADER = ("invalid-header", 400, "Invalid header")
+    UNAUTHENTICATED = ("unauthenticated", 401, "Who are you?")
+    FORBIDDEN = ("forbidden", 403, "Not allowed")
     REFUSED = ("refused", 403, "Refused by the rules of the store")
     NOT_FOUND = ("not-found", 404, "Not found")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "Method not allowed")

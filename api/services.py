@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
+from api.auth.authentication import Authenticator, Nobody
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.lag import ConsumerLag
@@ -23,6 +24,7 @@ from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 
+_OPEN: Final = Nobody()
 DEFAULT_MAX_BODY_BYTES: Final = 1024 * 1024
 SOURCE: Final = "/plaudit/api"
 
@@ -48,6 +50,7 @@ class Services:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     entity_types: EntityTypes = SAMPLE
     lag: ConsumerLag | None = None
+    authenticator: Authenticator = _OPEN
 
     @classmethod
     def on(
@@ -60,6 +63,7 @@ class Services:
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         entity_types: EntityTypes = SAMPLE,
         lag: ConsumerLag | None = None,
+        authenticator: Authenticator = _OPEN,
     ) -> Services:
         """The services on one database and one publisher."""
         return cls(
@@ -80,6 +84,7 @@ class Services:
             max_body_bytes=max_body_bytes,
             entity_types=entity_types,
             lag=lag,
+            authenticator=authenticator,
         )
 
 

@@ -14,6 +14,7 @@ import uvicorn
 from api.app import create_app
 from api.services import Services
 from messaging.lag import ConsumerLag
+from plaudit.authentication import authenticator, check_authentication
 from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
 from plaudit.entity_types import registered_entity_types
@@ -34,6 +35,7 @@ class _Server(uvicorn.Server):
 
 async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
+    check_authentication(settings)
     entity_types = registered_entity_types(settings)
     stop = stop_requested()
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
@@ -48,6 +50,7 @@ async def run_api(settings: Settings) -> None:
             max_body_bytes=settings.http.max_body_bytes,
             entity_types=entity_types,
             lag=lag,
+            authenticator=authenticator(settings, database),
         )
         config = uvicorn.Config(
             create_app(services),

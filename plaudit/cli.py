@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from plaudit.command_line import Now, out, read_settings, run
-from plaudit.commands import dead_letters, doctor, reviews
+from plaudit.commands import dead_letters, doctor, keys, reviews
 
 app = typer.Typer(
     name="plaudit",
@@ -22,6 +22,7 @@ app.add_typer(ratings, name="ratings")
 reminders = typer.Typer(help="Look after review reminders.", no_args_is_help=True)
 app.add_typer(reminders, name="reminders")
 app.add_typer(dead_letters.app, name="dlq")
+app.add_typer(keys.app, name="keys")
 app.command("import")(reviews.import_reviews)
 app.command("export")(reviews.export_reviews)
 app.command()(doctor.doctor)

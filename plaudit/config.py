@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from messaging.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
 
+AuthMode = Literal["none", "api_key", "jwt"]
+SignatureAlgorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]  # asymmetric ones alone: whoever checks a token must not be able to make one
 SmtpSecurity = Literal["none", "starttls", "tls"]
 
 ENDPOINTS_FILE: Final = "endpoints.json"
@@ -57,6 +61,29 @@ class HttpSettings(BaseModel):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     max_body_bytes: Annotated[int, Field(ge=1_024)] = 1024 * 1024
+
+
+class JwtSettings(BaseModel):
+    """Which tokens are taken, and by what keys they are checked: a JWKS address or a file, one of the two."""
+
+    issuer: Annotated[str | None, Field(description="Must be the token's `iss`")] = None
+    audience: Annotated[str | None, Field(description="Must be in the token's `aud`")] = None
+    jwks_url: Annotated[AnyHttpUrl | None, Field(description="https, or on a loopback address")] = None
+    jwks_lifetime: Annotated[float, Field(ge=10, le=86_400, description="Seconds until keys are fetched anew")] = 300.0
+    public_key_file: Annotated[Path | None, Field(description="PEM")] = None
+    algorithms: Annotated[tuple[SignatureAlgorithm, ...], Field(min_length=1)] = ("RS256", "ES256", "EdDSA")
+    leeway: Annotated[float, Field(ge=0, le=300, description="Seconds by which clocks may differ")] = 30.0
+    permissions_claim: Annotated[str, Field(description="Names in one string or an array")] = "scope"
+    stores_claim: Annotated[str, Field(description="An array of store ids; no such claim: all stores")] = "stores"
+
+
+class AuthSettings(BaseModel):
+    """Who gets in."""
+
+    mode: Annotated[
+        AuthMode | None, Field(description="Missing: everyone, and the API starts on a loopback address only")
+    ] = None
+    jwt: JwtSettings = JwtSettings()
 
 
 class SmtpSettings(BaseModel):
@@ -111,6 +138,7 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     mongo: MongoSettings = MongoSettings()
     http: HttpSettings = HttpSettings()
+    auth: AuthSettings = AuthSettings()
     smtp: SmtpSettings = SmtpSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     log: LogSettings = LogSettings()

@@ -16,6 +16,7 @@ import structlog
 
 from messaging.envelope import Envelope
 from messaging.topics import Topic
+from plaudit.authentication import check_authentication
 from plaudit.config import Settings
 from plaudit.connections import connected, run_init, stop_requested
 from plaudit.embedded import Broker, EmbeddedServerError, KafkaServer, MongoServer, embedded_kafka, embedded_mongo
@@ -84,7 +85,9 @@ async def run_up(settings: Settings, report: Report) -> None:
     Raises EmbeddedServerError, StartError or ConfigurationError when something can't be started; nothing is left
     running then.
     """
-    registered_entity_types(settings)  # what is wrong with them is better told now than in a log
+    # What is wrong with these is better told now than in a log.
+    check_authentication(settings)
+    registered_entity_types(settings)
     stop = stop_requested()
     settings.data.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel
 
+from plaudit.authentication import check_authentication
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.doctor.findings import Finding, failed, ok, warn
 from plaudit.entity_types import registered_entity_types
@@ -26,6 +27,10 @@ def _problems(settings: Settings, environment: Iterable[str]) -> Iterator[Findin
         registered_entity_types(settings)
     except ConfigurationError as error:
         yield failed(_CHECK, str(error), "Correct it: no process starts with it.")
+    try:
+        check_authentication(settings)
+    except ConfigurationError as error:
+        yield failed(_CHECK, str(error), "Correct it: the API doesn't start with it.")
     try:
         settings.kafka_connection().client_options()
     except MissingAddressError as error:

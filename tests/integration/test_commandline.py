@@ -81,6 +81,10 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
         ("config", {"PLAUDIT_HTTP__PORT": "http"}, "PLAUDIT_HTTP__PORT"),
         ("worker", {"PLAUDIT_KAFKA__PARTITIONS": "0"}, "PLAUDIT_KAFKA__PARTITIONS"),
         ("api", {"PLAUDIT_LOG__FORMAT": "xml"}, "PLAUDIT_LOG__FORMAT"),
+        ("api", {"PLAUDIT_HTTP__HOST": "0.0.0.0"}, "PLAUDIT_AUTH__MODE"),  # noqa: S104 - refused
+        ("up", {"PLAUDIT_HTTP__HOST": "0.0.0.0"}, "PLAUDIT_AUTH__MODE"),  # noqa: S104 - refused
+        ("api", {"PLAUDIT_AUTH__MODE": "jwt"}, "PLAUDIT_AUTH__JWT__ISSUER"),
+        ("api", {"PLAUDIT_AUTH__JWT__ALGORITHMS": '["HS256"]'}, "PLAUDIT_AUTH__JWT__ALGORITHMS"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], says: str) -> None:

@@ -1,0 +1,66 @@
+"""API keys: `plaudit_<id>_<secret>`, known to the database by their id and the hash of their secret."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Final
+
+from api.auth.authentication import RefusedCredentialError, required
+from api.auth.verified import Verified
+from domain.permissions import Caller
+from storage.api_keys import ApiKey, ApiKeyRepository
+
+PATTERN: Final = re.compile(r"plaudit_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+
+REMEMBERED_SECONDS: Final = 5.0
+"""For so long a key that was revoked may still open."""
+
+_REMEMBERED_KEYS: Final = 10_000
+_NO_DIGEST: Final = bytes(32)
+_REFUSED: Final = "This API key is unknown, revoked or expired."
+
+
+class ApiKeys:
+    """Knows callers by their API keys.
+
+    A secret has 256 random bits, so one round of SHA-256 keeps it as well as any slow hash would.
+    """
+
+    def __init__(self, keys: ApiKeyRepository) -> None:
+        self._keys = keys
+        self._known: Verified[ApiKey | _Unknown] = Verified(_REMEMBERED_KEYS)
+
+    async def caller(self, credential: str | None) -> Caller:
+        """The owner of a key. Raises RefusedCredentialError."""
+        match = PATTERN.fullmatch(required(credential))
+        if match is None:
+            raise RefusedCredentialError(_REFUSED)
+        key = await self._key(match[1])
+        # Compared also where there is no such key, so that the time tells nothing.
+        is_same = hmac.compare_digest(digest_of(match[2]), key.digest if key else _NO_DIGEST)
+        if key is None or not is_same or not key.is_valid(datetime.now(UTC)):
+            raise RefusedCredentialError(_REFUSED)
+        return key.caller
+
+    async def _key(self, id: str) -> ApiKey | None:
+        name = id.encode()
+        known = self._known.get(name)
+        if known is None:
+            known = await self._keys.get(id) or _UNKNOWN
+            self._known.put(name, known, REMEMBERED_SECONDS)
+        return known if isinstance(known, ApiKey) else None
+
+
+class _Unknown:
+    """No such key."""
+
+
+_UNKNOWN: Final = _Unknown()
+
+
+def digest_of(secret: str) -> bytes:
+    """What is stored of a secret."""
+    return sha256(secret.encode()).digest()

@@ -1,0 +1,150 @@
+"""The public keys that an issuer signs with: from a file, or fetched from its JWKS address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from time import monotonic
+from typing import Any, Final, Protocol
+
+import httpx
+import orjson
+import structlog
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from jwt import PyJWK
+from jwt.algorithms import get_default_algorithms
+from jwt.exceptions import PyJWTError
+from jwt.types import JWKDict
+
+from api.auth.authentication import KeysAwayError
+
+PAUSE_S: Final = 5.0
+"""Between two fetches, whatever tokens ask for: unknown key ids can be made up."""
+
+GRACE_S: Final = 3_600.0
+"""For so long old keys do while the issuer is away."""
+
+_TIMEOUT_S: Final = 5.0
+_MOST_BYTES: Final = 256 * 1024
+_MOST_KEYS: Final = 100
+
+_log = structlog.get_logger(__name__)
+
+KeySet = Mapping[tuple[str | None, str], PyJWK]
+"""Keys by id and algorithm; a set with one key alone has it under no id, too."""
+
+
+class IssuerKeys(Protocol):
+    """Knows the keys of an issuer."""
+
+    async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
+        """The key of that id for that algorithm, None when there is none. Raises KeysAwayError."""
+        ...
+
+
+class StaticKey:
+    """One public key from a PEM file, whatever id a token names."""
+
+    def __init__(self, pem: bytes, algorithms: Collection[str]) -> None:
+        """Raises ValueError: not a public key in PEM, or of a kind that none of the algorithms uses."""
+        key = load_pem_public_key(pem)
+        known = get_default_algorithms()
+        self._keys: dict[str, PyJWK] = {}
+        for name in algorithms:
+            try:
+                self._keys[name] = PyJWK(known[name].to_jwk(key, as_dict=True), name)
+            except (PyJWTError, TypeError, ValueError, AttributeError):
+                continue  # of another kind
+        if not self._keys:
+            raise ValueError(f"the key is of no use with {', '.join(algorithms)}")
+
+    async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
+        """The key, unless it is of another kind."""
+        return self._keys.get(algorithm)
+
+
+class FetchedKeys:
+    """The keys at a JWKS address, kept for `lifetime` seconds.
+
+    A key id that isn't among them makes it look again, so that a rotation is noticed at once; never more often than
+    every PAUSE_S. While the issuer is away its last keys do, for GRACE_S.
+    """
+
+    def __init__(self, url: str, algorithms: Collection[str], *, lifetime: float) -> None:
+        self._url = url
+        self._algorithms = algorithms
+        self._lifetime = lifetime
+        self._keys: KeySet = {}
+        self._fetched = self._attempted = float("-inf")
+        self._fetching: asyncio.Task[None] | None = None
+        self._tls = httpx.create_ssl_context()
+
+    async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
+        """The key of that id. Raises KeysAwayError when none were fetched in time."""
+        found = self._keys.get((id, algorithm))
+        age = monotonic() - self._fetched
+        if found is not None and age < self._lifetime:
+            return found
+        if self._fetching is None and monotonic() - self._attempted >= PAUSE_S:
+            self._attempted = monotonic()
+            self._fetching = asyncio.create_task(self._fetch())
+        if self._fetching is not None and (found is None or age > GRACE_S):
+            await asyncio.shield(self._fetching)
+            found = self._keys.get((id, algorithm))
+        if monotonic() - self._fetched > max(GRACE_S, self._lifetime):
+            raise KeysAwayError("The keys of the token's issuer can't be had at the moment.")
+        return found
+
+    async def _fetch(self) -> None:
+        """Take what the issuer has now; what goes wrong is logged, and the last keys stay."""
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                self._keys = _usable(await self._body(), self._algorithms)
+            self._fetched = monotonic()
+        except (httpx.HTTPError, TimeoutError, ValueError) as error:
+            _log.warning("the issuer's keys can't be fetched", url=self._url, error=f"{type(error).__name__}: {error}")
+        finally:
+            self._fetching = None
+
+    async def _body(self) -> Any:
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        # No redirects: what signs tokens comes from the configured address alone.
+        async with (
+            httpx.AsyncClient(headers=headers, timeout=_TIMEOUT_S, verify=self._tls) as client,
+            client.stream("GET", self._url) as response,
+        ):
+            if response.status_code != httpx.codes.OK:
+                raise ValueError(f"the answer has status {response.status_code}")
+            body = bytearray()
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > _MOST_BYTES:
+                    raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+            return orjson.loads(body)
+
+
+def _usable(document: Any, algorithms: Collection[str]) -> KeySet:
+    """The signing keys of a JWKS document. Raises ValueError when there are none."""
+    listed = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("the answer is not a set of keys")
+    signing = [key for key in listed[:_MOST_KEYS] if isinstance(key, dict) and key.get("use", "sig") == "sig"]
+    keys: dict[tuple[str | None, str], PyJWK] = {}
+    for data in signing:
+        ids = {data.get("kid"), None} if len(signing) == 1 else {data.get("kid")}
+        keys |= {(id, name): key for name, key in _of_one(data, algorithms).items() for id in ids}
+    if not keys:
+        raise ValueError("the answer holds no key of use with the configured algorithms")
+    return keys
+
+
+def _of_one(data: JWKDict, algorithms: Collection[str]) -> dict[str, PyJWK]:
+    """A key for each algorithm that it says it is for, or that its kind allows."""
+    keys = {}
+    for name in algorithms:
+        if data.get("alg", name) == name:
+            try:
+                keys[name] = PyJWK(data, name)
+            except (PyJWTError, TypeError, ValueError, AttributeError):
+                continue  # of another kind, or broken
+    return keys

@@ -1,0 +1,130 @@
+"""JSON Web Tokens of an OpenID Connect issuer, checked with its public keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+import jwt
+from jwt.exceptions import (
+    ExpiredSignatureError,
+    ImmatureSignatureError,
+    InvalidAudienceError,
+    InvalidIssuerError,
+    MissingRequiredClaimError,
+    PyJWTError,
+)
+
+from api.auth.authentication import RefusedCredentialError, required
+from api.auth.keys_of_issuer import IssuerKeys
+from api.auth.verified import Verified
+from domain.permissions import Caller, known_permissions
+from messaging.schemas import ID_LENGTH
+
+REMEMBERED_SECONDS: Final = 60.0
+"""For so long a token isn't checked again: a key that its issuer took back may still open."""
+
+_REMEMBERED_TOKENS: Final = 10_000
+_MOST_STORES: Final = 1_000
+_REASONS: Final[dict[type[PyJWTError], str]] = {
+    ExpiredSignatureError: "The token has expired.",
+    ImmatureSignatureError: "The token is not valid yet.",
+    InvalidAudienceError: "The token is for another audience.",
+    InvalidIssuerError: "The token is from another issuer.",
+    MissingRequiredClaimError: "The token lacks one of the claims exp, iss, aud and sub.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """What a token has to say. `leeway` is in seconds, for clocks that differ."""
+
+    issuer: str
+    audience: str
+    algorithms: Sequence[str]
+    leeway: float = 30.0
+    permissions_claim: str = "scope"
+    stores_claim: str = "stores"
+
+
+class Tokens:
+    """Knows callers by the tokens of one issuer; the algorithms are asymmetric by configuration."""
+
+    def __init__(self, keys: IssuerKeys, rules: TokenRules) -> None:
+        self._keys = keys
+        self._rules = rules
+        self._known: Verified[Caller] = Verified(_REMEMBERED_TOKENS)
+
+    async def caller(self, credential: str | None) -> Caller:
+        """The subject of a token. Raises RefusedCredentialError or KeysAwayError."""
+        token = required(credential)
+        name = sha256(token.encode()).digest()
+        known = self._known.get(name)
+        if known is not None:
+            return known
+        claims = await self._claims(token)
+        caller = self._caller(claims)
+        left = int(claims["exp"]) + self._rules.leeway - time.time()
+        self._known.put(name, caller, min(REMEMBERED_SECONDS, left))
+        return caller
+
+    async def _claims(self, token: str) -> dict[str, Any]:
+        rules = self._rules
+        try:
+            header = jwt.get_unverified_header(token)
+            algorithm = str(header.get("alg"))
+            if algorithm not in rules.algorithms:
+                raise RefusedCredentialError("The token is signed by an algorithm that isn't accepted here.")
+            key = await self._keys.find(header.get("kid"), algorithm)
+            if key is None:
+                raise RefusedCredentialError("The token is signed with a key that its issuer doesn't have.")
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=list(rules.algorithms),
+                issuer=rules.issuer,
+                audience=rules.audience,
+                leeway=rules.leeway,
+                options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
+            )
+        except (PyJWTError, ValueError, RecursionError) as error:
+            raise RefusedCredentialError(_reason(error)) from error
+        return claims
+
+    def _caller(self, claims: dict[str, Any]) -> Caller:
+        subject = claims["sub"]
+        if not (0 < len(subject) <= ID_LENGTH and subject.isprintable()):
+            raise RefusedCredentialError(f"The subject of the token must have 1 to {ID_LENGTH} printable characters.")
+        return Caller(
+            subject,
+            known_permissions(_names(claims.get(self._rules.permissions_claim, []), self._rules.permissions_claim)),
+            self._stores(claims),
+        )
+
+    def _stores(self, claims: dict[str, Any]) -> frozenset[str] | None:
+        name = self._rules.stores_claim
+        if name not in claims:
+            return None
+        # What is there and can't be understood must not be taken for "everywhere".
+        stores = claims[name]
+        if not isinstance(stores, list) or not all(isinstance(store, str) for store in stores):
+            raise RefusedCredentialError(f"The claim {name} of the token must be an array of store ids.")
+        if len(stores) > _MOST_STORES:
+            raise RefusedCredentialError(f"The claim {name} of the token has more than {_MOST_STORES} store ids.")
+        return frozenset(stores)
+
+
+def _reason(error: Exception) -> str:
+    return next((text for kind, text in _REASONS.items() if isinstance(error, kind)), "The token is not valid.")
+
+
+def _names(claim: Any, name: str) -> list[str]:
+    """Names in one string, as in the scope of OAuth 2, or in an array."""
+    if isinstance(claim, str):
+        return claim.split()
+    if isinstance(claim, list) and all(isinstance(each, str) for each in claim):
+        return claim
+    raise RefusedCredentialError(f"The claim {name} of the token must be a string or an array of strings.")

@@ -1,0 +1,66 @@
+"""Who may do what: permissions, and the stores that a caller is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Permission(StrEnum):
+    """What a caller can be allowed to do; the value is its name in tokens, keys and documents."""
+
+    READ_REVIEWS = "customerReviews:read"
+    CREATE_REVIEWS = "customerReviews:create"
+    CREATE_REVIEWS_FOR_OTHERS = "customerReviews:createForOthers"
+    MODERATE_REVIEWS = "customerReviews:update"
+    DELETE_REVIEWS = "customerReviews:delete"
+    READ_RATINGS = "customerReviews:ratingRead"
+    RECALCULATE_RATINGS = "customerReviews:ratingRecalc"
+    READ_RETURNS = "return:read"
+    CREATE_RETURNS = "return:create"
+    UPDATE_RETURNS = "return:update"
+    READ_SETTINGS = "settings:read"
+    UPDATE_SETTINGS = "settings:update"
+    READ_TEMPLATES = "templates:read"
+    UPDATE_TEMPLATES = "templates:update"
+    READ_METRICS = "metrics:read"
+    READ_AUDIT = "audit:read"
+
+
+ALL_PERMISSIONS: Final = frozenset(Permission)
+_NAMES: Final = frozenset(permission.value for permission in Permission)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: a name, None where nobody has to say; what it may do; and in which stores, None for everywhere.
+
+    A caller that is bound to stores has no part in what belongs to no store.
+    """
+
+    subject: str | None
+    permissions: frozenset[Permission]
+    stores: frozenset[str] | None = None
+
+    def may(self, permission: Permission) -> bool:
+        """Whether it has the permission, in its stores."""
+        return permission in self.permissions
+
+    def may_touch(self, store_id: str | None) -> bool:
+        """Whether what belongs to this store, or to none, is its business."""
+        return self.stores is None or store_id in self.stores
+
+    def may_write_as(self, user_id: str | None) -> bool:
+        """Whether a review may carry this author: nobody, or the caller, or anybody for those who write for others."""
+        return user_id in (None, self.subject) or self.may(Permission.CREATE_REVIEWS_FOR_OTHERS)
+
+
+ANYBODY: Final = Caller(None, ALL_PERMISSIONS)
+"""Everyone, where nobody has to say who they are."""
+
+
+def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
+    """The permissions among these names; others are somebody else's."""
+    return frozenset(Permission(name) for name in names if name in _NAMES)

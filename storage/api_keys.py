@@ -1,0 +1,83 @@
+"""API keys: who has one, what it allows, and the hash of its secret; the secret itself is kept by its owner alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from domain.permissions import Caller, known_permissions
+from storage.database import Database, Document
+
+COLLECTION: Final = "apiKeys"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is stored; `digest` is the SHA-256 of its secret. No expiry: until it is revoked."""
+
+    id: str
+    caller: Caller
+    digest: bytes
+    created: datetime
+    expires: datetime | None = None
+    revoked: datetime | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it opens anything at that moment."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+class ApiKeyRepository:
+    """Reads and writes keys. The facade only reads them."""
+
+    def __init__(self, database: Database) -> None:
+        self._keys = database[COLLECTION]
+
+    async def get(self, id: str) -> ApiKey | None:
+        """One key, or None."""
+        document = await self._keys.find_one({"_id": id})
+        return _key(document) if document else None
+
+    async def all(self) -> list[ApiKey]:
+        """Every key, also those that are revoked or have expired, by client and age."""
+        return [_key(document) async for document in self._keys.find().sort([("client", 1), ("created", 1)])]
+
+    async def add(self, key: ApiKey) -> None:
+        """Store a new key."""
+        caller = key.caller
+        await self._keys.insert_one(
+            {
+                "_id": key.id,
+                "client": caller.subject,
+                "permissions": sorted(caller.permissions),
+                "stores": None if caller.stores is None else sorted(caller.stores),
+                "digest": key.digest,
+                "created": key.created,
+                "expires": key.expires,
+                "revoked": key.revoked,
+            }
+        )
+
+    async def revoke(self, id: str, at: datetime) -> bool:
+        """Revoke a key; one that is revoked stays so since then. Returns whether there is such a key."""
+        result = await self._keys.update_one(
+            {"_id": id}, [{"$set": {"revoked": {"$ifNull": ["$revoked", at]}}}], upsert=False
+        )
+        return result.matched_count > 0
+
+
+def _key(document: Document) -> ApiKey:
+    stores = document["stores"]
+    return ApiKey(
+        id=document["_id"],
+        caller=Caller(
+            document["client"],
+            known_permissions(document["permissions"]),
+            None if stores is None else frozenset(stores),
+        ),
+        digest=document["digest"],
+        created=document["created"],
+        expires=document["expires"],
+        revoked=document["revoked"],
+    )

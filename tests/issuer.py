@@ -1,0 +1,127 @@
+"""An OpenID Connect issuer: it signs tokens, and tells its public keys, as well or as badly as a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+ISSUER = "https://issuer.test"
+AUDIENCE = "plaudit"
+
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+Mood = Literal["answers", "hangs", "fails", "floods", "redirects"]
+
+
+def rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+
+
+def ec_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def pem(key: PrivateKey) -> bytes:
+    """The public half."""
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def jwk(id: str, key: PrivateKey) -> dict[str, Any]:
+    public = key.public_key()
+    if isinstance(public, rsa.RSAPublicKey):
+        return {**RSAAlgorithm.to_jwk(public, as_dict=True), "kid": id, "use": "sig"}
+    return {**ECAlgorithm.to_jwk(public, as_dict=True), "kid": id, "use": "sig"}
+
+
+@dataclass
+class Issuer:
+    """Signs with any of its keys; `published` are those that it tells."""
+
+    keys: dict[str, PrivateKey] = field(default_factory=lambda: {"first": rsa_key()})
+    published: list[str] = field(default_factory=lambda: ["first"])
+    port: int = 0
+    mood: Mood = "answers"
+    asked: int = 0
+
+    @property
+    def jwks_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/keys"
+
+    def token(
+        self,
+        permissions: Iterable[str] = (),
+        stores: Iterable[str] | None = None,
+        *,
+        subject: str = "anna",
+        kid: str | None = "first",
+        key: Any = None,
+        algorithm: str | None = None,
+        headers: dict[str, Any] | None = None,
+        **claims: Any,
+    ) -> str:
+        """A token; a claim that is None is left out."""
+        now = int(time.time())
+        said: dict[str, Any] = {
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "sub": subject,
+            "exp": now + 600,
+            "iat": now,
+            "scope": " ".join(permissions),
+            **({} if stores is None else {"stores": list(stores)}),
+            **claims,
+        }
+        key = key if key is not None else self.keys[kid or "first"]
+        algorithm = algorithm or ("ES256" if isinstance(key, ec.EllipticCurvePrivateKey) else "RS256")
+        said = {name: value for name, value in said.items() if value is not None}
+        return jwt.encode(said, key, algorithm, {**({"kid": kid} if kid else {}), **(headers or {})})
+
+    def claiming(self, **claims: Any) -> str:
+        """A token with these claims as they are, null included."""
+        said = jwt.decode(self.token(), options={"verify_signature": False})
+        return jwt.encode({**said, **claims}, self.keys["first"], "RS256", {"kid": "first"})
+
+    def published_keys(self) -> dict[str, Any]:
+        return {"keys": [jwk(id, self.keys[id]) for id in self.published]}
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            self.asked += 1
+            if self.mood == "hangs":
+                await reader.read()  # until the client gives up
+                return
+            body = json.dumps(self.published_keys()).encode()
+            head = "200 OK"
+            if self.mood == "fails":
+                head, body = "500 -", b""
+            elif self.mood == "floods":
+                body = b" " * 1_000_000
+            elif self.mood == "redirects":
+                head = f"302 -\r\nlocation: {self.jwks_url}"
+            writer.write(f"HTTP/1.1 {head}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the client gave up
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def running_issuer() -> AsyncIterator[Issuer]:
+    issuer = Issuer()
+    server = await asyncio.start_server(issuer.serve, "127.0.0.1", 0)
+    issuer.port = server.sockets[0].getsockname()[1]
+    try:
+        yield issuer
+    finally:
+        server.close()

@@ -1,0 +1,231 @@
+"""Which tokens are taken for whose, and which for nobody's."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from time import monotonic
+from typing import Any
+
+import jwt
+import pytest
+
+from api.auth import keys_of_issuer
+from api.auth.authentication import KeysAwayError, RefusedCredentialError
+from api.auth.keys_of_issuer import FetchedKeys, StaticKey
+from api.auth.tokens import TokenRules, Tokens
+from domain.permissions import Caller, Permission
+from tests.issuer import AUDIENCE, ISSUER, Issuer, Mood, ec_key, pem, rsa_key, running_issuer
+
+ALGORITHMS = ("RS256", "ES256")
+RULES = TokenRules(ISSUER, AUDIENCE, ALGORITHMS, leeway=5)
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[Issuer]:
+    async with running_issuer() as issuer:
+        yield issuer
+
+
+@pytest.fixture
+def known(issuer: Issuer) -> Tokens:
+    return Tokens(FetchedKeys(issuer.jwks_url, ALGORITHMS, lifetime=300), RULES)
+
+
+async def test_a_token_says_who_may_do_what_and_where(issuer: Issuer, known: Tokens) -> None:
+    token = issuer.token(["customerReviews:read", "openid"], ["A", "B"])
+    caller = await known.caller(token)
+    assert caller == Caller("anna", frozenset({Permission.READ_REVIEWS}), frozenset({"A", "B"}))
+    assert await known.caller(token) == caller
+    assert issuer.asked == 1
+
+
+@pytest.mark.parametrize("scope", ["customerReviews:read  return:read", ["customerReviews:read", "return:read"]])
+async def test_permissions_are_a_string_or_an_array(issuer: Issuer, known: Tokens, scope: Any) -> None:
+    caller = await known.caller(issuer.token(scope=scope))
+    assert caller.permissions == {Permission.READ_REVIEWS, Permission.READ_RETURNS}
+    assert caller.stores is None
+
+
+def _without_signature(token: str) -> str:
+    return token.rpartition(".")[0] + "."
+
+
+def _header(**fields: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+
+
+FORGED: dict[str, Callable[[Issuer], str]] = {
+    "no token": lambda _: "",
+    "not a token": lambda _: "plaudit",
+    "two parts": lambda i: _without_signature(i.token())[:-1],
+    "no signature": lambda i: _without_signature(i.token()),
+    "none algorithm": lambda i: i.token(key="", algorithm="none"),
+    "none algorithm, other letter case": lambda i: f"{_header(alg='nOnE', kid='first')}.{i.token().split('.')[1]}.",
+    "no algorithm": lambda i: f"{_header(kid='first')}.{i.token().split('.', 1)[1]}",
+    "another key": lambda i: i.token(key=rsa_key()),
+    "another kind of key": lambda i: i.token(key=ec_key()),
+    "another payload": lambda i: ".".join(
+        [i.token().split(".")[0], i.token(subject="eve").split(".")[1], i.token().split(".")[2]]
+    ),
+    "another issuer": lambda i: i.token(iss="https://elsewhere.test"),
+    "issuer with more behind it": lambda i: i.token(iss=f"{ISSUER}.evil.test"),
+    "no issuer": lambda i: i.token(iss=None),
+    "another audience": lambda i: i.token(aud="shop"),
+    "no audience": lambda i: i.token(aud=None),
+    "no expiry": lambda i: i.token(exp=None),
+    "expired": lambda i: i.token(exp=int(time.time()) - 10),
+    "expiry that is no number": lambda i: i.token(exp="tomorrow"),
+    "endless expiry": lambda i: i.token(exp=float("inf")),
+    "not yet valid": lambda i: i.token(nbf=int(time.time()) + 60),
+    "issued in the future": lambda i: i.token(iat=int(time.time()) + 60),
+    "no subject": lambda i: i.token(sub=None),
+    "empty subject": lambda i: i.token(subject=""),
+    "endless subject": lambda i: i.token(subject="a" * 129),
+    "subject with a line break": lambda i: i.token(subject="anna\nadmin"),
+    "unknown key id": lambda i: i.token(kid="second", key=rsa_key()),
+    "key id that is a path": lambda i: i.token(kid="../../dev/null", key=rsa_key()),
+    "key id that is no string": lambda i: f"{_header(alg='RS256', kid=1)}.{i.token().split('.', 1)[1]}",
+    "key of its own": lambda i: i.token(kid=None, key=rsa_key(), headers={"jwk": {"kty": "oct", "k": "AAAA"}}),
+    "critical extension": lambda i: i.token(headers={"crit": ["exp"]}),
+    "huge": lambda i: i.token(padding="a" * 10_000),
+    "stores in a string": lambda i: i.claiming(stores="A"),
+    "stores in an object": lambda i: i.claiming(stores={"A": True}),
+    "stores that are null": lambda i: i.claiming(stores=None),
+    "stores that are numbers": lambda i: i.claiming(stores=[1]),
+    "permissions that are a number": lambda i: i.token(scope=1),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+async def test_forged_tokens_open_nothing(issuer: Issuer, known: Tokens, forge: Callable[[Issuer], str]) -> None:
+    with pytest.raises(RefusedCredentialError):
+        await known.caller(forge(issuer))
+    # And they spoil nothing for others.
+    assert (await known.caller(issuer.token())).subject == "anna"
+
+
+@pytest.mark.parametrize("hmac", ["HS256", "HS384", "HS512"])
+@pytest.mark.parametrize("secret", ["pem", "jwk"])
+async def test_the_public_key_is_no_secret(issuer: Issuer, known: Tokens, hmac: str, secret: str) -> None:
+    key = issuer.keys["first"]
+    public = pem(key) if secret == "pem" else json.dumps(issuer.published_keys()).encode()
+    payload = jwt.decode(issuer.token(), options={"verify_signature": False})
+    signing = f"{_header(alg=hmac, kid='first')}.{issuer.token().split('.')[1]}"
+    signature = jwt.get_algorithm_by_name(hmac).sign(signing.encode(), public)
+    forged = f"{signing}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+    assert payload["sub"] == "anna"
+    for keys in (known, Tokens(StaticKey(pem(key), ALGORITHMS), RULES)):
+        with pytest.raises(RefusedCredentialError):
+            await keys.caller(forged)
+
+
+async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
+    issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = issuer.token(exp=int(time.time()) + 20)
+    await known.caller(token)
+    later, remembered_until = datetime.now(UTC) + timedelta(seconds=26), monotonic() + 25
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Later:
+            return cls.fromtimestamp(later.timestamp(), tz)
+
+    monkeypatch.setattr("jwt.api_jwt.datetime", Later)
+    # Remembered, so nobody looks at the date.
+    assert await known.caller(token)
+    monkeypatch.setattr("api.auth.verified.monotonic", lambda: remembered_until)
+    with pytest.raises(RefusedCredentialError, match="expired"):
+        await known.caller(token)
+
+
+async def test_keys_rotate_in_flight(issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = _stopped_clock(monkeypatch)
+    before = issuer.token()
+    await known.caller(before)
+    issuer.keys["second"] = ec_key()
+    issuer.published = ["first", "second"]
+    now.append(keys_of_issuer.PAUSE_S)
+    # The first token with the new key brings it; those with the old one go on.
+    assert (await known.caller(issuer.token(kid="second", subject="berta"))).subject == "berta"
+    assert (await known.caller(issuer.token(subject="clara"))).subject == "clara"
+    issuer.published = ["second"]
+    now.append(300)
+    # What is stale does once more while it is fetched anew.
+    await known.caller(issuer.token(subject="dora"))
+    await known.caller(issuer.token(kid="second", subject="emma", iat=None))
+    assert issuer.asked == 2
+    now.append(300)
+    await _fetched(issuer, 3, known)
+    with pytest.raises(RefusedCredentialError):
+        await known.caller(issuer.token(subject="fanny"))
+
+
+async def test_made_up_key_ids_ask_the_issuer_once_in_a_while(
+    issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = _stopped_clock(monkeypatch)
+    for number in range(20):
+        with pytest.raises(RefusedCredentialError):
+            await known.caller(issuer.token(kid=f"made up {number}", key=issuer.keys["first"]))
+    assert issuer.asked == 1
+    now.append(keys_of_issuer.PAUSE_S)
+    with pytest.raises(RefusedCredentialError):
+        await known.caller(issuer.token(kid="made up", key=issuer.keys["first"]))
+    assert issuer.asked == 2
+
+
+@pytest.mark.parametrize("mood", ["hangs", "fails", "floods", "redirects"])
+async def test_an_issuer_that_is_away(
+    issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch, mood: Mood
+) -> None:
+    monkeypatch.setattr(keys_of_issuer, "_TIMEOUT_S", 0.2)
+    now = _stopped_clock(monkeypatch)
+    issuer.mood = mood
+    with pytest.raises(KeysAwayError):
+        await known.caller(issuer.token())
+    issuer.mood = "answers"
+    now.append(keys_of_issuer.PAUSE_S)
+    assert await known.caller(issuer.token())
+    # Known keys do for a while, unknown ones open nothing.
+    issuer.mood = mood
+    now.append(keys_of_issuer.GRACE_S - 1)
+    assert await known.caller(issuer.token(subject="berta"))
+    now.append(keys_of_issuer.PAUSE_S)
+    with pytest.raises(KeysAwayError):
+        await known.caller(issuer.token(subject="clara"))
+
+
+async def test_a_key_from_a_file() -> None:
+    key = ec_key()
+    issuer = Issuer({"first": key})
+    known = Tokens(StaticKey(pem(key), ALGORITHMS), RULES)
+    assert (await known.caller(issuer.token(kid=None))).subject == "anna"
+    with pytest.raises(RefusedCredentialError):
+        await known.caller(issuer.token(key=rsa_key()))
+    with pytest.raises(ValueError, match="RS256"):
+        StaticKey(pem(key), ["RS256"])
+    with pytest.raises(ValueError, match="PEM"):
+        StaticKey(b"nothing", ALGORITHMS)
+
+
+def _stopped_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands at the sum of what the test puts into the list."""
+    past = [1_000.0]
+    monkeypatch.setattr(keys_of_issuer, "monotonic", lambda: sum(past))
+    return past
+
+
+async def _fetched(issuer: Issuer, times: int, known: Tokens) -> None:
+    """Have the keys fetched anew."""
+    with pytest.raises(RefusedCredentialError):
+        await known.caller(issuer.token(kid="nobody's", key=issuer.keys["first"]))
+    assert issuer.asked == times
+
+
+async def test_an_expiry_in_a_string(issuer: Issuer, known: Tokens) -> None:
+    assert await known.caller(issuer.claiming(exp=str(int(time.time()) + 60)))

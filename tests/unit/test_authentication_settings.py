@@ -1,0 +1,64 @@
+"""With which settings the API starts, and with which it must not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from plaudit.authentication import check_authentication, is_loopback
+from plaudit.config import AuthSettings, ConfigurationError, HttpSettings, JwtSettings, Settings
+from tests.issuer import ec_key, pem
+
+JWT: dict[str, Any] = {"issuer": "https://issuer.test", "audience": "plaudit"}
+
+
+def _settings(host: str = "0.0.0.0", mode: Any = None, **jwt: Any) -> Settings:  # noqa: S104 - never listened on
+    auth = AuthSettings(mode=mode, jwt=JwtSettings(**jwt))
+    return Settings(http=HttpSettings(host=host), auth=auth)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_open_on_a_loopback_address(host: str) -> None:
+    assert is_loopback(host)
+    check_authentication(_settings(host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.2", "example.com", "localhost.example.com"])  # noqa: S104
+def test_not_open_to_others_unless_somebody_chose_that(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="PLAUDIT_AUTH__MODE"):
+        check_authentication(_settings(host))
+    check_authentication(_settings(host, "none"))
+    check_authentication(_settings(host, "api_key"))
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, "ISSUER"),
+        ({"issuer": "https://issuer.test"}, "AUDIENCE"),
+        (JWT, "JWKS_URL"),
+        ({**JWT, "jwks_url": "https://issuer.test/keys", "public_key_file": "key.pem"}, "not both"),
+        ({**JWT, "jwks_url": "http://issuer.test/keys"}, "must be https"),
+        ({**JWT, "public_key_file": "/nowhere/key.pem"}, "PUBLIC_KEY_FILE"),
+    ],
+)
+def test_tokens_that_nobody_could_check(given: dict[str, Any], names: str) -> None:
+    with pytest.raises(ConfigurationError, match=names):
+        check_authentication(_settings("127.0.0.1", "jwt", **given))
+
+
+def test_tokens_that_can_be_checked(tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.write_bytes(pem(ec_key()))
+    check_authentication(_settings(mode="jwt", **JWT, public_key_file=file))
+    check_authentication(_settings(mode="jwt", **JWT, jwks_url="https://issuer.test/keys"))
+    check_authentication(_settings(mode="jwt", **JWT, jwks_url="http://[::1]:8000/keys"))
+
+
+@pytest.mark.parametrize("algorithms", [["none"], ["HS256"], ["RS256", "HS512"], []])
+def test_algorithms_are_asymmetric(algorithms: list[str]) -> None:
+    with pytest.raises(ValidationError):
+        JwtSettings(algorithms=tuple(algorithms))
