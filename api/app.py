@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 
 from api import (
     asyncapi,
+    audit,
     entity_types,
     health,
     metrics,
@@ -45,6 +46,7 @@ ROUTERS: Final = (
     stores.router,
     templates.router,
     entity_types.router,
+    audit.router,
     health.router,
     metrics.router,
     asyncapi.router,

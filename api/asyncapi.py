@@ -11,6 +11,7 @@ from jinja2 import Environment, Template
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
+from api.documents import OPEN_TO_ALL
 from api.responses import JsonResponse
 from api.services import Injected
 from messaging.asyncapi import asyncapi_document
@@ -18,7 +19,7 @@ from messaging.asyncapi import asyncapi_document
 router = APIRouter(tags=["documents"])
 
 
-@router.get("/asyncapi.json", summary="The AsyncAPI 3 document of the Kafka topics")
+@router.get("/asyncapi.json", summary="The AsyncAPI 3 document of the Kafka topics", openapi_extra=OPEN_TO_ALL)
 async def asyncapi_json(services: Injected) -> JsonResponse:
     """Topics, keys and message schemas."""
     return JsonResponse(asyncapi_document(services.topics, services.version))

@@ -84,6 +84,10 @@ def _command(request: Request) -> Command:
         return Command(str(uuid7()), wait, repeatable=False)
     # A space can't be in the key, so nothing else comes to the same name.
     name = f"{request.method} {request.scope['path']} {key}"
+    # Of each caller's own: nobody can repeat, or ask after, what another did.
+    subject = request.state.caller.subject
+    if subject is not None:
+        name = f"{name} {subject}"
     return Command(str(uuid5(_NAMESPACE, name)), wait, repeatable=True)
 
 

@@ -49,6 +49,10 @@ def command(body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {"parameters": list(_COMMAND_HEADERS), **(body or {})}
 
 
+OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
+"""The `openapi_extra` of an endpoint that asks nobody who they are."""
+
+
 def problems(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
     """The `responses` of an endpoint that can end with these problems."""
     content = {"application/problem+json": {"schema": _PROBLEM_REFERENCE}}

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path
 from typing_extensions import TypedDict
 
 from api.documents import problems
+from api.permissions import ReviewReader
 from api.problems import ProblemError, ProblemKind, unavailable
 from api.responses import JsonResponse
 from api.services import Injected
@@ -54,7 +55,7 @@ router = APIRouter(prefix="/api/entityTypes", tags=["Object types"], responses=p
 
 
 @router.get("", response_model=list[ShownEntityType])
-async def list_entity_types(services: Injected) -> JsonResponse:
+async def list_entity_types(_: ReviewReader, services: Injected) -> JsonResponse:
     """Every registered object type. Objects of other types can be reviewed, too."""
     return JsonResponse([shown_type(type) for type in services.entity_types])
 
@@ -65,7 +66,10 @@ async def list_entity_types(services: Injected) -> JsonResponse:
     responses=problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
 )
 async def read_entity(
-    entity_type: Annotated[Id, Path(alias="entityType")], id: Annotated[Id, Path()], services: Injected
+    _: ReviewReader,
+    entity_type: Annotated[Id, Path(alias="entityType")],
+    id: Annotated[Id, Path()],
+    services: Injected,
 ) -> JsonResponse:
     """The name and the picture of an object, from the resolver of its type."""
     if services.entity_types.get(entity_type) is None:

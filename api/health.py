@@ -10,7 +10,7 @@ import structlog
 from fastapi import APIRouter
 from typing_extensions import TypedDict
 
-from api.documents import problems
+from api.documents import OPEN_TO_ALL, problems
 from api.problems import ProblemKind, unavailable
 from api.responses import JsonResponse
 from api.services import Injected
@@ -35,13 +35,13 @@ class Ready(Alive):
 router = APIRouter(prefix="/health", tags=["Operation"])
 
 
-@router.get("/live", response_model=Alive)
+@router.get("/live", response_model=Alive, openapi_extra=OPEN_TO_ALL)
 async def live() -> JsonResponse:
     """Whether the process answers at all."""
     return JsonResponse({"status": "pass"})
 
 
-@router.get("/ready", response_model=Ready, responses=problems(ProblemKind.UNAVAILABLE))
+@router.get("/ready", response_model=Ready, responses=problems(ProblemKind.UNAVAILABLE), openapi_extra=OPEN_TO_ALL)
 async def ready(services: Injected) -> JsonResponse:
     """Whether MongoDB and Kafka can be reached."""
     checks = {"mongodb": services.database.command("ping"), "kafka": services.publisher.ping()}

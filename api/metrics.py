@@ -10,7 +10,9 @@ from typing import Final
 import structlog
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import PlainTextResponse
 
+from api.permissions import MetricsReader
 from api.services import Injected, Services
 from messaging.connection import is_broker_away
 from messaging.metrics import CONSUMER_LAG, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
@@ -88,8 +90,8 @@ class Gauges:
         STATE_KNOWN.labels("mongodb").set(1)
 
 
-@router.get("/metrics", include_in_schema=False)
-async def read_metrics(request: Request, services: Injected) -> Response:
+@router.get("/metrics", response_class=PlainTextResponse)
+async def read_metrics(_: MetricsReader, request: Request, services: Injected) -> Response:
     """All metrics in Prometheus' text format."""
     state = request.app.state
     if not hasattr(state, "gauges"):

@@ -12,11 +12,14 @@ from api import examples
 from api.bodies import json_body, parse_json, raw_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
+from api.permissions import Moderator, ReviewDeleter
 from api.problems import ProblemKind, invalid
 from api.responses import JsonResponse
 from api.services import Injected, Services
+from api.store_bounds import check_reviews, stores_of
+from domain.permissions import Caller
 from domain.reviews import ModerationAction
-from messaging.schemas import MAX_ITEMS, Id, Message
+from messaging.schemas import MAX_ITEMS, Id, Message, Note
 from messaging.topics import Topic
 
 
@@ -36,26 +39,33 @@ _RESPONSES: Final = {
 _IDS: Final = command(request_body(REVIEW_IDS, {"One review": examples.REVIEW_IDS}))
 
 ReviewIds = Annotated[list[str], Depends(json_body(REVIEW_IDS))]
+Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
 router = APIRouter(prefix="/api/customerReviews", tags=["Moderation"], responses=_RESPONSES)
 
 
 @router.post("/approve", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
-async def approve(ids: ReviewIds, command: Commanded, services: Injected) -> JsonResponse:
+async def approve(
+    caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
+) -> JsonResponse:
     """Approve reviews, in whatever state they are; the ratings of their objects follow."""
-    return await _moderate(services, command, ModerationAction.APPROVE, ids)
+    return await _moderate(services, caller, command, ModerationAction.APPROVE, ids, reason)
 
 
 @router.post("/reject", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
-async def reject(ids: ReviewIds, command: Commanded, services: Injected) -> JsonResponse:
+async def reject(
+    caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
+) -> JsonResponse:
     """Reject reviews, in whatever state they are; the ratings of their objects follow."""
-    return await _moderate(services, command, ModerationAction.REJECT, ids)
+    return await _moderate(services, caller, command, ModerationAction.REJECT, ids, reason)
 
 
 @router.post("/reset", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
-async def reset(ids: ReviewIds, command: Commanded, services: Injected) -> JsonResponse:
+async def reset(
+    caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
+) -> JsonResponse:
     """Roll back the moderation of reviews: they are New again, and the ratings of their objects follow."""
-    return await _moderate(services, command, ModerationAction.RESET, ids)
+    return await _moderate(services, caller, command, ModerationAction.RESET, ids, reason)
 
 
 async def ids_to_delete(request: Request, ids: Annotated[list[Id], Query(max_length=MAX_ITEMS)] = []) -> list[str]:  # noqa: B006
@@ -77,18 +87,29 @@ async def ids_to_delete(request: Request, ids: Annotated[list[Id], Query(max_len
     openapi_extra=command(request_body(DELETION, {"One review": examples.DELETION}, required=False)),
 )
 async def delete(
-    ids: Annotated[list[str], Depends(ids_to_delete)], command: Commanded, services: Injected
+    caller: ReviewDeleter,
+    ids: Annotated[list[str], Depends(ids_to_delete)],
+    command: Commanded,
+    services: Injected,
+    reason: Reason = None,
 ) -> JsonResponse:
     """Delete reviews and everything that the person wrote, for good."""
-    return await _moderate(services, command, ModerationAction.DELETE, ids)
+    return await _moderate(services, caller, command, ModerationAction.DELETE, ids, reason)
 
 
-async def _moderate(services: Services, command: Command, action: ModerationAction, ids: Iterable[str]) -> JsonResponse:
+async def _moderate(
+    services: Services,
+    caller: Caller,
+    command: Command,
+    action: ModerationAction,
+    ids: Iterable[str],
+    reason: str | None,
+) -> JsonResponse:
     """Publish one message for each review, so that commands about one review keep their order."""
     different = list(dict.fromkeys(ids))
+    await check_reviews(services, caller, different)
+    said = {"action": action, "moderator": caller.subject, "reason": reason or None}
+    value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
     topic = services.topics.name(Topic.MODERATION_COMMANDS)
-    messages = [
-        services.envelope.wrap(topic, id, "review.moderation", {"action": action, "ids": [id], **command.marks})
-        for id in different
-    ]
+    messages = [services.envelope.wrap(topic, id, "review.moderation", {**value, "ids": [id]}) for id in different]
     return await carry_out(services, command, different, messages)

@@ -14,10 +14,12 @@ from api import examples
 from api.bodies import json_body
 from api.commands import CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
+from api.permissions import RatingCalculator, RatingReader
 from api.problems import ProblemKind
 from api.responses import JsonResponse
 from api.review_rows import store_name
 from api.services import Injected
+from api.store_bounds import check_store
 from domain.ratings import RatingTally, TallyKey, rating_value
 from domain.stores import GeneralSettings, Store, rating_method
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
@@ -57,7 +59,9 @@ router = APIRouter(
     openapi_extra=request_body(ENTITY_RATING, {"A product": examples.ENTITY_RATING}),
 )
 async def list_entity_ratings(
-    request: Annotated[EntityRatingRequest, Depends(json_body(ENTITY_RATING))], services: Injected
+    caller: RatingReader,
+    request: Annotated[EntityRatingRequest, Depends(json_body(ENTITY_RATING))],
+    services: Injected,
 ) -> JsonResponse:
     """The ratings of objects: one for each store in which an object has approved reviews, and one without a store."""
     ids = list(dict.fromkeys(request.entity_ids))
@@ -66,6 +70,7 @@ async def list_entity_ratings(
     tallies, general = await asyncio.gather(
         services.ratings.of_entities(request.entity_type, ids), services.stores.general()
     )
+    tallies = {key: tally for key, tally in tallies.items() if caller.may_touch(key.store_id)}
     stores = await services.stores.of_ids({key.store_id for key in tallies if key.store_id is not None})
     place = {id: index for index, id in enumerate(ids)}
     keys = sorted(tallies, key=lambda key: (place[key.entity.id], key.store_id is not None, key.store_id or ""))
@@ -95,11 +100,13 @@ def entity_rating(
     openapi_extra=command(),
 )
 async def calculate_store(
+    caller: RatingCalculator,
     store_id: Annotated[OptionalId, Query(alias="storeId", description="Empty: everything")],
     command: Commanded,
     services: Injected,
 ) -> JsonResponse:
     """Count the ratings of a store anew, from its reviews."""
+    check_store(caller, store_id)
     message = services.envelope.wrap(
         services.topics.name(Topic.REVIEW_CHANGES),
         store_id or "*",

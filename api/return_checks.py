@@ -60,6 +60,8 @@ async def _is_decided(services: Services, command: Command, id: str) -> bool:
 
 def _item_error(reason: RefusalReason, *, has_lines: bool) -> ItemError:
     """A reason with its place in the body: one that names no lines can only be wrong about the status."""
+    if reason.line_index is None:
+        return {"pointer": "/orderId", "code": reason.code.value, "message": reason.message}
     field = "orderLineItemId" if reason.code is ReturnRefusal.UNKNOWN_LINE else "quantity"
     pointer = f"/lineItems/{reason.line_index}/{field}" if has_lines else "/status"
     return {"pointer": pointer, "code": reason.code.value, "message": reason.message}

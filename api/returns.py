@@ -14,12 +14,14 @@ from api.bodies import json_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
 from api.paging import total_count
+from api.permissions import ReturnAuthor, ReturnEditor, ReturnReader
 from api.problems import ProblemError, ProblemKind
 from api.responses import JsonResponse
 from api.return_checks import check_change, check_new
 from api.return_rows import ReturnList, ReturnRow, return_row
 from api.return_search import RETURN_SEARCH, ReturnSearchRequest
 from api.services import Injected, Services
+from api.store_bounds import returns_within, stores_of
 from messaging.returns import CreateReturn, NewReturn, ReturnChanges, UpdateReturn
 from messaging.topics import Topic
 
@@ -38,16 +40,19 @@ router = APIRouter(
     openapi_extra=request_body(RETURN_SEARCH, examples.RETURN_SEARCHES),
 )
 async def search_returns(
-    request: Annotated[ReturnSearchRequest, Depends(json_body(RETURN_SEARCH))], services: Injected
+    caller: ReturnReader,
+    request: Annotated[ReturnSearchRequest, Depends(json_body(RETURN_SEARCH))],
+    services: Injected,
 ) -> JsonResponse:
     """List returns with their orders: filtered, sorted, one page at a time."""
-    search = request.criteria()
+    search = returns_within(caller, request.criteria())
     page = await services.returns.search(search)
     orders, total = await asyncio.gather(
         services.orders.of_ids({stored.order_id for stored in page}),
         total_count(len(page), search.skip, search.take, partial(services.returns.count, search)),
     )
-    rows = [return_row(stored, orders.get(stored.order_id)) for stored in page]
+    known = {id: order for id, order in orders.items() if caller.may_touch(order.store_id)}
+    rows = [return_row(stored, known.get(stored.order_id)) for stored in page]
     return JsonResponse({"totalCount": total, "results": rows})
 
 
@@ -57,22 +62,23 @@ async def search_returns(
     responses=problems(ProblemKind.NOT_FOUND),
 )
 async def read_available_quantities(
-    order_id: Annotated[str, Path(alias="orderId")], services: Injected
+    caller: ReturnReader, order_id: Annotated[str, Path(alias="orderId")], services: Injected
 ) -> JsonResponse:
     """The quantities of an order that are still returnable, by the id of its line items."""
     order = await services.orders.get(order_id)
-    if order is None:
+    if order is None or not caller.may_touch(order.store_id):
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no order with this id.")
     return JsonResponse(order.available())
 
 
 @router.get("/{id}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
-async def read_return(id: str, services: Injected) -> JsonResponse:
+async def read_return(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
     """One return with its order."""
     stored = await services.returns.get(id)
-    if stored is None:
+    if stored is None or not caller.may_touch(stored.store_id):
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
-    return JsonResponse(return_row(stored, await services.orders.get(stored.order_id)))
+    order = await services.orders.get(stored.order_id)
+    return JsonResponse(return_row(stored, order if order and caller.may_touch(order.store_id) else None))
 
 
 @router.post(
@@ -83,12 +89,19 @@ async def read_return(id: str, services: Injected) -> JsonResponse:
     openapi_extra=command(request_body(NEW_RETURN, {"One line": examples.NEW_RETURN})),
 )
 async def create(
-    wanted: Annotated[NewReturn, Depends(json_body(NEW_RETURN))], command: Commanded, services: Injected
+    caller: ReturnAuthor,
+    wanted: Annotated[NewReturn, Depends(json_body(NEW_RETURN))],
+    command: Commanded,
+    services: Injected,
 ) -> JsonResponse:
     """Store a return against an order, as long as its quantities are available."""
     id = wanted.id or command.item_id(0)
     creation = CreateReturn(
-        action="create", return_=wanted.model_copy(update={"id": id}), command_id=command.remembered_as
+        action="create",
+        return_=wanted.model_copy(update={"id": id}),
+        user=caller.subject,
+        command_id=command.remembered_as,
+        **stores_of(caller),
     )
     await check_new(services, command, id, creation)
     return await _carry_out(services, command, id, wanted.order_id, creation)
@@ -102,13 +115,22 @@ async def create(
     openapi_extra=command(request_body(RETURN_CHANGES, examples.RETURN_CHANGES)),
 )
 async def change(
-    wanted: Annotated[ReturnChanges, Depends(json_body(RETURN_CHANGES))], command: Commanded, services: Injected
+    caller: ReturnEditor,
+    wanted: Annotated[ReturnChanges, Depends(json_body(RETURN_CHANGES))],
+    command: Commanded,
+    services: Injected,
 ) -> JsonResponse:
     """Change the status, the resolution or the quantities of a return; what is left out stays as it is."""
     known = await services.returns.get(wanted.id)
-    if known is None:
+    if known is None or not caller.may_touch(known.store_id):
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
-    update = UpdateReturn(action="update", return_=wanted, command_id=command.remembered_as)
+    update = UpdateReturn(
+        action="update",
+        return_=wanted,
+        user=caller.subject,
+        command_id=command.remembered_as,
+        **stores_of(caller),
+    )
     await check_change(services, command, known, update)
     update.return_.order_id = known.order_id
     return await _carry_out(services, command, known.id, known.order_id, update)

@@ -16,11 +16,13 @@ from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
 from api.moments import Moment
 from api.paging import total_count
+from api.permissions import ReviewAuthor, ReviewReader
 from api.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.responses import JsonResponse
 from api.review_rows import ReviewDetails, ReviewList, review_details, review_row, store_ids
 from api.review_search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
+from api.store_bounds import check_author, check_store, check_submissions, reviews_within
 from api.store_rules import Author, check_store_rules, reasons_against
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity
@@ -60,11 +62,15 @@ router = APIRouter(
     openapi_extra=command(request_body(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")),
 )
 async def submit(
-    reviews: Annotated[list[SubmittedReview], Depends(json_body(SUBMISSIONS))], command: Commanded, services: Injected
+    caller: ReviewAuthor,
+    reviews: Annotated[list[SubmittedReview], Depends(json_body(SUBMISSIONS))],
+    command: Commanded,
+    services: Injected,
 ) -> JsonResponse:
     """Submit reviews for moderation: all of them, or none when one can't be taken."""
     ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
     _check_different(ids)
+    check_submissions(caller, reviews)
     await check_store_rules(services, reviews)
     messages = [_submission(services, command, id, review) for id, review in zip(ids, reviews, strict=True)]
     return await carry_out(services, command, ids, messages)
@@ -94,10 +100,12 @@ def _check_different(ids: list[str]) -> None:
 
 @router.post("/reviewList", response_model=ReviewList, openapi_extra=request_body(REVIEW_SEARCH, examples.SEARCHES))
 async def list_reviews(
-    request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))], services: Injected
+    caller: ReviewReader,
+    request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))],
+    services: Injected,
 ) -> JsonResponse:
     """List reviews: filtered, sorted, one page at a time."""
-    search = request.criteria(services.entity_types)
+    search = reviews_within(caller, request.criteria(services.entity_types))
     page = await services.reviews.search(search)
     stores, total = await asyncio.gather(
         services.stores.of_ids(store_ids(page)),
@@ -108,18 +116,19 @@ async def list_reviews(
 
 @router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))
 async def list_changes(
-    request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
+    caller: ReviewReader, request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
 ) -> JsonResponse:
     """The ids of objects whose reviews changed at that moment or later."""
     reviewed, rated = await asyncio.gather(
-        services.reviews.entities_reviewed_since(request.modified_date),
-        services.ratings.entities_changed_since(request.modified_date),
+        services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
+        services.ratings.entities_changed_since(request.modified_date, caller.stores),
     )
     return JsonResponse(sorted(reviewed | rated))
 
 
 @router.get("/canLeaveFeedback", response_model=Permission)
 async def can_leave_feedback(
+    caller: ReviewAuthor,
     services: Injected,
     entity_type: Annotated[Id, Query(alias="entityType")],
     entity_id: Annotated[Id, Query(alias="entityId")],
@@ -127,6 +136,8 @@ async def can_leave_feedback(
     user_id: Annotated[OptionalId, Query(alias="userId")] = None,
 ) -> JsonResponse:
     """Whether this author may review this object in this store; without a store, everybody may."""
+    check_store(caller, store_id)
+    check_author(caller, user_id)
     reasons: list[Refusal] = []
     if store_id is not None:
         reasons = await reasons_against(services, Author(store_id, user_id, Entity(entity_type, entity_id)))
@@ -134,10 +145,10 @@ async def can_leave_feedback(
 
 
 @router.get("/{id}", response_model=ReviewDetails, responses=problems(ProblemKind.NOT_FOUND))
-async def read_review(id: str, services: Injected) -> JsonResponse:
+async def read_review(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """One review."""
     document: dict[str, Any] | None = await services.reviews.get(id)
-    if document is None:
+    if document is None or not caller.may_touch(document["storeId"]):
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
     stores = await services.stores.of_ids(store_ids([document]))
     return JsonResponse(review_details(document, stores))

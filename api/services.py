@@ -13,6 +13,7 @@ from messaging.envelope import Envelope
 from messaging.lag import ConsumerLag
 from messaging.publisher import Publisher
 from messaging.topics import TopicNames
+from storage.audit import AuditLog
 from storage.database import Database
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
@@ -43,6 +44,7 @@ class Services:
     returns: ReturnRepository
     parking: ParkingRepository
     outcomes: OutcomeRepository
+    audit: AuditLog
     publisher: Publisher
     envelope: Envelope
     topics: TopicNames
@@ -77,6 +79,7 @@ class Services:
             returns=ReturnRepository(database),
             parking=ParkingRepository(database),
             outcomes=OutcomeRepository(database),
+            audit=AuditLog(database),
             publisher=publisher,
             envelope=Envelope(SOURCE),
             topics=topics,

@@ -12,9 +12,11 @@ from api import examples
 from api.bodies import json_body
 from api.commands import CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
+from api.permissions import SettingsEditor, SettingsReader
 from api.problems import ProblemError, ProblemKind
 from api.responses import JsonResponse
 from api.services import Injected
+from api.store_bounds import check_store
 from domain.ratings import RatingMethod
 from domain.stores import GeneralSettings, Store
 from messaging.schemas import Id
@@ -71,7 +73,7 @@ router = APIRouter(
 
 
 @router.get("/settings", response_model=ShownSettings)
-async def read_settings(services: Injected) -> JsonResponse:
+async def read_settings(_: SettingsReader, services: Injected) -> JsonResponse:
     """The settings that hold for all stores."""
     return JsonResponse(shown_settings(await services.stores.general()))
 
@@ -84,11 +86,13 @@ async def read_settings(services: Injected) -> JsonResponse:
     openapi_extra=command(request_body(SETTINGS_FIELDS, {"Some settings": examples.SETTINGS})),
 )
 async def change_settings(
+    caller: SettingsEditor,
     fields: Annotated[GeneralSettingsFields, Depends(json_body(SETTINGS_FIELDS))],
     command: Commanded,
     services: Injected,
 ) -> JsonResponse:
-    """Change settings that hold for all stores; what is left out stays as it is."""
+    """Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some."""
+    check_store(caller, None)
     message = services.envelope.wrap(
         services.topics.name(Topic.STORE_UPDATES),
         GENERAL,
@@ -99,14 +103,18 @@ async def change_settings(
 
 
 @router.get("/stores", response_model=list[ShownStore])
-async def list_stores(services: Injected) -> JsonResponse:
+async def list_stores(caller: SettingsReader, services: Injected) -> JsonResponse:
     """Every registered store, by id."""
-    return JsonResponse([shown_store(store) for store in await services.stores.all()])
+    stores = await services.stores.all()
+    return JsonResponse([shown_store(store) for store in stores if caller.may_touch(store.id)])
 
 
 @router.get("/stores/{storeId}", response_model=ShownStore, responses=problems(ProblemKind.NOT_FOUND))
-async def read_store(store_id: Annotated[str, Path(alias="storeId")], services: Injected) -> JsonResponse:
+async def read_store(
+    caller: SettingsReader, store_id: Annotated[str, Path(alias="storeId")], services: Injected
+) -> JsonResponse:
     """One store."""
+    check_store(caller, store_id)
     store = await services.stores.get(store_id)
     if store is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it with PUT.")
@@ -121,12 +129,14 @@ async def read_store(store_id: Annotated[str, Path(alias="storeId")], services: 
     openapi_extra=command(request_body(STORE_FIELDS, {"Reviews by everyone": examples.STORE})),
 )
 async def change_store(
+    caller: SettingsEditor,
     store_id: Annotated[Id, Path(alias="storeId")],
     fields: Annotated[StoreFields, Depends(json_body(STORE_FIELDS))],
     command: Commanded,
     services: Injected,
 ) -> JsonResponse:
     """Register a store or change it; what is left out stays as it is."""
+    check_store(caller, store_id)
     message = services.envelope.wrap(
         services.topics.name(Topic.STORE_UPDATES),
         store_id,

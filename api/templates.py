@@ -11,11 +11,14 @@ from api import examples
 from api.bodies import json_body, parse_json, raw_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
+from api.permissions import TemplateEditor, TemplateReader
 from api.problems import ProblemError, ProblemKind, invalid
 from api.responses import JsonResponse
 from api.services import Injected, Services
+from api.store_bounds import check_store
 from domain.delivery import OutgoingMessage
 from domain.mail_templates import MailTemplate, Place, best_place, template_id
+from domain.permissions import Caller
 from messaging.mail_templates import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render
 from messaging.notification_templates import TEMPLATE_FIELDS, Language, TemplateFields
 from messaging.schemas import OptionalId
@@ -76,20 +79,23 @@ router = APIRouter(
 
 
 @router.get("", response_model=list[ShownTemplate])
-async def list_templates(services: Injected) -> JsonResponse:
+async def list_templates(caller: TemplateReader, services: Injected) -> JsonResponse:
     """The built-in templates, and all that were saved."""
     built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
     saved = [_shown(one.name, one.place, one.template) for one in await services.templates.all()]
-    return JsonResponse([*built_in, *saved])
+    return JsonResponse(
+        [*built_in, *(one for one in saved if one["storeId"] is None or caller.may_touch(one["storeId"]))]
+    )
 
 
 @router.get("/{name}", response_model=ShownTemplate, responses=problems(ProblemKind.NOT_FOUND))
-async def read_template(name: Name, place: At, services: Injected) -> JsonResponse:
+async def read_template(caller: TemplateReader, name: Name, place: At, services: Injected) -> JsonResponse:
     """The template that mails of a store in a language are written by.
 
     The store's own comes first: in the language, in its base language, in any; then the same for all stores; then
     the built-in one.
     """
+    _check_readable(caller, place)
     return JsonResponse(_shown(name, *await _effective(services, name, place)))
 
 
@@ -101,6 +107,7 @@ async def read_template(name: Name, place: At, services: Injected) -> JsonRespon
     openapi_extra=command(request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE})),
 )
 async def change_template(
+    caller: TemplateEditor,
     name: Name,
     place: At,
     fields: Annotated[TemplateFields, Depends(json_body(TEMPLATE_FIELDS))],
@@ -108,6 +115,7 @@ async def change_template(
     services: Injected,
 ) -> JsonResponse:
     """Save a template for a store or all, in a language or all; what is left out stays as it is in effect there."""
+    check_store(caller, place[0])
     given = fields.model_dump(mode="json", by_alias=True, exclude_none=True)
     message = _message(services, command, "notification-template.update", name, place, given)
     return await carry_out(services, command, [template_id(name, *place)], [message])
@@ -120,8 +128,11 @@ async def change_template(
     responses={200: {"model": CommandAnswer}, **problems(ProblemKind.NOT_FOUND)},
     openapi_extra=command(),
 )
-async def delete_template(name: Name, place: At, command: Commanded, services: Injected) -> JsonResponse:
+async def delete_template(
+    caller: TemplateEditor, name: Name, place: At, command: Commanded, services: Injected
+) -> JsonResponse:
     """Delete the template that was saved for exactly this store and language; the next best takes its place."""
+    check_store(caller, place[0])
     message = _message(services, command, "notification-template.delete", name, place, {"deleted": True})
     return await carry_out(services, command, [template_id(name, *place)], [message])
 
@@ -133,15 +144,26 @@ async def delete_template(name: Name, place: At, command: Commanded, services: I
     openapi_extra=request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=False),
 )
 async def preview_template(
-    name: Name, place: At, fields: Annotated[TemplateFields, Depends(_fields_if_any)], services: Injected
+    caller: TemplateReader,
+    name: Name,
+    place: At,
+    fields: Annotated[TemplateFields, Depends(_fields_if_any)],
+    services: Injected,
 ) -> JsonResponse:
     """What a mail would look like with sample data, by the template in effect with what the body changes."""
+    _check_readable(caller, place)
     _, template = await _effective(services, name, place)
     try:
         mail = render(fields.merged_into(template), await _sample(services, place))
     except TemplateError as error:
         raise _invalid(error) from error
     return JsonResponse({"subject": mail.subject, "text": mail.text, "html": mail.html})
+
+
+def _check_readable(caller: Caller, place: Place) -> None:
+    """Raises ProblemError when the template is that of another store; those of all stores are everybody's."""
+    if place[0] is not None:
+        check_store(caller, place[0])
 
 
 async def _effective(services: Services, name: str, place: Place) -> tuple[Place | None, MailTemplate]:

@@ -28,6 +28,7 @@ from messaging.reviews import (
 )
 from messaging.topics import Topic, TopicNames
 from messaging.tracing import cause_of, is_on, link_to, same_cause, step
+from storage.audit import AuditEntry, AuditLog
 from storage.database import Database, Session, in_transaction
 from storage.outcomes import Answer, OutcomeRepository
 from storage.ratings import RatingRepository
@@ -38,11 +39,11 @@ _FAN_OUT_BATCH: Final = 1_000
 
 
 class ReviewChangeConsumer:
-    """Applies moderation to reviews, and keeps the ratings of their objects in step.
+    """Applies moderation to reviews, keeps the ratings of their objects in step, and a log of who did what.
 
     Delivered at least once, effective once: each review knows the records it has taken into account. Statuses,
-    tallies, answers and owed events of a batch are one transaction, so the list and the rating never disagree,
-    and a consumer that was believed dead can't undo what its successor did. The cost follows the number of
+    tallies, audit entries, answers and owed events of a batch are one transaction, so the list and the rating never
+    disagree, and a consumer that was believed dead can't undo what its successor did. The cost follows the number of
     commands, not of reviews.
     """
 
@@ -65,6 +66,7 @@ class ReviewChangeConsumer:
         self._topics = topics
         self._envelope = envelope
         self._traces = traces
+        self._audit = AuditLog(database)
 
     async def __call__(self, records: Sequence[RawRecord]) -> None:
         """Apply a batch."""
@@ -98,6 +100,7 @@ class ReviewChangeConsumer:
             tallies = await self._ratings.tallies(_changed(moderated), session)
             messages = [*self._review_events(commands, moderated), *self._rating_events(tallies)]
             await self._outcomes.remember(_answers(commands, moderated), now, session)
+            await self._audit.add(_audit_entries(commands, moderated), session)
             return await self._events.outbox.add(messages, now, session), messages, moderated
 
         # In the trace of the command, and in that of the review, which began when it was submitted.
@@ -164,6 +167,7 @@ def _moderation(change: ModerationOfReview, at: datetime) -> Moderation:
         moderator=change.moderator,
         reason=change.reason,
         command_id=change.command_id,
+        stores=change.stores,
     )
 
 
@@ -177,6 +181,22 @@ def _answers(commands: Sequence[Moderation], moderated: Moderated) -> list[Answe
         for command, outcome in zip(commands, moderated.outcomes, strict=True)
         if command.command_id and outcome
     ]
+
+
+def _audit_entries(commands: Sequence[Moderation], moderated: Moderated) -> Iterable[AuditEntry]:
+    for command, outcome in zip(commands, moderated.outcomes, strict=True):
+        if outcome is Outcome.APPLIED:
+            review = moderated.reviews[command.review_id]
+            yield AuditEntry(
+                at=command.at,
+                subject=command.moderator,
+                action=command.action,
+                review_id=command.review_id,
+                entity=review.entity,
+                store_id=review.store_id,
+                reason=command.reason,
+                command_id=command.command_id,
+            )
 
 
 async def _batches(entities: AsyncIterator[Entity]) -> AsyncIterator[list[Entity]]:

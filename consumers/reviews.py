@@ -108,6 +108,7 @@ class CommandRouter:
                 ("moderator", command.moderator),
                 ("reason", command.reason),
                 ("commandId", command.command_id),
+                ("stores", command.stores),
             )
             if value is not None
         }
@@ -129,6 +130,7 @@ class CommandRouter:
             "moderator": command.moderator,
             "reason": command.reason,
             "commandId": command.command_id,
+            "stores": command.stores,
         }
         topic = self.topics.name(Topic.REVIEW_CHANGES)
         cause = causes.get(_trace_id(command)) or cause_of(source)
@@ -299,6 +301,7 @@ class ModerationConsumer:
                 moderator=command.moderator,
                 reason=command.reason,
                 command_id=command.command_id,
+                stores=command.stores,
             )
             for record, command in good
             for id in dict.fromkeys(command.ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -62,7 +62,7 @@ class ReturnLine:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A return request as it is stored."""
+    """A return request as it is stored; the store is that of its order."""
 
     id: str
     number: str
@@ -75,6 +75,7 @@ class Return:
     created_by: str | None = None
     modified_by: str | None = None
     seen: Seen = field(default_factory=Seen)
+    store_id: str | None = None
 
     def quantities(self) -> dict[str, int]:
         """What it takes of each order line: nothing when it is canceled."""
@@ -100,7 +101,10 @@ L = TypeVar("L", ReturnLine, LineRequest)
 
 @dataclass(frozen=True, slots=True)
 class ReturnRequest:
-    """A wish to create a return (`is_new`) or to change one; what is None stays as it is."""
+    """A wish to create a return (`is_new`) or to change one; what is None stays as it is.
+
+    `stores` are those that whoever asks is bound to, None for none in particular.
+    """
 
     id: str
     order_id: str
@@ -112,10 +116,17 @@ class ReturnRequest:
     resolution: str | None = None
     lines: tuple[LineRequest, ...] | None = None
     command_id: str | None = None
+    stores: Collection[str] | None = None
+
+    def may_touch(self, order: Order) -> bool:
+        """Whether the order is the business of whoever asks."""
+        return self.stores is None or order.store_id in self.stores
 
 
 def created(request: ReturnRequest, order: Order, number: str) -> Return | list[RefusalReason]:
     """The return that a request makes of an order, or every reason against it."""
+    if not request.may_touch(order):
+        return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order.id} is unknown")]
     lines = request.lines or ()
     wanted = Return(
         id=request.id,
@@ -128,6 +139,7 @@ def created(request: ReturnRequest, order: Order, number: str) -> Return | list[
         modified=request.at,
         created_by=request.by,
         modified_by=request.by,
+        store_id=order.store_id,
         seen=Seen().after(request.source),
     )
     return _objections(wanted, None, order) or wanted
@@ -139,6 +151,8 @@ def changed(known: Return, request: ReturnRequest, order: Order) -> Return | lis
     A line that the change doesn't name is dropped when it names lines at all. Quantities are checked again when
     the return takes more than before, also when it was canceled and is not any more.
     """
+    if not request.may_touch(order):
+        return [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, f"Return {known.id} is unknown")]
     lines = known.lines
     if request.lines is not None:
         before = dict(_keyed(known.lines))
@@ -150,6 +164,7 @@ def changed(known: Return, request: ReturnRequest, order: Order) -> Return | lis
         lines=lines,
         modified=request.at,
         modified_by=request.by,
+        store_id=order.store_id,
         seen=known.seen.after(request.source),
     )
     return _objections(wanted, known, order) or wanted

@@ -87,7 +87,8 @@ class Moderation:
     """A moderation command for one review.
 
     `source` is its record in the topic of moderation commands, wherever it has been passed on since.
-    `command_id` is there when somebody may ask what became of it.
+    `command_id` is there when somebody may ask what became of it. `stores` are those that its sender is bound to,
+    None for none in particular.
     """
 
     review_id: str
@@ -97,6 +98,11 @@ class Moderation:
     moderator: str | None = None
     reason: str | None = None
     command_id: str | None = None
+    stores: Collection[str] | None = None
+
+    def may_touch(self, store_id: str | None) -> bool:
+        """Whether a review of this store, or of none, is the sender's business."""
+        return self.stores is None or store_id in self.stores
 
     @property
     def answer_key(self) -> tuple[str, str] | None:
@@ -156,6 +162,8 @@ def moderate(
             outcomes.append(None)
         elif review.status is None:
             outcomes.append(Outcome.NOT_FOUND)
+        elif not command.may_touch(review.store_id):
+            outcomes.append(Outcome.REFUSED)
         else:
             if command.answer_key in repeats:
                 after = replace(review, seen=review.seen.after(command.source))

@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
 from domain.returns import LineRequest, ReturnRequest, ReturnStatus
-from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId
+from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId, Stores
 
 
 class ReturnLineFields(Message):
@@ -57,6 +57,7 @@ class CreateReturn(Message):
     return_: Annotated[NewReturn, Field(alias="return")]
     user: Annotated[Name | None, Field(description="Who asks: `createdBy`")] = None
     command_id: OptionalId = None
+    stores: Stores = None
 
 
 class UpdateReturn(Message):
@@ -66,6 +67,7 @@ class UpdateReturn(Message):
     return_: Annotated[ReturnChanges, Field(alias="return")]
     user: Annotated[Name | None, Field(description="Who asks: `modifiedBy`")] = None
     command_id: OptionalId = None
+    stores: Stores = None
 
 
 ReturnCommand = Annotated[CreateReturn | UpdateReturn, Field(discriminator="action")]
@@ -88,4 +90,5 @@ def return_request(
         resolution=wanted.resolution,
         lines=tuple(line.request() for line in wanted.line_items) if wanted.line_items is not None else None,
         command_id=command.command_id,
+        stores=command.stores,
     )

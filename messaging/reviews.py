@@ -20,6 +20,7 @@ from messaging.schemas import (
     OptionalId,
     Rating,
     ReviewText,
+    Stores,
     Title,
 )
 
@@ -78,6 +79,7 @@ class ModerationCommand(Message):
     command_id: Annotated[
         OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
     ] = None
+    stores: Stores = None
 
 
 class ModerationOfReview(Message):
@@ -90,6 +92,7 @@ class ModerationOfReview(Message):
     moderator: Name | None = None
     reason: Note | None = None
     command_id: OptionalId = None
+    stores: Stores = None
 
     @property
     def position(self) -> RecordPosition:

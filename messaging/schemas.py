@@ -47,6 +47,10 @@ Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)
 ]
+Stores = Annotated[
+    Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
+    Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),
+]
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=_NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=_NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=_NO_NULL), NotBlank]

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from pymongo import IndexModel
 
-from storage import mails, orders, outbox, outcomes, parking, ratings, replays, returns, reviews, templates, traces
+from storage import (
+    audit,
+    mails,
+    orders,
+    outbox,
+    outcomes,
+    parking,
+    ratings,
+    replays,
+    returns,
+    reviews,
+    templates,
+    traces,
+)
 from storage.database import Database, create_indexes
 
 
@@ -29,4 +42,5 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         replays.COLLECTION: replays.indexes(remember_days),
         templates.COLLECTION: templates.indexes(remember_days),
         traces.COLLECTION: traces.INDEXES,
+        audit.COLLECTION: audit.INDEXES,
     }

@@ -70,7 +70,11 @@ def _document(command: Moderation, at: datetime) -> Document:
         "reason": command.reason,
         "parkedAt": at,
     }
-    return document | ({"commandId": command.command_id} if command.command_id else {})
+    if command.command_id:
+        document["commandId"] = command.command_id
+    if command.stores is not None:
+        document["stores"] = list(command.stores)
+    return document
 
 
 def _moderation(document: Document) -> Moderation:
@@ -82,4 +86,5 @@ def _moderation(document: Document) -> Moderation:
         moderator=document["moderator"],
         reason=document["reason"],
         command_id=document.get("commandId"),
+        stores=document.get("stores"),
     )

@@ -121,9 +121,11 @@ class RatingRepository:
         for key, right in counted.items():
             yield key, RatingTally(), right
 
-    async def entities_changed_since(self, moment: datetime) -> set[str]:
-        """The ids of objects that had a review moderated, or their rating counted anew, at that moment or later."""
-        return set(await self._ratings.distinct("entityId", {"modifiedDate": {"$gte": moment}}))
+    async def entities_changed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
+        """The ids of objects that had a review moderated, or their rating counted anew, in one of these stores or
+        anywhere, at that moment or later."""
+        within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
+        return set(await self._ratings.distinct("entityId", {"modifiedDate": {"$gte": moment}, **within}))
 
 
 def _counting(condition: Document) -> list[Document]:

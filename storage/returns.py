@@ -35,6 +35,7 @@ def indexes(remember_days: int) -> list[IndexModel]:
             [("number", ASCENDING)], name="number", unique=True, partialFilterExpression={"number": {"$type": "string"}}
         ),
         IndexModel([("createdDate", DESCENDING), ("_id", DESCENDING)], name="newest"),
+        IndexModel([("storeId", ASCENDING), ("number", ASCENDING)], name="store"),
         IndexModel(
             [("refusedAt", ASCENDING)],
             name="refused_expiry",
@@ -70,6 +71,7 @@ class ReturnSearch:
     sort: Sequence[tuple[ReturnSortField, Direction]] = ()
     skip: int = 0
     take: int = 20
+    stores: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,8 @@ def _filter(search: ReturnSearch) -> Document:
         conditions["orderId"] = search.order_id
     if search.ids is not None:
         conditions["_id"] = {"$in": list(search.ids)}
+    if search.stores is not None:
+        conditions["storeId"] = {"$in": list(search.stores)}
     if search.keyword:
         pattern = {"$regex": re.escape(search.keyword), "$options": "i"}
         conditions["$or"] = [{"number": pattern}, {"status": pattern}]
@@ -226,6 +230,7 @@ def _document(stored: Return | RefusedReturn) -> Document:
         "modifiedDate": stored.modified,
         "createdBy": stored.created_by,
         "modifiedBy": stored.modified_by,
+        "storeId": stored.store_id,
         "seen": seen_document(stored.seen),
     }
 
@@ -258,5 +263,6 @@ def _stored(document: Document) -> Return | RefusedReturn:
         modified=document["modifiedDate"],
         created_by=document["createdBy"],
         modified_by=document["modifiedBy"],
+        store_id=document.get("storeId"),
         seen=seen,
     )

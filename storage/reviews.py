@@ -96,7 +96,10 @@ _STORED_FIELD: Final = {ReviewSortField.RATING: "ratingHundredths", ReviewSortFi
 
 @dataclass(frozen=True, slots=True)
 class ReviewSearch:
-    """What to look for. Every criterion that is set must hold; ratings are in hundredths, bounds included."""
+    """What to look for. Every criterion that is set must hold; ratings are in hundredths, bounds included.
+
+    `stores` bounds the search to what belongs to one of them; what has no store isn't among it.
+    """
 
     statuses: Collection[ReviewStatus] | None = None
     entity_types: Collection[str] | None = None
@@ -111,6 +114,7 @@ class ReviewSearch:
     sort: Sequence[tuple[ReviewSortField, Direction]] = field(default=())
     skip: int = 0
     take: int = 20
+    stores: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +196,11 @@ class ReviewRepository:
             document["_id"]: Entity(document["entityType"], document["entityId"]) if "entityId" in document else None
             async for document in found
         }
+
+    async def store_ids(self, ids: Collection[str]) -> dict[str, str | None]:
+        """The store of each review, None for one without; unknown ids and those of deleted reviews are left out."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, {"storeId": 1})
+        return {document["_id"]: document["storeId"] async for document in found}
 
     async def moderated(self, ids: Collection[str], session: Session) -> dict[str, ModeratedReview]:
         """What moderation has to know of these reviews; those that don't exist are left out."""
@@ -289,9 +298,11 @@ class ReviewRepository:
         """How many reviews match, over all pages."""
         return await self._reviews.count_documents(_filter(search))
 
-    async def entities_reviewed_since(self, moment: datetime) -> set[str]:
-        """The ids of objects with a review that was submitted at that moment or later."""
-        return set(await self._reviews.distinct("entityId", {"createdDate": {"$gte": moment}}))
+    async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
+        """The ids of objects with a review, in one of these stores or anywhere, that was submitted at that moment or
+        later."""
+        within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
+        return set(await self._reviews.distinct("entityId", {"createdDate": {"$gte": moment}, **within}))
 
 
 _ORDER: Final = {Direction.ASC: ASCENDING, Direction.DESC: DESCENDING}
@@ -352,6 +363,8 @@ def _filter(search: ReviewSearch) -> Document:
     for name, value in (("storeId", search.store_id), ("userId", search.user_id)):
         if value is not None:
             conditions[name] = value
+    if search.stores is not None:
+        conditions["$and"] = [{"storeId": {"$in": list(search.stores)}}]
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating

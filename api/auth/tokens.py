@@ -22,13 +22,13 @@ from api.auth.authentication import RefusedCredentialError, required
 from api.auth.keys_of_issuer import IssuerKeys
 from api.auth.verified import Verified
 from domain.permissions import Caller, known_permissions
-from messaging.schemas import ID_LENGTH
+from messaging.schemas import ID_LENGTH, MAX_ITEMS
 
 REMEMBERED_SECONDS: Final = 60.0
 """For so long a token isn't checked again: a key that its issuer took back may still open."""
 
 _REMEMBERED_TOKENS: Final = 10_000
-_MOST_STORES: Final = 1_000
+_MOST_STORES: Final = MAX_ITEMS
 _REASONS: Final[dict[type[PyJWTError], str]] = {
     ExpiredSignatureError: "The token has expired.",
     ImmatureSignatureError: "The token is not valid yet.",
@@ -110,11 +110,15 @@ class Tokens:
             return None
         # What is there and can't be understood must not be taken for "everywhere".
         stores = claims[name]
-        if not isinstance(stores, list) or not all(isinstance(store, str) for store in stores):
+        if not isinstance(stores, list) or not all(isinstance(id, str) and _is_id(id) for id in stores):
             raise RefusedCredentialError(f"The claim {name} of the token must be an array of store ids.")
         if len(stores) > _MOST_STORES:
             raise RefusedCredentialError(f"The claim {name} of the token has more than {_MOST_STORES} store ids.")
         return frozenset(stores)
+
+
+def _is_id(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= ID_LENGTH and "\0" not in text
 
 
 def _reason(error: Exception) -> str:

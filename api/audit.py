@@ -1,0 +1,93 @@
+"""The endpoint of the audit log."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from typing_extensions import TypedDict
+
+from api.documents import problems
+from api.moments import Moment
+from api.paging import DEFAULT_TAKE, Skip, Take, total_count
+from api.permissions import AuditReader
+from api.problems import ProblemKind
+from api.responses import JsonResponse
+from api.services import Injected
+from api.store_bounds import check_store
+from domain.reviews import ModerationAction
+from domain.timestamps import timestamp
+from messaging.schemas import OptionalId
+from storage.audit import AuditEntry, AuditSearch
+
+
+class AuditRow(TypedDict):
+    """One moderation that took effect; `subject` is who did it."""
+
+    at: str
+    subject: str | None
+    action: ModerationAction
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    reason: str | None
+    commandId: str | None
+
+
+class AuditPage(TypedDict):
+    """One page of the log, and how many entries there are over all pages."""
+
+    totalCount: int
+    results: list[AuditRow]
+
+
+router = APIRouter(
+    prefix="/api/audit", tags=["Audit"], responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+)
+
+
+@router.get("", response_model=AuditPage)
+async def read_audit_log(
+    caller: AuditReader,
+    services: Injected,
+    review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
+    subject: Annotated[OptionalId, Query()] = None,
+    action: Annotated[ModerationAction | None, Query()] = None,
+    store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
+    since: Annotated[Moment | None, Query(description="Then or later")] = None,
+    until: Annotated[Moment | None, Query(description="Then or earlier")] = None,
+    take: Annotated[Take, Query()] = DEFAULT_TAKE,
+    skip: Annotated[Skip, Query()] = 0,
+) -> JsonResponse:
+    """Who moderated which review, when and why; the newest first."""
+    if store_id is not None:
+        check_store(caller, store_id)
+    search = AuditSearch(
+        review_id=review_id,
+        subject=subject,
+        action=action,
+        stores=caller.stores if store_id is None else [store_id],
+        since=since,
+        until=until,
+        skip=skip or 0,
+        take=DEFAULT_TAKE if take is None else take,
+    )
+    page = await services.audit.search(search)
+    total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
+    return JsonResponse({"totalCount": total, "results": [_row(entry) for entry in page]})
+
+
+def _row(entry: AuditEntry) -> AuditRow:
+    return {
+        "at": timestamp(entry.at),
+        "subject": entry.subject,
+        "action": entry.action,
+        "reviewId": entry.review_id,
+        "entityType": entry.entity.type,
+        "entityId": entry.entity.id,
+        "storeId": entry.store_id,
+        "reason": entry.reason,
+        "commandId": entry.command_id,
+    }

@@ -1,0 +1,118 @@
+"""The audit log: who moderated which review, when and why. It never holds what a reviewer wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pymongo import ASCENDING, DESCENDING, IndexModel
+
+from domain.ratings import Entity
+from domain.reviews import ModerationAction
+from storage.database import Database, Document, Session
+
+COLLECTION: Final = "auditLog"
+
+_NEWEST: Final = [("at", DESCENDING), ("_id", DESCENDING)]
+
+INDEXES: Final = [
+    IndexModel(_NEWEST, name="newest"),
+    IndexModel([("reviewId", ASCENDING), *_NEWEST], name="review_newest"),
+    IndexModel([("storeId", ASCENDING), *_NEWEST], name="store_newest"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One moderation that took effect. `subject` is None where nobody had to say who they are."""
+
+    at: datetime
+    subject: str | None
+    action: ModerationAction
+    review_id: str
+    entity: Entity
+    store_id: str | None
+    reason: str | None
+    command_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSearch:
+    """What to look for; every criterion that is set must hold."""
+
+    review_id: str | None = None
+    subject: str | None = None
+    action: ModerationAction | None = None
+    stores: Collection[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    skip: int = 0
+    take: int = 20
+
+
+class AuditLog:
+    """Writes and reads entries; nothing changes them."""
+
+    def __init__(self, database: Database) -> None:
+        self._entries = database[COLLECTION]
+
+    async def add(self, entries: Iterable[AuditEntry], session: Session) -> None:
+        """Write entries with what they tell of."""
+        documents = [_document(entry) for entry in entries]
+        if documents:
+            await self._entries.insert_many(documents, ordered=False, session=session)
+
+    async def search(self, search: AuditSearch) -> list[AuditEntry]:
+        """One page, the newest first."""
+        if search.take == 0:
+            return []
+        found = self._entries.find(_filter(search)).sort(_NEWEST).skip(search.skip).limit(search.take)
+        return [_entry(document) async for document in found]
+
+    async def count(self, search: AuditSearch) -> int:
+        """How many entries match, over all pages."""
+        return await self._entries.count_documents(_filter(search))
+
+
+def _filter(search: AuditSearch) -> Document:
+    conditions: Document = {}
+    for name, value in (("reviewId", search.review_id), ("subject", search.subject), ("action", search.action)):
+        if value is not None:
+            conditions[name] = str(value)
+    if search.stores is not None:
+        conditions["storeId"] = {"$in": list(search.stores)}
+    at: Document = {}
+    if search.since is not None:
+        at["$gte"] = search.since
+    if search.until is not None:
+        at["$lte"] = search.until
+    return conditions | ({"at": at} if at else {})
+
+
+def _document(entry: AuditEntry) -> Document:
+    return {
+        "at": entry.at,
+        "subject": entry.subject,
+        "action": entry.action.value,
+        "reviewId": entry.review_id,
+        "entityType": entry.entity.type,
+        "entityId": entry.entity.id,
+        "storeId": entry.store_id,
+        "reason": entry.reason,
+        "commandId": entry.command_id,
+    }
+
+
+def _entry(document: Document) -> AuditEntry:
+    return AuditEntry(
+        at=document["at"],
+        subject=document["subject"],
+        action=ModerationAction(document["action"]),
+        review_id=document["reviewId"],
+        entity=Entity(document["entityType"], document["entityId"]),
+        store_id=document["storeId"],
+        reason=document["reason"],
+        command_id=document["commandId"],
+    )

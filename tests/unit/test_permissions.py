@@ -1,0 +1,221 @@
+"""Every route with every set of permissions: allowed exactly where it is declared."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.app import create_app
+from api.auth.authentication import Nobody
+from api.auth.keys_of_issuer import StaticKey
+from api.auth.tokens import TokenRules, Tokens
+from api.services import Services
+from domain.permissions import ALL_PERMISSIONS, Permission
+from messaging.connection import KafkaConnection
+from messaging.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import connect
+from tests.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
+
+from .test_api_app import NOWHERE
+
+ISSUER_OF_ALL = Issuer({"first": ec_key()})
+AUTHENTICATOR = Tokens(
+    StaticKey(pem(ISSUER_OF_ALL.keys["first"]), ["ES256"]), TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
+)
+
+OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
+"""What everyone may ask for, in the document. Whatever is added here needs a reason."""
+
+UNDOCUMENTED = {"/docs", "/openapi.json"}
+"""What is not in the document, and open to all."""
+
+DECLARED = {
+    "GET /api/audit": "audit:read",
+    "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
+    "GET /api/customerReviews/{id}": "customerReviews:read",
+    "GET /api/entityTypes": "customerReviews:read",
+    "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
+    "GET /api/notificationTemplates": "templates:read",
+    "GET /api/notificationTemplates/{name}": "templates:read",
+    "GET /api/return/available-quantities/{orderId}": "return:read",
+    "GET /api/return/{id}": "return:read",
+    "GET /api/settings": "settings:read",
+    "GET /api/stores": "settings:read",
+    "GET /api/stores/{storeId}": "settings:read",
+    "GET /metrics": "metrics:read",
+    "DELETE /api/customerReviews": "customerReviews:delete",
+    "DELETE /api/notificationTemplates/{name}": "templates:update",
+    "POST /api/customerReviews": "customerReviews:create",
+    "POST /api/customerReviews/approve": "customerReviews:update",
+    "POST /api/customerReviews/changes": "customerReviews:read",
+    "POST /api/customerReviews/reject": "customerReviews:update",
+    "POST /api/customerReviews/reset": "customerReviews:update",
+    "POST /api/customerReviews/reviewList": "customerReviews:read",
+    "POST /api/notificationTemplates/{name}/preview": "templates:read",
+    "POST /api/rating/calculateStore": "customerReviews:ratingRecalc",
+    "POST /api/rating/entityRating": "customerReviews:ratingRead",
+    "POST /api/return": "return:create",
+    "POST /api/return/search": "return:read",
+    "PUT /api/notificationTemplates/{name}": "templates:update",
+    "PUT /api/return": "return:update",
+    "PUT /api/settings": "settings:update",
+    "PUT /api/stores/{storeId}": "settings:update",
+}
+"""The same once more, so that a slip in a signature is seen."""
+
+
+async def _app(authenticator: Any) -> AsyncIterator[FastAPI]:
+    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
+    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
+    yield create_app(
+        Services.on(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator)
+    )
+    await publisher.stop()
+    await client.close()
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[FastAPI]:
+    async for app in _app(AUTHENTICATOR):
+        yield app
+
+
+@pytest.fixture
+async def open_app() -> AsyncIterator[FastAPI]:
+    async for app in _app(Nobody()):
+        yield app
+
+
+def _operations(app: FastAPI) -> dict[str, dict[str, Any]]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, operations in app.openapi()["paths"].items()
+        for method, operation in operations.items()
+    }
+
+
+def _needs(operation: dict[str, Any]) -> set[str]:
+    """The permissions that the document says an operation needs; none where it is open to all."""
+    return {name for scheme in operation["security"] for names in scheme.values() for name in names}
+
+
+def _client(app: FastAPI, token: str | None) -> httpx.AsyncClient:
+    # No command can be carried out with this key: what is asked is who may, and nothing is published.
+    headers = {"idempotency-key": "not a key"} | ({"authorization": f"Bearer {token}"} if token else {})
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test", headers=headers)
+
+
+async def _send(http: httpx.AsyncClient, operation: str) -> httpx.Response:
+    method, path = operation.split()
+    content = b"{" if method in ("POST", "PUT") else None
+    query = {"entityType": "Product", "entityId": "1", "storeId": "A"}
+    return await http.request(
+        method, re.sub(r"{name}|{\w+}", "OrderReviewRequest", path), params=query, content=content
+    )
+
+
+def test_every_route_declares_who_may(app: FastAPI) -> None:
+    operations = _operations(app)
+    undeclared = [name for name, operation in operations.items() if "security" not in operation]
+    assert not undeclared
+    needed = {name: _needs(operation) for name, operation in operations.items()}
+    assert {name.split()[1] for name, permissions in needed.items() if not permissions} == OPEN
+    assert {name: next(iter(needs)) for name, needs in needed.items() if len(needs) == 1} == DECLARED
+    assert {name for needs in needed.values() for name in needs} <= {permission.value for permission in Permission}
+
+
+def test_no_route_is_left_out_of_the_document(app: FastAPI) -> None:
+    documented = {re.sub(r":path}", "}", path) for path in app.openapi()["paths"]}
+    served = {re.sub(r":path}", "}", getattr(route, "path", "?")) for route in app.routes}
+    assert served - documented == UNDOCUMENTED
+
+
+def test_the_document_says_how_to_say_who_one_is(app: FastAPI) -> None:
+    schemes = app.openapi()["components"]["securitySchemes"]
+    assert schemes["permissions"]["type"] == "http"
+    assert schemes["permissions"]["scheme"] == "bearer"
+
+
+SETS = [
+    frozenset[Permission](),
+    *(frozenset({permission}) for permission in Permission),
+    *(ALL_PERMISSIONS - {permission} for permission in Permission),
+    ALL_PERMISSIONS,
+]
+
+
+async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
+    async def ask(permissions: frozenset[Permission]) -> None:
+        async with _client(app, ISSUER_OF_ALL.token(sorted(permissions))) as http:
+            await asyncio.gather(*(check(http, permissions, *each) for each in _operations(app).items()))
+
+    async def check(
+        http: httpx.AsyncClient, permissions: frozenset[Permission], name: str, operation: dict[str, Any]
+    ) -> None:
+        response = await _send(http, name)
+        is_refused = response.status_code == 403 and response.json()["type"] == "/problems/forbidden"
+        assert is_refused == (not _needs(operation) <= permissions), f"{name} {permissions}: {response.text}"
+        assert response.status_code != 401, name
+        if is_refused:
+            assert next(iter(_needs(operation))) in response.json()["detail"]
+
+    # All at once, for MongoDB's being away takes its time.
+    await asyncio.gather(*map(ask, SETS))
+
+
+async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
+    for token in (None, "nonsense"):
+        async with _client(app, token) as http:
+            operations = _operations(app)
+            responses = await asyncio.gather(*(_send(http, name) for name in operations))
+            for (name, operation), response in zip(operations.items(), responses, strict=True):
+                assert (response.status_code == 401) == bool(_needs(operation)), name
+                if response.status_code == 401:
+                    assert response.json()["type"] == "/problems/unauthenticated"
+                    assert response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_everyone_gets_in_where_nobody_has_to_say(open_app: FastAPI) -> None:
+    async with _client(open_app, "nonsense") as http:
+        responses = await asyncio.gather(*(_send(http, name) for name in _operations(open_app)))
+    assert not {response.status_code for response in responses} & {401, 403}
+
+
+async def test_head_needs_what_get_needs(app: FastAPI) -> None:
+    async with _client(app, ISSUER_OF_ALL.token()) as http:
+        assert (await http.head("/api/settings")).status_code == 403
+        assert (await http.head("/health/live")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": "bearer {}"},
+        {"authorization": "BEARER   {}"},
+        {"x-api-key": "{}"},
+    ],
+)
+async def test_ways_to_say_it(app: FastAPI, headers: dict[str, str]) -> None:
+    token = ISSUER_OF_ALL.token(["metrics:read"])
+    async with _client(app, None) as http:
+        sent = {name: value.format(token) for name, value in headers.items()}
+        assert (await http.get("/api/settings", headers=sent)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "authorization", ["Basic YTpi", "Bearer", "Bearer ", "{}", "Token {}", "Bearer {} x", "Bearer\t{}"]
+)
+async def test_ways_not_to_say_it(app: FastAPI, authorization: str) -> None:
+    token = ISSUER_OF_ALL.token(ALL_PERMISSIONS)
+    async with _client(app, None) as http:
+        headers = {"authorization": authorization.format(token)}
+        assert (await http.get("/api/settings", headers=headers)).status_code == 401
+        # In the address it would stand in logs: it counts for nothing there.
+        assert (await http.get(f"/api/settings?access_token={token}&api_key={token}")).status_code == 401
