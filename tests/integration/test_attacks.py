@@ -1,0 +1,166 @@
+"""What attackers send to an API of this kind: operators of the database, other paths, other shapes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.facade import REVIEWS, Facade, new_id, submission
+from tests.service import Json, Service
+
+OPERATORS: tuple[Json, ...] = ({"$ne": None}, {"$gt": ""}, {"$where": "sleep(60000)"}, {"$regex": ".*"})
+
+
+def _fields(schema: Json, schemas: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The place of every value that a body can hold, the body itself included."""
+    yield path
+    for option in (schema, *schema.get("anyOf", ()), *schema.get("allOf", ())):
+        if "$ref" in option:
+            found = schemas[option["$ref"].rpartition("/")[2]]
+            yield from (place for place in _fields(found, schemas, path) if place != path)
+        for name, part in option.get("properties", {}).items():
+            yield from _fields(part, schemas, (*path, name))
+        if isinstance(option.get("items"), dict):
+            yield from _fields(option["items"], schemas, (*path, 0))
+
+
+def _with(value: Any, path: tuple[str | int, ...]) -> Any:
+    """A body that holds this value at a place, and nothing else."""
+    for step in reversed(path):
+        value = [value] if isinstance(step, int) else {step: value}
+    return value
+
+
+async def test_operators_are_no_values_of_any_field(service: Service, http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    tried = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if content is None:
+                continue
+            target = path.replace("{name}", "OrderReviewRequest").replace("{storeId}", "nobody-s")
+            places = set(_fields(content["schema"], document["components"]["schemas"]))
+            # Objects tolerate unknown fields: what is in them is what counts.
+            for place in places - {longer[:end] for longer in places for end in range(len(longer))}:
+                for operator in OPERATORS:
+                    response = await http.request(method, target, json=_with(operator, place))
+                    refused = response.status_code in (400, 422)
+                    assert refused, f"{method} {path} {place} {operator}: {response.text}"
+                    tried += 1
+    assert tried > 200
+    async with service.mongo() as database:
+        assert await database["stores"].find_one({"_id": "nobody-s"}) is None
+
+
+@pytest.mark.parametrize(
+    "text", ['{"$ne": null}', "$where", "{$gt: ''}", ".*", "(a+)+$", "\\", "a[", "'; return true; //"]
+)
+async def test_operators_in_texts_are_texts(facade: Facade, text: str) -> None:
+    product = new_id()
+    ids = await facade.submit(submission(product), submission(product, title=f"Called {text} by all", userId=text))
+    assert await facade.listed(entityIds=[product], searchPhrase=text) == ids[1:]
+    assert await facade.listed(entityIds=[product], userId=text) == ids[1:]
+    for field in ("storeId", "entityType"):
+        assert await facade.listed(entityIds=[product], **{field: text}) == []
+    for query in ({"storeId": text}, {"storeId[$ne]": ""}, {"reviewId": text}, {"subject[$ne]": "a"}):
+        assert (await facade.http.get("/api/audit", params={**query, "reviewId": text})).json()["totalCount"] == 0
+    assert (await facade.http.get(f"{REVIEWS}/{text}".replace("/;", "/%3b"))).status_code in (404, 422)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/customerReviews/../settings",
+        "/api/customerReviews/%2e%2e/settings",
+        "/api/customerReviews/..%2fsettings",
+        "//api/settings",
+        "/api//settings",
+        "/api/./settings",
+        "/api/settings/",
+        "/api/settings/.",
+        "/api/settings;a=b",
+        "/api/settings%00",
+        "/api/settings%20",
+        "/API/settings",
+        "/api/Settings",
+        "\\api\\settings",
+        "/api/%73ettings%2f",
+        "http://other.test/api/settings/",
+        "/docs/../api/settings",
+        "/health/live/../../api/settings",
+        "*",
+    ],
+)
+async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: str) -> None:
+    for method in ("PUT", "GET"):
+        status, body = await _raw(service, f"{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}")
+        assert status in (400, 404, 405, 422), f"{method} {path}: {status} {body!r}"
+        assert b"ratingCalculationMethod" not in body
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 20\r\n\r\n{}",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /api/settings HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n{}",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length : 2\r\n\r\n{}",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n{}",
+        "GET /api/settings HTTP/1.1\r\nHost: a\r\n folded: b\r\n\r\n",
+        "GET /api/settings HTTP/1.1\r\nHost: a\r\nbad name: b\r\n\r\n",
+        "GET /api/settings HTTP/9.9\r\nHost: a\r\n\r\n",
+    ],
+)
+async def test_requests_that_two_servers_could_read_differently_are_refused(
+    service: Service, request_text: str
+) -> None:
+    status, body = await _raw(service, request_text)
+    assert status == 400
+    assert b"ratingCalculationMethod" not in body
+
+
+async def _raw(service: Service, text: str) -> tuple[int, bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    try:
+        writer.write(text.encode())
+        async with asyncio.timeout(20):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(
+                int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length:")
+            )
+            return int(head.split()[1]), await reader.readexactly(length)
+    finally:
+        writer.close()
+
+
+async def test_oversize_is_refused_everywhere(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    large = b'[{"review": "' + b"a" * 1_100_000 + b'"}]'
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if "requestBody" in operation:
+                target = path.replace("{name}", "OrderReviewRequest").replace("{storeId}", "a")
+                assert (await http.request(method, target, content=large)).status_code == 413, f"{method} {path}"
+    many = [new_id() for _ in range(1_001)]
+    for path, body in (
+        (REVIEWS, [submission(id) for id in many]),
+        (f"{REVIEWS}/approve", many),
+        (f"{REVIEWS}/reviewList", {"entityIds": many}),
+        ("/api/rating/entityRating", {"entityIds": many, "entityType": "Product"}),
+        ("/api/return/search", {"objectIds": many}),
+        ("/api/return", {"orderId": "a", "lineItems": [{"orderLineItemId": id, "quantity": 1} for id in many]}),
+        (f"{REVIEWS}/reviewList", {"take": 1_001}),
+        (f"{REVIEWS}/reviewList", {"skip": 2**31}),
+        (f"{REVIEWS}/reviewList", {"searchPhrase": "a" * 1_025}),
+        (f"{REVIEWS}/reviewList", {"sort": ";".join(["rating"] * 500)}),
+    ):
+        assert (await http.post(path, json=body)).status_code in (413, 422), f"{path} {json.dumps(body)[:80]}"
+    for query in ("take=1001", "skip=-1", f"skip={2**31}", "take=a", f"reviewId={'a' * 129}", "action=everything"):
+        assert (await http.get(f"/api/audit?{query}")).status_code == 422, query
