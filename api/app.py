@@ -26,6 +26,8 @@ from api import (
     templates,
 )
 from api.documents import openapi_document
+from api.hygiene import WebRules
+from api.limits import ConcurrentRequests, RateLimit
 from api.middleware import HeadAsGet, LastResort
 from api.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
 from api.services import Services
@@ -37,6 +39,8 @@ DESCRIPTION: Final = (
     "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
     "or 200 once they have been applied, with `Prefer: wait=N`."
 )
+MAX_CONCURRENT_REQUESTS: Final = 1_000
+WEB_RULES: Final = WebRules()
 # By feature; within customerReviews, fixed paths come before /{id}.
 ROUTERS: Final = (
     moderation.router,
@@ -54,8 +58,18 @@ ROUTERS: Final = (
 )
 
 
-def create_app(services: Services, *, lifespan: Lifespan | None = None) -> FastAPI:
-    """The facade on these services; opening and closing them is up to the caller, or to `lifespan`."""
+def create_app(
+    services: Services,
+    *,
+    lifespan: Lifespan | None = None,
+    web: WebRules = WEB_RULES,
+    rate_limit: RateLimit | None = None,
+    max_concurrent_requests: int = MAX_CONCURRENT_REQUESTS,
+) -> FastAPI:
+    """The facade on these services; opening and closing them is up to the caller, or to `lifespan`.
+
+    `rate_limit` holds for each client, `max_concurrent_requests` for all together.
+    """
     app = FastAPI(
         title="Plaudit",
         version=services.version,
@@ -67,7 +81,13 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None) -> FastA
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
-        middleware=[Middleware(HeadAsGet), Middleware(Signals), Middleware(LastResort)],
+        middleware=[
+            Middleware(HeadAsGet),
+            Middleware(Signals),
+            *web.middleware(),
+            Middleware(ConcurrentRequests, most=max_concurrent_requests),
+            Middleware(LastResort),
+        ],
         exception_handlers={
             ProblemError: on_problem,
             HTTPException: on_http_error,
@@ -75,6 +95,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None) -> FastA
         },
     )
     app.state.services = services
+    app.state.rate_limit = rate_limit or RateLimit()
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

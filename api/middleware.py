@@ -5,9 +5,9 @@ from __future__ import annotations
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.problems import ProblemError, ProblemKind, problem_response, unavailable
+from api.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response, unavailable
 from messaging.connection import is_broker_away
-from storage.database import is_database_away
+from storage.database import is_database_away, is_too_slow
 
 _log = structlog.get_logger(__name__)
 
@@ -52,6 +52,10 @@ class LastResort:
 
 
 def _problem(scope: Scope, error: Exception) -> ProblemError:
+    if is_too_slow(error):
+        _log.warning("Query took too long", path=scope["path"])
+        detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."
+        return ProblemError(ProblemKind.QUERY_TIMEOUT, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
     if is_database_away(error):
         _log.warning("MongoDB is away", path=scope["path"], error=repr(error))
         return unavailable("The database")

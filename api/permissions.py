@@ -11,6 +11,7 @@ from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 
 from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredentialError
+from api.limits import RateLimit
 from api.problems import ProblemError, ProblemKind, unavailable
 from domain.permissions import Caller, Permission
 
@@ -29,15 +30,19 @@ class _Guard(SecurityBase):
         self.scheme_name = "permissions"
 
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
-        """The caller. Raises ProblemError: 401 unknown, 403 without the permission, 503 nobody can tell."""
+        """The caller. Raises ProblemError: 401 unknown, 403 without the permission, 429 too often,
+        503 nobody can tell."""
         authenticator: Authenticator = request.app.state.services.authenticator
+        rate_limit: RateLimit = request.app.state.rate_limit
         try:
             caller = await authenticator.caller(_credential(request))
         except RefusedCredentialError as error:
+            rate_limit.take(_address(request))
             headers = {"WWW-Authenticate": "Bearer"}
             raise ProblemError(ProblemKind.UNAUTHENTICATED, str(error), headers=headers) from error
         except KeysAwayError as error:
             raise unavailable("The token's issuer") from error
+        rate_limit.take(_address(request) if caller.subject is None else f"subject {caller.subject}")
         missing = [name for name in scopes.scopes if not caller.may(Permission(name))]
         if missing:
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")
@@ -58,6 +63,10 @@ def needs(*permissions: Permission) -> Any:
 def forbidden(detail: str) -> ProblemError:
     """The problem of a request that its caller may not make."""
     return ProblemError(ProblemKind.FORBIDDEN, detail)
+
+
+def _address(request: Request) -> str:
+    return f"address {request.client.host}" if request.client else "nowhere"
 
 
 def _credential(request: Request) -> str | None:

@@ -46,7 +46,9 @@ class ProblemKind(Enum):
     TOO_LARGE = ("too-large", 413, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be JSON")
     VALIDATION = ("validation", 422, "The request is not valid")
+    TOO_MANY_REQUESTS = ("too-many-requests", 429, "Too many requests")
     INTERNAL = ("internal", 500, "Something went wrong here")
+    QUERY_TIMEOUT = ("query-timeout", 503, "The query took too long")
     UNAVAILABLE = ("unavailable", 503, "Temporarily unavailable")
 
     @property

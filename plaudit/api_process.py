@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from importlib.metadata import version
 from typing import Final
 
+import structlog
 import uvicorn
 
 from api.app import create_app
+from api.hygiene import WebRules
+from api.limits import RateLimit
 from api.services import Services
 from messaging.lag import ConsumerLag
 from plaudit.authentication import authenticator, check_authentication
 from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
 from plaudit.entity_types import registered_entity_types
+from plaudit.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 
+log = structlog.get_logger()
+
 _GRACE_S: Final = 8
+_RATE_WITH_AUTHENTICATION: Final = 500.0
+_SPARE_FILES: Final = 256
+"""For servers, logs and the like, beside the connections of clients."""
 
 
 class _Server(uvicorn.Server):
@@ -38,7 +48,12 @@ async def run_api(settings: Settings) -> None:
     check_authentication(settings)
     entity_types = registered_entity_types(settings)
     stop = stop_requested()
-    async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
+    http = settings.http
+    _allow_files(http.max_connections)
+    async with (
+        connected(settings, query_timeout=http.query_timeout) as (database, publisher),
+        AsyncExitStack() as stack,
+    ):
         stack.enter_context(signals(settings, "api", has_http=True))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
@@ -47,17 +62,32 @@ async def run_api(settings: Settings) -> None:
             publisher,
             settings.topics,
             version=version("plaudit"),
-            max_body_bytes=settings.http.max_body_bytes,
+            max_body_bytes=http.max_body_bytes,
             entity_types=entity_types,
             lag=lag,
             authenticator=authenticator(settings, database),
         )
         config = uvicorn.Config(
-            create_app(services),
-            host=settings.http.host,
-            port=settings.http.port,
+            create_app(
+                services,
+                web=WebRules(http.cors_origins, http.allowed_hosts),
+                rate_limit=RateLimit(_rate(settings)),
+                max_concurrent_requests=http.max_concurrent_requests,
+            ),
+            host=http.host,
+            port=http.port,
             loop="none",
-            http="httptools",
+            http=bounded_protocol(
+                ConnectionLimits(
+                    max_connections=http.max_connections,
+                    max_head_bytes=http.max_head_bytes,
+                    receive_timeout=http.receive_timeout,
+                    send_timeout=http.send_timeout,
+                )
+            ),
+            # Whoever isn't a proxy of ours can write into these headers what they like.
+            proxy_headers=bool(http.trusted_proxies),
+            forwarded_allow_ips=list(http.trusted_proxies),
             ws="none",
             log_config=None,
             access_log=False,
@@ -77,3 +107,21 @@ async def run_api(settings: Settings) -> None:
         finally:
             preparing.cancel()
             stop.cancel()
+
+
+def _rate(settings: Settings) -> float:
+    """Requests a second that a client may send; 0: any number."""
+    if settings.http.rate_per_second is not None:
+        return settings.http.rate_per_second
+    return _RATE_WITH_AUTHENTICATION if settings.auth.mode in ("api_key", "jwt") else 0.0
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the limit of open files as far as it may be, and say so where it is too low for so many connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        possible = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+        if possible < wanted:
+            log.warning("too few open files are allowed for so many connections", allowed=possible, wanted=wanted)

@@ -14,9 +14,13 @@ from storage.database import Database, connect
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[tuple[Database, Publisher]]:
+async def connected(
+    settings: Settings, *, query_timeout: float | None = None
+) -> AsyncIterator[tuple[Database, Publisher]]:
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
-    client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout)
+    client, database = connect(
+        settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
+    )
     publisher = Publisher(settings.kafka_connection())
     try:
         yield database, publisher

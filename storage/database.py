@@ -11,7 +11,9 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import (
     BulkWriteError,
     ConfigurationError,
+    ExecutionTimeout,
     InvalidOperation,
+    NetworkTimeout,
     OperationFailure,
     PyMongoError,
 )
@@ -46,8 +48,11 @@ _FINAL_CODES: Final = frozenset(
 )
 
 
-def connect(uri: str, database: str, *, timeout: float = 5.0) -> tuple[Client, Database]:
-    """A client and its database. Nothing is sent until first use; `timeout` seconds to find a usable server.
+def connect(
+    uri: str, database: str, *, timeout: float = 5.0, query_timeout: float | None = None
+) -> tuple[Client, Database]:
+    """A client and its database. Nothing is sent until first use; `timeout` seconds to find a usable server,
+    `query_timeout` for each operation, after which the server gives it up, too.
 
     Writes are acknowledged by a majority and journaled, reads see only such writes: what was seen can't be undone
     by a failover, which commands that overtake their submission rely on.
@@ -59,6 +64,7 @@ def connect(uri: str, database: str, *, timeout: float = 5.0) -> tuple[Client, D
         serverSelectionTimeoutMS=int(timeout * 1000),
         connectTimeoutMS=int(timeout * 1000),
         socketTimeoutMS=60_000,
+        timeoutMS=None if query_timeout is None else int(query_timeout * 1000),
         retryWrites=True,
         retryReads=True,
     )
@@ -80,6 +86,11 @@ def is_database_away(error: BaseException) -> bool:
     if isinstance(error, OperationFailure):
         return error.code not in _FINAL_CODES
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
+
+
+def is_too_slow(error: BaseException) -> bool:
+    """Whether an operation took too long: the server gave it up, or we did a moment earlier."""
+    return isinstance(error, ExecutionTimeout | NetworkTimeout)
 
 
 def is_duplicate(error: BulkWriteError) -> bool:

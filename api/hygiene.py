@@ -1,0 +1,139 @@
+"""What keeps browsers from being turned against the service: headers of answers, hosts, and who may ask from where."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.problems import ProblemError, ProblemKind, problem_response
+
+MAX_AGE_SECONDS: Final = 600
+
+_HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_CSP: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_CSP_OF_PAGES: Final = "frame-ancestors 'none'; base-uri 'none'; object-src 'none'"
+_HSTS: Final = "max-age=31536000"
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class WebRules:
+    """From where browsers may ask: origins for CORS (none by default), and the names that the service goes by (empty:
+    any; `*.example.com` stands for every name below it)."""
+
+    cors_origins: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = ()
+
+    def middleware(self) -> list[Middleware]:
+        """What applies them, the outermost first."""
+        found = [Middleware(SecurityHeaders)]
+        if self.allowed_hosts:
+            found.append(Middleware(TrustedHosts, allowed=self.allowed_hosts))
+        found.append(Middleware(NoForgedRequests, origins=frozenset(self.cors_origins)))
+        if self.cors_origins:
+            found.append(
+                Middleware(
+                    CORSMiddleware,
+                    allow_origins=self.cors_origins,
+                    allow_methods=["GET", "POST", "PUT", "DELETE"],
+                    allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Prefer", "X-API-Key"],
+                    expose_headers=["Preference-Applied", "Retry-After", "WWW-Authenticate"],
+                    max_age=MAX_AGE_SECONDS,
+                )
+            )
+        return found
+
+
+class SecurityHeaders:
+    """Adds the headers that bound what a browser does with an answer; those that an answer has are its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                is_page = headers.get("content-type", "").startswith("text/html")
+                headers.setdefault("content-security-policy", _CSP_OF_PAGES if is_page else _CSP)
+                if scope["scheme"] == "https":
+                    headers.setdefault("strict-transport-security", _HSTS)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class TrustedHosts:
+    """Answers only requests that call the service by one of its names."""
+
+    def __init__(self, app: ASGIApp, allowed: Sequence[str]) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in allowed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http" and not self._knows(Headers(scope=scope).getlist("host")):
+            detail = "The service doesn't go by this name. See PLAUDIT_HTTP__ALLOWED_HOSTS."
+            problem = ProblemError(ProblemKind.INVALID_HEADER, detail)
+            await problem_response(scope, problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _knows(self, hosts: list[str]) -> bool:
+        if len(hosts) != 1:
+            return False
+        try:
+            name = urlsplit(f"//{hosts[0]}").hostname or ""
+        except ValueError:
+            return False
+        _, dot, parent = name.partition(".")
+        return name in self._names or bool(dot and f"*.{parent}" in self._names)
+
+
+class NoForgedRequests:
+    """Refuses changes that a page of another site has a browser ask for, even where nobody has to say who they are.
+
+    Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`. Other clients send neither.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
+        self._app = app
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS and self._is_forged(Headers(scope=scope)):
+            detail = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
+            problem = ProblemError(ProblemKind.FORBIDDEN, detail)
+            await problem_response(scope, problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_forged(self, headers: Headers) -> bool:
+        origin = headers.get("origin")
+        if origin is not None and (origin in self._origins or "*" in self._origins):
+            return False
+        site = headers.get("sec-fetch-site")
+        if site is not None:
+            return site not in ("same-origin", "none")
+        return origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()

@@ -1,0 +1,88 @@
+"""How much one client, and how many requests at a time: answered 429 and 503 beyond that."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response
+
+MAX_CLIENTS: Final = 10_000
+"""So many clients are counted; one that is forgotten begins anew."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class RateLimit:
+    """A token bucket for each client: `rate` requests a second for long, `burst` at once. A rate of 0 limits nobody.
+
+    Counted in this process alone: see docs/decisions/0011-rates-are-limited-by-each-process.md.
+    """
+
+    def __init__(self, rate: float = 0.0, burst: float | None = None) -> None:
+        self._rate = rate
+        self._burst = max(1.0, 2 * rate if burst is None else burst)
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, client: str) -> None:
+        """Count a request. Raises ProblemError (429) when the client has had its share, with when to come again."""
+        if not self._rate:
+            return
+        now = monotonic()
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._buckets[client] = _Bucket(self._burst, now)
+            if len(self._buckets) > MAX_CLIENTS:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(client)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._rate)
+        bucket.at = now
+        if bucket.tokens < 1:
+            seconds = math.ceil((1 - bucket.tokens) / self._rate)
+            detail = f"More than {self._rate:g} requests a second. Try again in {seconds} s."
+            raise ProblemError(ProblemKind.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(seconds)})
+        bucket.tokens -= 1
+
+
+class ConcurrentRequests:
+    """Answers 503 at once where too many requests are in hand. One that waits for its body isn't in hand."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+        self._in_hand = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._in_hand >= self._most and not scope["path"].startswith("/health/"):
+            detail = "Too many requests are in hand. Try again."
+            headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+            problem = ProblemError(ProblemKind.UNAVAILABLE, detail, headers=headers)
+            await problem_response(scope, problem)(scope, receive, send)
+            return
+
+        async def counted() -> Message:
+            self._in_hand -= 1
+            try:
+                return await receive()
+            finally:
+                self._in_hand += 1
+
+        self._in_hand += 1
+        try:
+            await self._app(scope, counted, send)
+        finally:
+            self._in_hand -= 1

@@ -1,0 +1,119 @@
+"""Limits of a facade as it runs: slow and large requests, slow queries, many connections, rates."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+
+import pytest
+from pymongo.errors import ExecutionTimeout, NetworkTimeout
+
+from api.middleware import LastResort
+from storage.database import connect, is_too_slow
+from tests.secured import Secured, running_secured
+from tests.service import Servers, eventually
+
+CONNECTIONS = 60
+
+
+@pytest.fixture(scope="module")
+async def secured(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Secured]:
+    limits = {
+        "PLAUDIT_HTTP__MAX_CONNECTIONS": str(CONNECTIONS),
+        "PLAUDIT_HTTP__MAX_HEAD_BYTES": "4096",
+        "PLAUDIT_HTTP__RECEIVE_TIMEOUT": "2",
+        "PLAUDIT_HTTP__RATE_PER_SECOND": "0.01",
+        "PLAUDIT_HTTP__TRUSTED_PROXIES": '["127.0.0.1"]',
+    }
+    async with running_secured(servers, tmp_path_factory.mktemp("limits"), **limits) as secured:
+        yield secured
+
+
+async def _status(secured: Secured, request: bytes) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", secured.service.port)
+    try:
+        writer.write(request)
+        async with asyncio.timeout(30):
+            return int((await reader.readuntil(b"\r\n\r\n")).split()[1])
+    finally:
+        writer.close()
+
+
+async def test_heads_and_slow_bodies(secured: Secured) -> None:
+    token = secured.issuer.token(["customerReviews:read"], subject="slow").encode()
+    head = b"POST /api/customerReviews/reviewList HTTP/1.1\r\nhost: a\r\nauthorization: Bearer " + token
+    assert await _status(secured, head + b"\r\nlong: " + b"a" * 5_000 + b"\r\n\r\n") == 431
+    assert await _status(secured, head + b"\r\ncontent-length: 2\r\n\r\n{") == 408
+
+
+async def test_idle_connections_shut_nobody_out(secured: Secured) -> None:
+    async with AsyncExitStack() as stack:
+        for _ in range(3 * CONNECTIONS):
+            _, writer = await asyncio.open_connection("127.0.0.1", secured.service.port)
+            stack.callback(writer.close)
+            with suppress(ConnectionError):
+                writer.write(b"GET /health/live HTTP/1.1\r\n")
+                await writer.drain()
+        assert await _status(secured, b"GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n") == 200
+
+
+async def test_rates_are_counted_by_client_behind_a_proxy(secured: Secured) -> None:
+    async with secured.client([], subject="eager") as eager, secured.client([], subject="patient") as patient:
+        assert [(await eager.get("/api/stores")).status_code for _ in range(3)] == [403, 429, 429]
+        assert (await patient.get("/api/stores")).status_code == 403
+
+        async def nobody(address: str) -> int:
+            headers = {"authorization": "Bearer x", "x-forwarded-for": address}
+            return (await eager.get("/api/stores", headers=headers)).status_code
+
+        assert [await nobody("192.0.2.1"), await nobody("192.0.2.1"), await nobody("192.0.2.2")] == [401, 429, 401]
+
+
+async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
+    async with secured.client([]) as client:
+        for path in ("/health/live", "/nowhere", "/api/stores"):
+            response = await client.get(path)
+            assert not {"server", "x-powered-by", "date"} & set(response.headers)
+            for word in ("uvicorn", "python", "fastapi", "starlette", "traceback", "/site-packages/"):
+                assert word not in response.text.lower()
+
+
+async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
+    client, database = connect(servers.mongo, "test_limits", query_timeout=1.0)
+    async with client:
+        await database["things"].insert_one({})
+        with pytest.raises((ExecutionTimeout, NetworkTimeout)) as caught:
+            # Nothing that a client of the facade could ask for.
+            await database["things"].find_one({"$where": "sleep(20000) || true"})
+        assert is_too_slow(caught.value)
+
+        async def running() -> list[object]:
+            operations = await client.admin.command({"currentOp": True, "ns": "test_limits.things", "active": True})
+            found: list[object] = operations["inprog"]
+            return found
+
+        # Not only the client gave up: the server doesn't go on for 20 s.
+        await eventually(running, lambda operations: not operations, deadline_s=10)
+        await client.drop_database("test_limits")
+
+
+async def test_a_slow_query_is_told_from_a_database_that_is_away() -> None:
+    async def app(scope: object, receive: object, send: object) -> None:
+        raise ExecutionTimeout("operation exceeded time limit", 50)
+
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request"}
+
+    async def send(message: object) -> None:
+        assert isinstance(message, dict)
+        sent.append(message)
+
+    await LastResort(app)({"type": "http", "path": "/", "method": "GET"}, receive, send)
+    assert sent[0]["status"] == 503
+    body = sent[1]["body"]
+    assert isinstance(body, bytes)
+    assert json.loads(body)["type"] == "/problems/query-timeout"

@@ -1,0 +1,227 @@
+"""Rates, concurrency, and what keeps browsers from being turned against the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import Message
+
+from api import limits
+from api.app import create_app
+from api.auth.authentication import Authenticator, Nobody
+from api.hygiene import WebRules
+from api.limits import MAX_CLIENTS, ConcurrentRequests, RateLimit
+from api.problems import ProblemError
+from api.services import Services
+from messaging.connection import KafkaConnection
+from messaging.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import connect
+
+from .test_api_app import NOWHERE, REVIEW, assert_problem
+from .test_permissions import AUTHENTICATOR, ISSUER_OF_ALL
+
+
+@asynccontextmanager
+async def client(authenticator: Authenticator = Nobody(), **options: Any) -> AsyncIterator[httpx.AsyncClient]:  # noqa: B008
+    mongo, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
+    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
+    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator)
+    transport = httpx.ASGITransport(create_app(services, **options))
+    async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
+        yield http
+    await publisher.stop()
+    await mongo.close()
+
+
+TYPES = "/api/entityTypes"
+
+
+async def test_every_answer_bounds_what_a_browser_does_with_it() -> None:
+    async with client() as http:
+        for path, status in ((TYPES, 200), ("/nowhere", 404), ("/docs", 200), ("/openapi.json", 200)):
+            response = await http.get(path)
+            assert response.status_code == status
+            headers = response.headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["x-frame-options"] == "DENY"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["cache-control"] == "no-store"
+            assert "frame-ancestors 'none'" in headers["content-security-policy"]
+            assert "server" not in headers
+            assert "strict-transport-security" not in headers
+            assert "access-control-allow-origin" not in headers
+        assert "default-src 'none'" in (await http.get(TYPES)).headers["content-security-policy"]
+        secure = await http.get(f"https://plaudit.test{TYPES}")
+        assert "strict-transport-security" in secure.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "origin": "http://plaudit.test"},
+        {"origin": "https://evil.test"},
+        {"origin": "null"},
+        {"origin": "http://plaudit.test.evil.test"},
+        {"origin": "http://plaudit.test:8080"},
+    ],
+)
+async def test_pages_of_other_sites_change_nothing(headers: dict[str, str]) -> None:
+    async with client() as http:
+        for method, path in (("POST", "/api/customerReviews"), ("PUT", "/api/settings"), ("DELETE", "/nowhere")):
+            assert_problem(await http.request(method, path, headers=headers), 403)
+        # What only reads is kept from the page by its browser.
+        assert (await http.get(TYPES, headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"sec-fetch-site": "same-origin", "origin": "http://plaudit.test"},
+        {"sec-fetch-site": "none"},
+        {"origin": "http://plaudit.test"},
+    ],
+)
+async def test_pages_of_our_own_may(headers: dict[str, str]) -> None:
+    async with client() as http:
+        assert_problem(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
+
+
+async def test_cors_is_for_configured_origins() -> None:
+    shop = "https://shop.test"
+    async with client(web=WebRules(cors_origins=(shop,))) as http:
+        asked = {"access-control-request-method": "DELETE", "access-control-request-headers": "authorization,prefer"}
+        allowed = await http.options("/api/customerReviews", headers={"origin": shop, **asked})
+        assert allowed.status_code == 200
+        assert allowed.headers["access-control-allow-origin"] == shop
+        assert "access-control-allow-credentials" not in allowed.headers
+        refused = await http.options("/api/customerReviews", headers={"origin": "https://evil.test", **asked})
+        assert "access-control-allow-origin" not in refused.headers
+        headers = {"origin": shop, "sec-fetch-site": "cross-site"}
+        assert_problem(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
+        headers["origin"] = "https://evil.test"
+        assert_problem(await http.post("/api/customerReviews", headers=headers, content=b"["), 403)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("reviews.example.com", True),
+        ("REVIEWS.example.com:8080", True),
+        ("a.shops.example.com", True),
+        ("shops.example.com", False),
+        ("a.b.shops.example.com", False),
+        ("evil.test", False),
+        ("reviews.example.com.evil.test", False),
+        ("reviews.example.com@evil.test", False),
+        ("[::1", False),
+        ("", False),
+    ],
+)
+async def test_the_service_answers_to_its_names(host: str, is_known: bool) -> None:
+    web = WebRules(allowed_hosts=("reviews.example.com", "*.shops.example.com"))
+    async with client(web=web) as http:
+        response = await http.get(TYPES, headers={"host": host})
+        assert response.status_code == (200 if is_known else 400)
+
+
+async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(limits, "monotonic", lambda: sum(now))
+    async with client(AUTHENTICATOR, rate_limit=RateLimit(2, burst=3)) as http:
+
+        async def status(subject: str) -> int:
+            token = ISSUER_OF_ALL.token(["customerReviews:read"], subject=subject)
+            return (await http.get(TYPES, headers={"authorization": f"Bearer {token}"})).status_code
+
+        assert [await status("anna") for _ in range(5)] == [200, 200, 200, 429, 429]
+        assert await status("berta") == 200
+        # Nobody's rate is spent by those who only say that they are somebody.
+        assert [(await http.get(TYPES)).status_code for _ in range(4)] == [401, 401, 401, 429]
+        assert await status("berta") == 200
+        now.append(0.5)
+        assert [await status("anna") for _ in range(2)] == [200, 429]
+        now.append(0.25)
+        token = ISSUER_OF_ALL.token(["customerReviews:read"], subject="anna")
+        response = await http.get(TYPES, headers={"authorization": f"Bearer {token}"})
+        assert_problem(response, 429)
+        assert response.headers["retry-after"] == "1"
+        # Without limits for who watches over it.
+        assert (await http.get("/health/live")).status_code == 200
+
+
+def test_clients_that_are_counted_are_bounded() -> None:
+    rate = RateLimit(1, burst=1)
+    for number in range(MAX_CLIENTS + 1):
+        rate.take(f"client {number}")
+    with pytest.raises(ProblemError):
+        rate.take(f"client {MAX_CLIENTS}")
+    rate.take("client 0")  # forgotten
+
+
+def test_no_rate_limits_nobody() -> None:
+    rate = RateLimit()
+    for _ in range(10_000):
+        rate.take("anna")
+
+
+async def test_requests_in_hand_are_bounded() -> None:
+    go_on, bodies = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await go_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    bounded = ConcurrentRequests(app, most=2)
+
+    async def ask(path: str = "/", body: asyncio.Event | None = None) -> int:
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if body:
+                await body.wait()
+            return {"type": "http.request"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await bounded({"type": "http", "path": path, "method": "GET"}, receive, send)
+        if sent[0]["status"] == 503:
+            assert json.loads(sent[1]["body"])["type"] == "/problems/unavailable"
+        status: int = sent[0]["status"]
+        return status
+
+    async with asyncio.TaskGroup() as group:
+        # Those whose bodies don't come hold nobody up.
+        slow = [group.create_task(ask(body=bodies)) for _ in range(10)]
+        await asyncio.sleep(0)
+        held = [group.create_task(ask()) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert await ask() == 503
+        health = group.create_task(ask("/health/live"))
+        go_on.set()
+        assert [await task for task in (*held, health)] == [200] * 3
+        assert await ask() == 200
+        bodies.set()
+    assert [task.result() for task in slow] == [200] * 10
+
+
+async def test_deep_nesting_is_refused() -> None:
+    async with client() as http:
+        for opening in (b"[", b'{"a":', b'[{"review":'):
+            response = await http.post("/api/customerReviews", content=opening * 10_000)
+            assert_problem(response, 400)
+        deep = [{**REVIEW, "unknown": "x"}]
+        content = json.dumps(deep).replace('"x"', "[" * 5_000 + "]" * 5_000).encode()
+        assert_problem(await http.post("/api/customerReviews", content=content), 400)
