@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from plaudit.command_line import Now, out, read_settings, run
-from plaudit.commands import dead_letters, doctor, keys, reviews
+from plaudit.commands import dead_letters, doctor, keys, privacy, reviews
 
 app = typer.Typer(
     name="plaudit",
@@ -23,6 +23,7 @@ reminders = typer.Typer(help="Look after review reminders.", no_args_is_help=Tru
 app.add_typer(reminders, name="reminders")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
+app.add_typer(privacy.app, name="privacy")
 app.command("import")(reviews.import_reviews)
 app.command("export")(reviews.export_reviews)
 app.command()(doctor.doctor)

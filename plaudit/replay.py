@@ -10,6 +10,7 @@ from typing import Final
 from aiokafka.errors import MessageSizeTooLargeError
 from rich.console import Console
 
+from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, position_of
 from messaging.publisher import Publisher
 from messaging.reading import TopicReader
@@ -18,7 +19,9 @@ from plaudit.command_line import UsageError
 from plaudit.config import Settings
 from plaudit.connections import connected
 from plaudit.dead_letters import Filter, dead_letters, reachable
+from plaudit.privacy import people_of
 from plaudit.waiting import until_prepared
+from storage.privacy import Erasures
 from storage.replays import ReplayRepository
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -38,6 +41,7 @@ class Replay:
 class _Counts:
     replayed: int = 0
     known: int = 0
+    erased: int = 0
     empty: int = 0
     too_large: int = 0
 
@@ -56,11 +60,13 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
     async with connected(settings) as (database, publisher), TopicReader.opened(connection) as reader:
         if not order.dry_run:
             await until_prepared(settings, database)
-        replays = ReplayRepository(database)
+        replays, erasures = ReplayRepository(database), Erasures(database)
         with progress.status("Replaying dead letters") as status:
             async for letters in dead_letters(settings, reader, order.wanted):
                 for chunk in _chunks(letters):
-                    await _replay(chunk, order, replays, publisher, counts)
+                    kept = await _of_those_not_forgotten(chunk, erasures)
+                    counts.erased += len(chunk) - len(kept)
+                    await _replay(kept, order, replays, publisher, counts)
                     status.update(f"Replaying dead letters: {counts.replayed} published")
     out.print(_told(counts, order))
 
@@ -93,6 +99,17 @@ async def _replay(
     counts.replayed += len(published)
 
 
+async def _of_those_not_forgotten(letters: Sequence[RawRecord], erasures: Erasures) -> list[RawRecord]:
+    """The letters without those about people who were forgotten since they came."""
+    people = [people_of(letter) for letter in letters]
+    forgotten = await erasures.latest(set().union(*people))
+    return [
+        letter
+        for letter, about in zip(letters, people, strict=True)
+        if not any(p in forgotten and from_milliseconds(letter.timestamp) <= forgotten[p] for p in about)
+    ]
+
+
 def _chunks(letters: Sequence[RawRecord]) -> Iterator[list[RawRecord]]:
     """So many at once as are acknowledged in good time."""
     chunk: list[RawRecord] = []
@@ -116,6 +133,8 @@ def _told(counts: _Counts, order: Replay) -> str:
     lines = [f"{what} {counts.replayed} dead letters."]
     if counts.known:
         lines.append(f"{counts.known} were replayed before; --again replays them, too.")
+    if counts.erased:
+        lines.append(f"{counts.erased} are about people who were forgotten since; they stay where they are.")
     if counts.empty:
         lines.append(f"{counts.empty} have no value; --value sends one.")
     if counts.too_large:

@@ -11,6 +11,7 @@ from storage import (
     outbox,
     outcomes,
     parking,
+    privacy,
     ratings,
     replays,
     returns,
@@ -43,4 +44,5 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         templates.COLLECTION: templates.indexes(remember_days),
         traces.COLLECTION: traces.INDEXES,
         audit.COLLECTION: audit.INDEXES,
+        privacy.ERASURES: privacy.INDEXES,
     }

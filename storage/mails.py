@@ -121,6 +121,12 @@ class MailRepository:
             {"$set": {"dueAt": until, "state": MailState.WAITING.value, "code": code}, "$unset": {"claim": ""}},
         )
 
+    async def give_up(self, ids: Sequence[str], at: datetime) -> int:
+        """Forget what these mails say, and don't send those that have not been sent; returns how many those were."""
+        wanted = {"_id": {"$in": list(ids)}, "record": {"$exists": True}}
+        result = await self._mails.update_many(wanted, _done(MailState.REJECTED, at, "erased"))
+        return result.modified_count
+
     async def reject(self, mail: ClaimedMail, at: datetime, code: str, session: Session) -> bool:
         """It can't be sent. Returns False if the claim has run out, and it is another mailer's to decide."""
         result = await self._mails.update_one(_by_claim(mail), _done(MailState.REJECTED, at, code), session=session)

@@ -1,0 +1,123 @@
+"""What is kept of a person: shown to them, and removed, so that ratings stay right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from storage.mails import MailRepository, StoredRecord
+from tests.facade import Facade, new_id, submission
+from tests.orders import Returns
+from tests.service import Json, Message, Service, eventually
+
+EMAIL, STREET, WORDS = "anna.berg@example.com", "Lindenallee 7", "Nobody else would put it like this"
+
+
+async def _run(service: Service, *command: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(service.run, "privacy", *command)
+
+
+async def _everything(service: Service) -> str:
+    """All that the database holds, as text."""
+    async with service.mongo() as database:
+        return "\n".join(
+            [
+                str(document)
+                for name in await database.list_collection_names()
+                async for document in database[name].find()
+            ]
+        )
+
+
+async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
+    anna, berta, product = new_id("anna"), new_id("berta"), new_id()
+    async with own_service.client() as http:
+        facade, returns = Facade(http), Returns(own_service, http)
+        store = await facade.open_store()
+        mine = await facade.submit(
+            submission(product, 1, userId=anna, userName="Anna Berg", review=WORDS),
+            submission(product, 2, userId=anna, userName="Anna Berg", review=WORDS, storeId=store),
+        )
+        others = await facade.submit(submission(product, 5, userId=berta, userName="Berta Holm"))
+        await facade.moderate("approve", *mine, *others)
+        order = await returns.ordered(
+            {"line": 5}, customerId=anna, customerName="Anna Berg", customerEmail=EMAIL, address={"street": STREET}
+        )
+        given_back = await returns.create(order, {"line": 2})
+        await returns.change(given_back, resolution=WORDS)
+        bad = json.dumps(submission(product, 9, userId=anna, review=WORDS)).encode()
+        await own_service.publish("review-submissions", Message(None, bad))
+        await eventually(own_service.dead_letters, lambda letters: len(letters) == 1)
+        await _mail_to(own_service, anna)
+
+        shown = await _run(own_service, "export", "--customer", anna)
+        assert shown.returncode == 0, shown.stderr
+        document = json.loads(shown.stdout)
+        assert {review["id"] for review in document["reviews"]} == set(mine)
+        assert [each["address"] for each in document["orders"]] == [{"street": STREET}]
+        assert [each["resolution"] for each in document["returns"]] == [WORDS]
+        assert [letter["value"]["userId"] for letter in document["deadLetters"]] == [anna]
+        assert document["mailsNotSentYet"] == [{"to": EMAIL}]
+        assert berta not in shown.stdout
+
+        erased = await _run(own_service, "erase", "--customer", anna, "--yes")
+        assert erased.returncode == 0, erased.stderr
+        assert "1 dead letters" in erased.stdout
+        everything = await _everything(own_service)
+        for trace in (anna, "Anna Berg", EMAIL, STREET, WORDS):
+            assert trace not in everything
+        # What is others', and what the shop has to count, is as it was.
+        assert await facade.listed(entityIds=[product]) == others
+        assert [(r["value"], r["reviewCount"]) for r in await facade.ratings(product)] == [(5.0, 1)]
+        assert await returns.available(order) == {"line": 3}
+        assert ((await returns.get(given_back)) or {})["order"]["items"][0]["quantity"] == 5
+        assert (await asyncio.to_thread(own_service.run, "ratings", "verify")).returncode == 0
+
+        # It is on record, without the name; and nothing of it comes back.
+        async with own_service.mongo() as database:
+            (record,) = await database["erasures"].find().to_list()
+            assert record["counts"] == {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2}
+        audit: Json = (await http.get("/api/audit", params={"action": "delete"})).json()
+        assert {(entry["subject"], entry["reviewId"]) for entry in audit["results"]} == {
+            ("plaudit privacy", id) for id in mine
+        }
+        replayed = await asyncio.to_thread(own_service.run, "dlq", "replay")
+        assert "Replayed 0 dead letters" in replayed.stdout
+        assert "1 are about people who were forgotten" in replayed.stdout
+        again = await _run(own_service, "erase", "--customer", anna, "--yes")
+        assert "Deleted 0 reviews" in again.stdout
+
+
+async def _mail_to(service: Service, customer: str) -> None:
+    """A mail that no mailer has sent yet, and the count of those before it."""
+    async with service.mongo() as database:
+        record = StoredRecord("mail-commands", 0, 0, 0, customer.encode(), json.dumps({"to": EMAIL}).encode(), [])
+        await MailRepository(database).accept({"mail": record}, datetime.now(UTC))
+        await database["reminderCustomers"].insert_one({"_id": customer, "sent": 2})
+
+
+async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, tmp_path: Path) -> None:
+    anna = new_id("anna")
+    async with own_service.client() as http:
+        await Facade(http).submit(submission(new_id(), userId=anna))
+        await own_service.stop("worker")
+        ended = await _run(own_service, "erase", "--customer", anna, "--yes", "--wait", "1")
+        assert ended.returncode == 1
+        assert "is a worker running?" in ended.stderr
+        async with own_service.mongo() as database:
+            assert await database["erasures"].count_documents({}) == 0
+        own_service.start("worker")
+        ended = await _run(own_service, "erase", "--customer", anna, "--yes")
+        assert ended.returncode == 0, ended.stderr
+        file = tmp_path / "anna.json"
+        assert (await _run(own_service, "export", "--customer", anna, "-o", str(file))).returncode == 0
+        assert json.loads(file.read_bytes())["reviews"] == []
+
+
+async def test_it_asks_first(own_service: Service) -> None:
+    ended = await _run(own_service, "erase", "--customer", "anna")
+    assert ended.returncode == 1
+    assert "Aborted" in ended.stderr + ended.stdout
