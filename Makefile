@@ -26,7 +26,10 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy .
 	$(BIN)/lint-imports
 
-bench chaos: $(VENV)/dev.stamp
+bench: $(VENV)/bench.stamp
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
+
+chaos: $(VENV)/dev.stamp
 	@echo "make $@ comes with its own issue; nothing to run yet" && exit 1
 
 docs: $(VENV)/dev.stamp
@@ -50,6 +53,10 @@ $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
 	@echo "Installing the locked packages"
 	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/run.lock
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/bench.stamp: $(VENV)/dev.stamp requirements/bench.lock
+	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/bench.lock
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock

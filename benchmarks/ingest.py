@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.comparison import Comparison, paired, per_second
@@ -37,7 +36,7 @@ async def ingest_rate(ground: Ground, command: tuple[str, ...], count: int) -> f
             return await place.stored_rate("reviews", count, process)
 
 
-async def compare(ground: Ground, runs: int, count: int) -> Iterator[Comparison]:
+async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
     """Take `count` reviews in, by each program in turn, `runs` times."""
     ours: list[float] = []
     theirs: dict[str, list[float]] = {subject.name: [] for subject in SUBJECTS}
@@ -45,7 +44,7 @@ async def compare(ground: Ground, runs: int, count: int) -> Iterator[Comparison]
         ours.append(await ingest_rate(ground, OURS, count))
         for subject in SUBJECTS:
             theirs[subject.name].append(await ingest_rate(ground, subject.command, int(count * subject.share)))
-    return (
+    return [
         Comparison(
             f"Ingest, {count:,} reviews",
             subject.name,
@@ -54,4 +53,4 @@ async def compare(ground: Ground, runs: int, count: int) -> Iterator[Comparison]
             absolute=f"{per_second(ours)} against {per_second(theirs[subject.name])}",
         )
         for subject in SUBJECTS
-    )
+    ]

@@ -29,7 +29,7 @@ class Review(BaseModel):
 
 
 settings = Settings()
-broker = KafkaBroker(settings.kafka_connection().bootstrap_servers)
+broker = KafkaBroker(settings.kafka_connection().bootstrap_servers, logger=None)
 reviews = database()["reviews"]
 
 
@@ -57,4 +57,4 @@ async def store(review: Review) -> None:
 
 
 if __name__ == "__main__":
-    run(FastStream(broker).run())
+    run(FastStream(broker, logger=None).run())

@@ -1,0 +1,125 @@
+"""Requests a second of the facade."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import monotonic
+
+from benchmarks.comparison import Comparison, paired, per_second
+from benchmarks.ground import Ground, Place
+from benchmarks.http_load import connected, post, rate
+from benchmarks.samples import review_id, stored_review
+from domain.ratings import Entity, RatingTally, TallyKey
+from storage.database import in_transaction
+from storage.ratings import RatingRepository
+
+_START_S = 30.0
+_TALLY = RatingTally(2, 700)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def serving(place: Place, *command: str) -> AsyncIterator[int]:
+    """A process that serves HTTP, by its port."""
+    port = free_port()
+    with place.running(*command, PORT=str(port), PLAUDIT_HTTP__PORT=str(port)) as process:
+        await _until_open(process, port)
+        yield port
+
+
+async def _until_open(process: subprocess.Popen[bytes], port: int) -> None:
+    end = monotonic() + _START_S
+    while True:
+        try:
+            (await connected(port)).close()
+        except OSError:
+            if process.poll() is not None or monotonic() > end:
+                raise
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+def submission(number: int) -> list[dict[str, object]]:
+    """A request's body: one review."""
+    review = stored_review(number)
+    return [
+        {
+            "id": f"http-{review_id(number)}",
+            "storeId": "open",
+            "userId": review["userId"],
+            "userName": review["userName"],
+            "EntityId": review["entityId"],
+            "EntityType": "Product",
+            "EntityName": review["entityName"],
+            "title": review["title"],
+            "review": review["review"],
+            "rating": 4,
+        }
+    ]
+
+
+def asked(ids: int) -> dict[str, object]:
+    """The question for so many ratings."""
+    return {"entityIds": [f"product-{number}" for number in range(ids)], "entityType": "Product"}
+
+
+async def rate_products(place: Place, count: int) -> None:
+    """Have a rating for each of so many products."""
+    tallies = {TallyKey(Entity("Product", f"product-{number}"), "open"): _TALLY for number in range(count)}
+    at = stored_review(0)["createdDate"]
+    await in_transaction(place.database, lambda session: RatingRepository(place.database).add(tallies, at, session))
+
+
+async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]:
+    """Ask for `seconds` each, in turns."""
+    cases: list[tuple[str, str, float, Callable[[int], bytes], Callable[[int], bytes], int]] = [
+        (
+            "POST one review",
+            "limit: a bare endpoint that publishes with acks=all",
+            0.85,
+            lambda number: post("/api/customerReviews", submission(number)),
+            lambda number: post("/publish", submission(number)),
+            202,
+        )
+    ]
+    for ids, goal in ((1, 0.80), (100, 0.60)):
+        question, bare_question = post("/api/rating/entityRating", asked(ids)), post("/ratings", asked(ids))
+        cases.append(
+            (
+                f"entityRating of {ids}",
+                "limit: a bare endpoint that returns the same JSON",
+                goal,
+                lambda _, question=question: question,  # type: ignore[misc]
+                lambda _, question=bare_question: question,  # type: ignore[misc]
+                200,
+            )
+        )
+    comparisons = []
+    async with ground.place() as place:
+        await rate_products(place, 100)
+        async with (
+            serving(place, "plaudit", "api") as port,
+            serving(place, "benchmarks.subjects.bare_facade") as bare_port,
+        ):
+            for name, against, goal, our_request, their_request, status in cases:
+                ours, theirs = [], []
+                for _ in range(runs):
+                    ours.append(await rate(port, our_request, seconds=seconds, status=status))
+                    theirs.append(await rate(bare_port, their_request, seconds=seconds, status=status))
+                absolute = f"{per_second(ours)} against {per_second(theirs)}"
+                comparisons.append(
+                    Comparison(f"Facade, {name}", against, paired(ours, theirs), goal, absolute=absolute)
+                )
+    return comparisons

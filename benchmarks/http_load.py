@@ -1,0 +1,98 @@
+"""A client that costs next to nothing: requests made once, answers read only as far as needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+import orjson
+
+_HEAD_END: Final = b"\r\n\r\n"
+
+
+class ClosedError(Exception):
+    """The server closed the connection."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection that is kept alive; one request at a time."""
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer whoever waits once the whole body is there."""
+        self._received += data
+        head_end = self._received.find(_HEAD_END)
+        if head_end < 0 or self._answer is None:
+            return
+        head = bytes(self._received[:head_end]).lower()
+        length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+        end = head_end + len(_HEAD_END) + length
+        if len(self._received) >= end:
+            body = bytes(self._received[end - length : end])
+            self._received.clear()
+            answer, self._answer = self._answer, None
+            answer.set_result((int(head[9:12]), body))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell whoever waits."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(ClosedError())
+
+    async def ask(self, request: bytes) -> tuple[int, bytes]:
+        """Send a request; status and body of the answer."""
+        if self._transport is None:
+            raise ClosedError
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return await self._answer
+
+    def close(self) -> None:
+        """Close it."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def connected(port: int) -> Connection:
+    """A new connection to a server on this machine."""
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
+    return connection
+
+
+def post(path: str, body: object) -> bytes:
+    """A request with a JSON body."""
+    content = orjson.dumps(body)
+    head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {len(content)}"
+    return head.encode() + _HEAD_END + content
+
+
+async def rate(port: int, request: Callable[[int], bytes], *, seconds: float, status: int, clients: int = 16) -> float:
+    """Requests a second by so many clients at once; raises AssertionError at an answer with another status."""
+    end = perf_counter() + seconds
+    done = 0
+
+    async def client(number: int) -> None:
+        nonlocal done
+        connection = await connected(port)
+        sent = 0
+        while perf_counter() < end:
+            got, body = await connection.ask(request(number * 10_000_000 + sent))
+            if got != status:
+                raise AssertionError(f"{got}: {body[:300]!r}")
+            sent += 1
+        connection.close()
+        done += sent
+
+    started = perf_counter()
+    await asyncio.gather(*(client(number) for number in range(clients)))
+    return done / (perf_counter() - started)
