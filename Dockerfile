@@ -1,26 +1,35 @@
-# Build: the locked packages in a virtual environment of their own. Run: that environment and nothing to build with.
+# Build: the locked packages, compiled, in a virtual environment of their own. Run: that environment and nothing to build with.
 ARG PYTHON=3.11-slim-bookworm
 
 FROM python:${PYTHON} AS build
 WORKDIR /src
+# Compiled for good: at run time nothing can be written, and nothing is compared.
+ENV UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1 UV_LINK_MODE=copy PYC_INVALIDATION_MODE=UNCHECKED_HASH
 COPY requirements/ requirements/
 RUN python -m venv /opt/build \
  && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/bootstrap.lock \
  && python -m venv --without-pip /opt/plaudit \
- && /opt/build/bin/uv pip install --no-cache --python /opt/plaudit/bin/python --require-hashes \
-      -r requirements/service.lock
+ && /opt/build/bin/uv pip install --python /opt/plaudit/bin/python --require-hashes -r requirements/service.lock \
+ && /opt/build/bin/uv pip install --python /opt/build/bin/python --require-hashes -r requirements/build.lock
 COPY . .
-RUN /opt/build/bin/uv pip install --no-cache --python /opt/build/bin/python --require-hashes -r requirements/build.lock \
- && /opt/build/bin/hatchling build -t wheel -d /dist \
- && /opt/build/bin/uv pip install --no-cache --python /opt/plaudit/bin/python --no-deps /dist/*.whl
+RUN /opt/build/bin/hatchling build -t wheel -d /dist \
+ && /opt/build/bin/uv pip install --python /opt/plaudit/bin/python --no-deps /dist/*.whl
 
 FROM python:${PYTHON}
-RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin plaudit
+# Python's own modules compiled, too, and its installer gone.
+RUN python -m pip uninstall --yes --root-user-action=ignore pip setuptools wheel \
+ && python -m compileall -q -x '/(test|tests|lib2to3|idlelib|ensurepip|site-packages)/' \
+      "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
+ && groupadd --gid 10001 plaudit \
+ && useradd --uid 10001 --gid plaudit --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin plaudit
 COPY --from=build /opt/plaudit /opt/plaudit
 ENV PATH=/opt/plaudit/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-    PLAUDIT_HTTP__HOST=0.0.0.0 PLAUDIT_LOG__FORMAT=json PLAUDIT_DATA=/tmp/plaudit
+    PLAUDIT_HTTP__HOST=0.0.0.0 PLAUDIT_HTTP__PORT=8080 PLAUDIT_METRICS__HOST=0.0.0.0 PLAUDIT_METRICS__PORT=9100 \
+    PLAUDIT_LOG__FORMAT=json PLAUDIT_DATA=/tmp/plaudit
 USER 10001
-EXPOSE 8080
+# 8080: the facade; 9100: metrics and health of worker, scheduler and mailer.
+EXPOSE 8080 9100
 STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "plaudit.healthy"]
 ENTRYPOINT ["plaudit"]
 CMD ["api"]

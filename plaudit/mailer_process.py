@@ -28,7 +28,7 @@ async def run_mailer(settings: Settings) -> None:
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
     stop = stop_requested()
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
-        stack.enter_context(signals(settings, "mailer"))
+        probes = stack.enter_context(signals(settings, "mailer"))
 
         async def start() -> asyncio.Task[None]:
             await until_prepared(settings, database)
@@ -44,6 +44,7 @@ async def run_mailer(settings: Settings) -> None:
             await asyncio.gather(starting, return_exceptions=True)
             return
         sending = starting.result()
+        probes.is_ready = True
         log.info("mailer ready")
         await asyncio.wait([sending, stop], return_when=asyncio.FIRST_COMPLETED)
         if sending.done():

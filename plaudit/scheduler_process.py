@@ -11,6 +11,7 @@ import structlog
 
 from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
+from plaudit.probes import Probes
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 from scheduler.clock import ReminderClock
@@ -24,12 +25,12 @@ log = structlog.get_logger()
 async def run_scheduler(settings: Settings) -> None:
     """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over."""
     stop = stop_requested()
-    with signals(settings, "scheduler"):
-        await _keep_time(settings, stop)
+    with signals(settings, "scheduler") as probes:
+        await _keep_time(settings, stop, probes)
     log.info("scheduler stopped")
 
 
-async def _keep_time(settings: Settings, stop: asyncio.Task[bool]) -> None:
+async def _keep_time(settings: Settings, stop: asyncio.Task[bool], probes: Probes) -> None:
     async with connected(settings) as (database, publisher):
 
         async def keep_time() -> None:
@@ -41,6 +42,7 @@ async def _keep_time(settings: Settings, stop: asyncio.Task[bool]) -> None:
                 holder=f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}",
                 lease_s=settings.scheduler.lease,
             )
+            probes.is_ready = True
             log.info("scheduler ready")
             await clock.keep()
 

@@ -1,51 +1,40 @@
-"""What a process lets others see of it: its build, its metrics, its traces."""
+"""What a process lets others see of it: its build, its health, its metrics, its traces."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 
 import structlog
-from prometheus_client import start_http_server
 
-from messaging.metrics import REGISTRY, name_build
+from messaging.metrics import name_build
 from plaudit.config import ConfigurationError, MetricsSettings, Settings
+from plaudit.probes import Probes, answered
 from plaudit.traces import traced
 
 log = structlog.get_logger()
 
 
 @contextmanager
-def signals(settings: Settings, process: str, *, has_http: bool = False) -> Iterator[None]:
-    """Show the process until the block ends. One that serves HTTP anyway shows its metrics there.
+def signals(settings: Settings, process: str, *, has_http: bool = False) -> Iterator[Probes]:
+    """Show the process until the block ends; it says by the probes that it is ready. One with HTTP answers by that.
 
     Raises ConfigurationError when the port for metrics is taken.
     """
     release = version("plaudit")
     name_build(release, process)
-    with traced(settings.traces, process, release):
-        if has_http:
-            yield
-        else:
-            with _served(settings.metrics):
-                yield
+    probes = Probes(asyncio.get_running_loop())
+    with traced(settings.traces, process, release), ExitStack() as stack:
+        if settings.metrics.port and not has_http:
+            _answer(probes, settings.metrics, stack)
+        yield probes
 
 
-@contextmanager
-def _served(settings: MetricsSettings) -> Iterator[None]:
-    """Serve the metrics by a thread of their own, so that they answer also while the event loop is busy."""
-    if settings.port == 0:
-        yield
-        return
+def _answer(probes: Probes, settings: MetricsSettings, stack: ExitStack) -> None:
     try:
-        server, thread = start_http_server(settings.port, settings.host, REGISTRY)
+        stack.enter_context(answered(probes, settings.host, settings.port))
     except OSError as error:
         raise ConfigurationError(f"PLAUDIT_METRICS__PORT {settings.port} can't be listened on: {error}.") from error
     log.info("serving metrics", host=settings.host, port=settings.port)
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -22,7 +22,7 @@ async def run_worker(settings: Settings) -> None:
     entity_types = registered_entity_types(settings)
     stop = stop_requested()
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
-        stack.enter_context(signals(settings, "worker"))
+        probes = stack.enter_context(signals(settings, "worker"))
 
         async def start() -> asyncio.Task[None]:
             await until_prepared(settings, database)
@@ -37,6 +37,7 @@ async def run_worker(settings: Settings) -> None:
             await asyncio.gather(starting, return_exceptions=True)
             return
         housekeeping = starting.result()
+        probes.is_ready = True
         log.info("worker ready")
         await asyncio.wait([housekeeping, stop], return_when=asyncio.FIRST_COMPLETED)
         if housekeeping.done():

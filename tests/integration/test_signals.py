@@ -86,6 +86,12 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
     assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
 
 
+async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
+    async with httpx.AsyncClient(base_url=worker_address(service)) as http:
+        assert (await http.get("/health/live")).json() == {"status": "pass"}
+        assert (await http.get("/health/ready")).json() == {"status": "pass"}
+
+
 async def test_what_happens_is_counted(service: Service, facade: Facade) -> None:
     _, before = await scraped(metrics_address(service, "worker"))
     product = new_id()

@@ -1,0 +1,48 @@
+"""`python -m plaudit.healthy`: exit code 0 if the process of this container is ready, else 1; the image's health check.
+
+Light on purpose, for it runs every few seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+
+_TIMEOUT_S = 4.0
+
+
+def is_ready(metrics_port: int, http_port: int) -> bool:
+    """Whether the process of this machine that listens on one of the ports says that it is ready.
+
+    Worker, scheduler and mailer answer at the port of their metrics; only the facade doesn't listen there.
+    Raises OSError or HTTPException when nobody answers.
+    """
+    try:
+        return _says_ready(metrics_port)
+    except ConnectionRefusedError:
+        return _says_ready(http_port)
+
+
+def _says_ready(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/health/ready")
+        return connection.getresponse().status == HTTPStatus.OK
+    finally:
+        connection.close()
+
+
+def main() -> int:
+    """Ask at the configured ports, and return the exit code."""
+    try:
+        ready = is_ready(int(os.environ["PLAUDIT_METRICS__PORT"]), int(os.environ["PLAUDIT_HTTP__PORT"]))
+    except (OSError, HTTPException) as error:
+        sys.stderr.write(f"No answer: {error}\n")
+        return 1
+    return 0 if ready else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

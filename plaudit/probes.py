@@ -1,0 +1,85 @@
+"""What a process without a facade answers to those who watch over it: `/health/live`, `/health/ready`, `/metrics`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
+from typing import Final
+from urllib.parse import urlsplit
+
+from prometheus_client import MetricsHandler
+
+from messaging.metrics import REGISTRY
+
+LIVE_SECONDS: Final = 5.0
+
+
+class Probes:
+    """Whether the process lives and does its work; asked by threads beside that of the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.is_ready = False
+        """Set by the process once it does its work. Servers that go away later are waited for, and don't unset it."""
+
+    def is_alive(self) -> bool:
+        """Whether the event loop still turns: it gets LIVE_SECONDS to do so."""
+        turned = threading.Event()
+        self._loop.call_soon_threadsafe(turned.set)
+        return turned.wait(LIVE_SECONDS)
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows whom its handlers ask."""
+
+    def __init__(self, host: str, port: int, probes: Probes) -> None:
+        self.probes = probes
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+
+class _Handler(MetricsHandler):
+    registry = REGISTRY
+    server: _Server
+
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server wants
+        match urlsplit(self.path).path:
+            case "/metrics":
+                super().do_GET()
+            case "/health/live":
+                self._tell(self.server.probes.is_alive())
+            case "/health/ready":
+                self._tell(self.server.probes.is_ready)
+            case _:
+                self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _tell(self, passed: bool) -> None:
+        body = json.dumps({"status": "pass" if passed else "fail"}).encode()
+        self.send_response(HTTPStatus.OK if passed else HTTPStatus.SERVICE_UNAVAILABLE)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def answered(probes: Probes, host: str, port: int) -> Iterator[None]:
+    """Answer until the block ends, by threads, so that metrics come also while the event loop is busy.
+
+    Raises OSError when the address can't be listened on.
+    """
+    server = _Server(host, port, probes)
+    thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,80 @@
+"""What processes without a facade tell those who watch over them."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from plaudit import probes as probes_module
+from plaudit.probes import Probes, answered
+from tests.service import free_port
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+async def probes(port: int) -> AsyncIterator[Probes]:
+    probes = Probes(asyncio.get_running_loop())
+    with answered(probes, "127.0.0.1", port):
+        yield probes
+
+
+async def status(port: int, path: str) -> int:
+    async with httpx.AsyncClient() as http:
+        return (await http.get(f"http://127.0.0.1:{port}{path}")).status_code
+
+
+def status_asked_by_the_loop_itself(port: int, path: str) -> int:
+    """Blocks the event loop until the answer is there."""
+    return httpx.get(f"http://127.0.0.1:{port}{path}").status_code
+
+
+async def test_a_process_is_ready_once_it_says_so(probes: Probes, port: int) -> None:
+    assert await status(port, "/health/ready") == 503
+    probes.is_ready = True
+    assert await status(port, "/health/ready") == 200
+
+
+async def test_a_process_lives_while_its_event_loop_turns(
+    probes: Probes, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await status(port, "/health/live") == 200
+    monkeypatch.setattr(probes_module, "LIVE_SECONDS", 0.05)
+    assert status_asked_by_the_loop_itself(port, "/health/live") == 503
+
+
+@pytest.mark.usefixtures("probes")
+async def test_other_paths_are_unknown(port: int) -> None:
+    assert await status(port, "/metrics") == 200
+    assert await status(port, "/") == 404
+
+
+@contextmanager
+def health_check(metrics_port: int, http_port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The health check of the image, running."""
+    environment = {"PLAUDIT_METRICS__PORT": str(metrics_port), "PLAUDIT_HTTP__PORT": str(http_port)}
+    with subprocess.Popen([sys.executable, "-m", "plaudit.healthy"], env=environment) as process:
+        yield process
+
+
+@pytest.mark.parametrize("is_facade", [False, True])
+async def test_the_health_check_asks_whoever_listens(probes: Probes, port: int, is_facade: bool) -> None:
+    ports = (free_port(), port) if is_facade else (port, free_port())
+    for is_ready in (False, True):
+        probes.is_ready = is_ready
+        with health_check(*ports) as process:
+            assert await asyncio.to_thread(process.wait, 10) == (0 if is_ready else 1)
+
+
+async def test_the_health_check_fails_where_nobody_listens() -> None:
+    with health_check(free_port(), free_port()) as process:
+        assert await asyncio.to_thread(process.wait, 10) == 1
