@@ -6,6 +6,7 @@ PORT ?= 8080
 DATA ?= .plaudit
 BROKER ?= auto
 ARGS ?=
+MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml deploy/kubernetes/ingress/*.yaml))
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -25,6 +26,9 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
 	$(BIN)/lint-imports
+# Against the oldest and the newest Kubernetes that it is meant for. KEDA's objects and kustomize's have no schema there.
+	$(BIN)/kubernetes-validate --strict --quiet -k 1.28 $(MANIFESTS)
+	$(BIN)/kubernetes-validate --strict --quiet -k 1.37 $(MANIFESTS)
 
 bench: $(VENV)/bench.stamp
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
