@@ -1,4 +1,4 @@
-"""Real servers for every test that needs them: embedded by default, or those that the environment names."""
+"""Real servers for every test that needs them: embedded by default, in containers, or those of the environment."""
 
 from __future__ import annotations
 
@@ -18,14 +18,26 @@ from .service import Servers, Service, running_service
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", choices=[*Broker], default=Broker.AUTO, help="which broker to embed")
+    parser.addoption("--servers", choices=["embedded", "containers"], default="embedded", help="how servers are run")
+    parser.addoption("--stack", default="", help="the Compose client to start docker-compose.yml by, for tests/stack")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kafka: needs guarantees that only Apache Kafka gives")
+    if config.getoption("--servers") == "containers":
+        from .containers import require_engine  # here, so that other runs start faster
+
+        require_engine()
 
 
 @pytest.fixture(scope="session")
 async def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
+    if request.config.getoption("--servers") == "containers":
+        from .containers import containers
+
+        async with containers() as servers:
+            yield servers
+        return
     kafka, mongo = (os.environ.get(f"PLAUDIT_{name}") for name in ("KAFKA__BOOTSTRAP_SERVERS", "MONGO__URI"))
     if kafka and mongo:
         yield Servers(kafka, mongo, is_tansu=False)
