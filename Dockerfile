@@ -30,6 +30,6 @@ USER 10001
 # 8080: the facade; 9100: metrics and health of worker, scheduler and mailer.
 EXPOSE 8080 9100
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "plaudit.healthy"]
+HEALTHCHECK --interval=10s --timeout=10s --start-period=30s --retries=3 CMD ["python", "-m", "plaudit.healthy"]
 ENTRYPOINT ["plaudit"]
 CMD ["api"]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
-from pydantic import BaseModel, SecretStr
 from typer.models import CommandInfo
 
 from messaging.topics import Topic
 from plaudit.cli import app
 from plaudit.config import Settings
+from tests.variables import variables
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 PROCESSES = ("api", "worker", "scheduler", "mailer")
@@ -52,16 +51,6 @@ def selected(labels: dict[str, str]) -> list[Document]:
 
 def port_names(pods: list[Document]) -> set[str]:
     return {port["name"] for pod in pods for port in container(pod).get("ports", [])}
-
-
-def variables(model: type[BaseModel], prefix: str = "PLAUDIT_") -> Iterator[tuple[str, bool]]:
-    """The names of the variables that a model is read from, and whether each is a secret."""
-    for name, field in model.model_fields.items():
-        variable = prefix + name.upper()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from variables(field.annotation, variable + "__")
-        else:
-            yield variable, SecretStr in get_args(field.annotation)
 
 
 def test_the_configuration_is_one_of_plaudit(monkeypatch: pytest.MonkeyPatch) -> None:

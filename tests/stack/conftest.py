@@ -1,0 +1,36 @@
+"""The stack for the tests of this folder; they run where it is asked for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.facade import Facade
+from tests.stack.stack import Stack
+
+
+@pytest.fixture(scope="session")
+async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
+    compose: str = request.config.getoption("--stack")
+    if not compose:
+        pytest.skip("needs a Docker engine: --stack='docker compose'")
+    stack = Stack(shlex.split(compose))
+    try:
+        await stack.start("--build")
+        yield stack
+    finally:
+        await stack.run("down", "--volumes")
+
+
+@pytest.fixture(scope="session")
+async def http(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=stack.http, timeout=40) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+async def facade(http: httpx.AsyncClient) -> Facade:
+    return Facade(http)

@@ -1,0 +1,57 @@
+"""The backup of docs/operations.md: MongoDB from a copy of its volume, and what is younger from Kafka."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from messaging.topics import Topic
+from tests.facade import REVIEWS, Facade, new_id, submission
+from tests.service import eventually
+from tests.stack.stack import SETTLED_S, Stack
+
+# Commands are passed on to review-changes anew; there, its old records would meet reviews that aren't there yet.
+TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {Topic.REVIEW_CHANGES, Topic.MAIL_COMMANDS}
+PROCESSES = ("api", "worker", "scheduler", "mailer")
+
+
+async def with_volume(stack: Stack, folder: Path, command: str) -> None:
+    """Run a shell command beside the data of MongoDB, which doesn't run."""
+    volume, backup = ("--volumes-from", await stack.container("mongo")), ("--volume", f"{folder}:/backup")
+    await stack.engine("run", "--rm", *volume, *backup, "mongo:7.0", "sh", "-c", command)
+
+
+async def test_what_is_younger_than_the_backup_comes_from_kafka(stack: Stack, facade: Facade, tmp_path: Path) -> None:
+    product = new_id()
+    before = await facade.submit(submission(product), submission(product))
+    await facade.moderate("approve", *before)
+
+    await stack.run("stop", "mongo")
+    moment = datetime.now(UTC)
+    await with_volume(stack, tmp_path, "tar -cf /backup/mongo.tar -C /data/db .")
+    await stack.run("start", "mongo")
+    await stack.settle()
+    after = await facade.submit(submission(product))
+    await facade.moderate("approve", *after)
+    await facade.moderate("reject", before[0])
+
+    await stack.run("stop", *PROCESSES, "mongo")
+    await with_volume(stack, tmp_path, "rm -rf /data/db/* && tar -xf /backup/mongo.tar -C /data/db")
+    await stack.run("start", "mongo")
+    for topic in TAKEN_AGAIN:
+        group = ("--group", f"plaudit.{topic}", "--topic", f"plaudit.{topic}")
+        tool = ("/opt/kafka/bin/kafka-consumer-groups.sh", "--bootstrap-server", "kafka:9092", *group)
+        since = f"{moment - timedelta(hours=1):%Y-%m-%dT%H:%M:%S.000}"
+        reset = await stack.inside("kafka", *tool, "--reset-offsets", "--to-datetime", since, "--execute")
+        assert reset.returncode == 0, reset.stderr
+    await stack.start("--no-recreate")
+
+    async def statuses() -> dict[str, str]:
+        page = await facade.page(entityIds=[product])
+        return {row["id"]: row["reviewStatus"] for row in page["results"]}
+
+    expected = {before[0]: "Rejected", before[1]: "Approved", after[0]: "Approved"}
+    await eventually(statuses, lambda found: found == expected, deadline_s=SETTLED_S)
+    await stack.run("run", "--rm", "-T", "api", "ratings", "verify")
+    assert await facade.rating(product) == (4, 2)
+    assert (await facade.http.post(REVIEWS, json=[submission(product)])).status_code == 202

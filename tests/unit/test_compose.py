@@ -1,0 +1,67 @@
+"""What docker-compose.yml says, and what docs/operations.md says of it; tests/stack runs it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from plaudit.config import Settings
+from tests.stack.test_backup import TAKEN_AGAIN
+from tests.variables import variables
+
+ROOT = Path(__file__).parents[2]
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+DOCS = (ROOT / "docs" / "operations.md").read_text()
+IMAGE = "plaudit:local"
+
+
+@pytest.mark.parametrize("client", [["docker", "compose"], ["docker-compose"]], ids=" ".join)
+def test_compose_accepts_the_file(client: list[str]) -> None:
+    if shutil.which(client[0]) is None or subprocess.run([*client, "version"], capture_output=True).returncode:
+        pytest.skip(f"{' '.join(client)} isn't installed")
+    checked = subprocess.run([*client, "config"], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    shown = yaml.safe_load(checked.stdout)["services"]
+    assert shown["api"]["environment"]["PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"] == "kafka:9092"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_limits_and_tells_its_health(name: str) -> None:
+    service = SERVICES[name]
+    assert service["mem_limit"]
+    assert service["pids_limit"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    if service["image"] == IMAGE:
+        assert "HEALTHCHECK" in (ROOT / "Dockerfile").read_text()
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+    else:
+        assert service["healthcheck"]["test"]
+
+
+def test_processes_are_told_what_plaudit_reads_and_no_secret() -> None:
+    told = {name for service in SERVICES.values() if service["image"] == IMAGE for name in service["environment"]}
+    known = dict(variables(Settings))
+    # The address of a database without passwords, which others than its containers can't reach.
+    assert {name for name in told if known[name]} == {"PLAUDIT_MONGO__URI"}
+    assert "@" not in SERVICES["api"]["environment"]["PLAUDIT_MONGO__URI"]
+
+
+def test_one_service_builds_the_image_of_all() -> None:
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["init"]
+
+
+def test_every_alert_is_explained() -> None:
+    (group,) = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
+    assert re.findall(r"^\| `(Plaudit\w+)` \|", DOCS, re.MULTILINE) == [rule["alert"] for rule in group["rules"]]
+
+
+def test_restoring_takes_every_command_again() -> None:
+    (topics,) = re.findall(r"for topic in (.+); do", DOCS)
+    assert set(topics.split()) == TAKEN_AGAIN
