@@ -71,7 +71,7 @@ def subscribed_broker(
     batch comes again.
     """
     broker = KafkaBroker(
-        connection.bootstrap_servers,
+        connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
         client_id=connection.client_id,
         security=_security(connection),
         consumer_only=True,
