@@ -1,0 +1,195 @@
+"""Compares what the service shows with what the model expects, by the public interface alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from tests.chaos.clients import Http, Ledger
+from tests.chaos.fleet import TOPICS, Fleet
+from tests.chaos.generator import RETURNS, REVIEWS
+from tests.chaos.model import Json, Model
+
+Kind = Literal["lost", "duplicated", "wrong"]
+PAGE = 1_000
+PATIENCE_S = 90.0
+"""What a dead process has left behind is done by others within 20 s; a busy machine takes longer."""
+
+
+class Difference(NamedTuple):
+    """Something that is not as it must be."""
+
+    kind: Kind
+    id: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Checker:
+    """Looks at everything."""
+
+    http: Http
+    fleet: Fleet
+    model: Model
+    series: str
+
+    async def differences(self) -> list[Difference]:
+        """Every difference that stays, once everything that was published has been consumed."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE_S
+        while True:
+            await self.idle()
+            found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
+            found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals()]
+            if not found or loop.time() > end:
+                return found
+            await asyncio.sleep(2)
+
+    async def idle(self) -> None:
+        """Wait until all has been consumed."""
+        end = asyncio.get_running_loop().time() + 4 * PATIENCE_S
+        for topic in (*TOPICS, "review-changes"):
+            while lag := await self.fleet.service.lag(topic):
+                if asyncio.get_running_loop().time() > end:
+                    raise AssertionError(f"{lag} records of {topic} are not consumed")
+                await asyncio.sleep(0.2)
+
+    async def of_reviews(self) -> list[Difference]:
+        shown = {row["id"]: row async for row in self.pages(f"{REVIEWS}/reviewList", sort="createdDate:asc")}
+        found = []
+        for id, review in self.model.living():
+            row = shown.pop(id, None)
+            expected = (review.entity, review.store and review.store, review.rating, review.title, review.status)
+            if row is None:
+                found.append(Difference("lost", id, f"review not in the list, expected {review}"))
+                continue
+            actual = row["entityId"], row["storeName"], row["rating"], row["title"], row["reviewStatus"]
+            if actual != expected:
+                found.append(Difference("wrong", id, f"review {actual}, expected {expected}"))
+        return found + [Difference("duplicated", id, f"review that must not be: {row}") for id, row in shown.items()]
+
+    async def of_ratings(self) -> list[Difference]:
+        expected = self.model.ratings()
+        entities = sorted({review.entity for review in self.model.reviews.values()})
+        shown: dict[tuple[str, str | None], Json] = {}
+        for part in parts(entities, 200):
+            answer = await self.http.send(
+                "POST", "/api/rating/entityRating", {"entityIds": part, "entityType": "Product"}
+            )
+            shown |= {(rating["entityId"], rating["storeId"]): rating for rating in answer.body}
+        found = []
+        for key in expected.keys() | shown.keys():
+            count, mean = expected.get(key, (0, 0.0))
+            rating = shown.get(key, {"reviewCount": 0, "value": 0.0})
+            if rating["reviewCount"] != count or abs(rating["value"] - mean) > 0.005 + 1e-9:
+                found.append(Difference("wrong", key[0], f"rating of {key}: {rating}, expected {count} of {mean:.4f}"))
+        return found
+
+    async def of_returns(self) -> list[Difference]:
+        found: list[Difference] = []
+        shown = {row["id"]: row async for row in self.pages(f"{RETURNS}/search")}
+        numbers = Counter(row["number"] for row in shown.values())
+        found += [Difference("wrong", n, f"{n} is the number of {c} returns") for n, c in numbers.items() if c > 1]
+        rushed: dict[str, list[str]] = defaultdict(list)
+        for order, (_, ids) in self.model.rushes.items():
+            rushed[order] = [id for id in ids if shown.pop(id, None)]
+        for id, wanted in self.model.returns.items():
+            row = shown.pop(id, None)
+            if row is None:
+                found.append(Difference("lost", id, f"return is not there, expected {wanted}"))
+                continue
+            lines = {line["orderLineItemId"]: line["quantity"] for line in row["lineItems"]}
+            newest = self.model.orders[wanted.order].newest
+            actual = row["orderId"], lines, row["status"], row["resolution"], row["order"]["note"]
+            expected = wanted.order, dict(wanted.lines), wanted.status, wanted.resolution, newest["note"]
+            if actual != expected:
+                found.append(Difference("wrong", id, f"return {actual}, expected {expected}"))
+        found += [Difference("duplicated", id, f"return that must not be: {row}") for id, row in shown.items()]
+        available = await self.available(list(self.model.orders))
+        for order, quantities in available.items():
+            expected_quantities = self.model.available(order)
+            if order in self.model.rushes:
+                quantity, ids = self.model.rushes[order]
+                granted = min(quantity, len(ids))
+                expected_quantities = {"line0": quantity - granted}
+                if len(rushed[order]) != granted:
+                    kind: Kind = "lost" if len(rushed[order]) < granted else "duplicated"
+                    found.append(Difference(kind, order, f"{len(rushed[order])} returns of {granted} that {quantity}"))
+            if quantities != expected_quantities:
+                what = f"available {quantities}, expected {expected_quantities}"
+                found.append(Difference("lost" if quantities is None else "wrong", order, what))
+        return found
+
+    async def available(self, orders: Sequence[str]) -> dict[str, dict[str, int] | None]:
+        shown: dict[str, dict[str, int] | None] = {}
+
+        async def ask(order: str) -> None:
+            answer = await self.http.send("GET", f"{RETURNS}/available-quantities/{order}")
+            shown[order] = answer.body if answer.status == 200 else None
+
+        for part in parts(orders, 8):
+            await asyncio.gather(*map(ask, part))
+        return shown
+
+    async def of_mails(self) -> list[Difference]:
+        ids: dict[str, set[str]] = defaultdict(set)
+        for mail in await self.fleet.service.values("mail-commands"):
+            ids[mail["customerId"]].add(mail["id"])
+        found = []
+        for customer in ids.keys() | self.model.mails.keys():
+            sent, expected = len(ids[customer]), self.model.mails[customer]
+            if sent != expected:
+                kind: Kind = "lost" if sent < expected else "duplicated"
+                found.append(Difference(kind, customer, f"{sent} mails, expected {expected}"))
+        return found
+
+    async def of_letters(self) -> list[Difference]:
+        missing, found = set(self.model.poison), []
+        for topic in (*TOPICS, "review-changes"):
+            for record in await self.fleet.service.records(f"{topic}.dlq"):
+                value = (record.value or b"").decode(errors="replace")
+                if value in self.model.poison:
+                    missing.discard(value)
+                else:
+                    headers = {name: content.decode(errors="replace") for name, content in record.headers}
+                    found.append(Difference("lost", value[:80], f"dead letter of {topic}: {headers}"))
+        return found + [Difference("lost", mark, "poison that is no dead letter") for mark in missing]
+
+    async def of_refusals(self) -> list[Difference]:
+        told = set()
+        for record in await self.fleet.service.records("events"):
+            if ("ce_type", b"plaudit.SubmissionRefused") in record.headers:
+                told.add(json.loads(record.value)["reviewId"])
+        missing = self.model.refused - told
+        return [
+            *(Difference("lost", id, "nobody was told of the refusal") for id in missing),
+            *(Difference("wrong", id, "told to be refused, and it is not") for id in told - self.model.refused),
+        ]
+
+    async def pages(self, path: str, **search: Any) -> AsyncIterator[Json]:
+        """Everything that a search finds, page by page."""
+        skip, total = 0, 1
+        while skip < total:
+            answer = await self.http.send("POST", path, {**search, "skip": skip, "take": PAGE})
+            total = answer.body["totalCount"]
+            for row in answer.body["results"]:
+                yield row
+            skip += PAGE
+
+
+def parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def told(differences: Sequence[Difference], ledger: Ledger) -> str:
+    """The first difference with its history, and how many others there are."""
+    if not differences:
+        return "no differences"
+    first = differences[0]
+    history = "\n".join(f"    {line}" for line in ledger.histories.get(first.id, ["no history"]))
+    others = "\n".join(f"  {d.kind}: {d.id}: {d.what}"[:300] for d in differences[1:10])
+    return f"{len(differences)} differences; the first, {first.kind}: {first.id}: {first.what}\n{history}\n{others}"

@@ -1,0 +1,174 @@
+"""Clients that don't give up: a command counts when it is acknowledged, and is repeated as it is until then."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import httpx
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.chaos.model import Json
+
+PATIENCE_S = 180.0
+"""A command that nobody acknowledges for so long is a failure of its own: no fault lasts half of it."""
+
+HISTORY_LENGTH = 60
+
+
+class NotAcknowledgedError(Exception):
+    """Nobody took a command although every fault was over."""
+
+
+@dataclass
+class Ledger:
+    """What was acknowledged, object by object, and what nobody may see."""
+
+    acknowledged: int = 0
+    unknown: int = 0
+    unexpected: list[str] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+    histories: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def acknowledge(self, what: str, *objects: str) -> None:
+        """Note a command for each of these objects."""
+        self.acknowledged += len(objects)
+        now = f"{asyncio.get_running_loop().time():.2f} {what}"
+        for id in objects:
+            history = self.histories[id]
+            history.append(now)
+            del history[:-HISTORY_LENGTH]
+
+    def object_to(self, what: str) -> None:
+        """Note what should never happen."""
+        self.unexpected.append(what[:1_500])
+
+
+class Answer(NamedTuple):
+    """The final answer to a request; `attempts` counts those whose outcome is unknown, too."""
+
+    status: int
+    body: Any
+    attempts: int
+
+
+@dataclass
+class Http:
+    """A client of all facades, which turns to another one when one fails."""
+
+    facades: Sequence[str]
+    ledger: Ledger
+    client: httpx.AsyncClient
+    _turn: itertools.count[int] = field(default_factory=itertools.count)
+
+    async def send(
+        self, method: str, path: str, body: Any = None, *, key: str | None = None, wait: int | None = None
+    ) -> Answer:
+        """Send a request until it has a final answer: neither 503 nor none at all."""
+        headers = {"Content-Type": "application/json"}
+        headers |= {"Idempotency-Key": key} if key else {}
+        headers |= {"Prefer": f"wait={wait}"} if wait else {}
+        content = None if body is None else json.dumps(body).encode()
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        for attempts in itertools.count(1):
+            facade = self.facades[next(self._turn) % len(self.facades)]
+            try:
+                response = await self.client.request(method, facade + path, content=content, headers=headers)
+            except httpx.TransportError as error:
+                self.ledger.unknown += 1
+                problem: object = repr(error)
+            else:
+                self.ledger.statuses[response.status_code] += 1
+                if response.status_code < 500:
+                    return Answer(response.status_code, response.json(), attempts)
+                problem = response.text
+                if response.status_code != 503 or "retry-after" not in response.headers:
+                    self.ledger.object_to(f"{method} {path} answered {response.status_code}: {problem}")
+                self.ledger.unknown += 1
+            if asyncio.get_running_loop().time() > end:
+                raise NotAcknowledgedError(f"{method} {path}: {problem}")
+            await asyncio.sleep(0.2)
+        raise AssertionError("unreachable: the loop ends by an answer or an exception")
+
+    async def wait_for(self, method: str, path: str, body: Any, *, key: str) -> Answer:
+        """Send a command until it has been applied, or is refused."""
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while True:
+            answer = await self.send(method, path, body, key=key, wait=10)
+            if answer.status != 202:
+                return answer
+            if asyncio.get_running_loop().time() > end:
+                raise NotAcknowledgedError(f"{method} {path} was accepted, and never applied")
+
+
+class Upstream:
+    """An upstream system on librdkafka, which repeats what isn't acknowledged, in order and without end."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str) -> None:
+        self._prefix = prefix
+        self._loop = asyncio.get_running_loop()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "message.timeout.ms": int(PATIENCE_S * 1000),
+                "partitioner": "murmur2_random",  # as Java and the facade have it: one key, one partition
+                "log_level": 0,
+            }
+        )
+        self._is_over = threading.Event()
+        self._polling = threading.Thread(target=self._poll, daemon=True)
+        self._polling.start()
+
+    async def publish(self, topic: str, key: str, *values: Json | bytes) -> None:
+        """Publish values with one key; they are in Kafka when this returns. Raises NotAcknowledgedError."""
+        await asyncio.gather(*[self._send(topic, key, value) for value in values])
+
+    def _send(self, topic: str, key: str, value: Json | bytes) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = self._loop.create_future()
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            self._loop.call_soon_threadsafe(settle, error)
+
+        def settle(error: KafkaError | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(NotAcknowledgedError(f"{topic}: {error}"))
+
+        content = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self._producer.produce(self._prefix + topic, content, key, on_delivery=delivered)
+        return done
+
+    def _poll(self) -> None:
+        while not self._is_over.is_set():
+            self._producer.poll(0.1)
+
+    def close(self) -> None:
+        """Let go."""
+        self._is_over.set()
+        self._polling.join()
+
+
+@asynccontextmanager
+async def clients(
+    facades: Sequence[str], bootstrap_servers: str, prefix: str, ledger: Ledger
+) -> AsyncIterator[tuple[Http, Upstream]]:
+    """A client of the facades and one of Kafka."""
+    upstream = Upstream(bootstrap_servers, prefix)
+    try:
+        async with httpx.AsyncClient(timeout=20) as client:
+            yield Http(facades, ledger, client), upstream
+    finally:
+        upstream.close()

@@ -1,0 +1,186 @@
+"""Three Kafka brokers and three MongoDB members on this machine, each behind a link of the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from pymongo.errors import PyMongoError
+
+from plaudit.embedded import KafkaProcess, MongoProcess, form_cluster, form_replica_set, set_up_kafka
+from plaudit.embedded.mongo import direct_client
+from tests.chaos.proxy import HOST, Proxy, running_proxy
+from tests.service import Servers
+
+SIZE = 3
+DISK_BYTES = 2 * 1024**3
+"""Of the member whose disk can be filled."""
+
+
+class Broker(KafkaProcess):
+    """A broker with a small heap, which clients and the other brokers reach by the proxy."""
+
+    link_port: int = 0
+
+    @property
+    def link(self) -> str:
+        return f"kafka-{self.node_id}"
+
+    def _settings(self) -> dict[str, str | int]:
+        return {
+            **super()._settings(),
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.link_port}",
+            "replica.lag.time.max.ms": 10_000,
+            "log.cleaner.enable": "true",
+            "num.network.threads": 2,
+            "num.io.threads": 4,
+        }
+
+    def _program(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> Sequence[str | Path]:
+        return super()._program(main_class, *arguments, options=(*options, "-Xms96m", "-Xmx288m"))
+
+
+class Member(MongoProcess):
+    """A member of the replica set, which clients and the other members reach by the proxy."""
+
+    seat: int = 0
+    link_port: int = 0
+
+    @property
+    def link(self) -> str:
+        return f"mongo-{self.seat}"
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.link_port}"
+
+
+@dataclass
+class Disk:
+    """A file system of its own under one member's data, small enough to be filled."""
+
+    folder: Path
+
+    async def fill(self) -> None:
+        """Leave no byte free."""
+        await asyncio.to_thread(self._fill)
+
+    def _fill(self) -> None:
+        with (self.folder / "ballast").open("wb", buffering=0) as ballast:
+            block = b"\0" * 1024 * 1024
+            while block:
+                try:
+                    ballast.write(block)
+                except OSError:
+                    block = block[: len(block) // 2]
+
+    def free(self) -> None:
+        """Give the space back."""
+        (self.folder / "ballast").unlink()
+
+
+@dataclass
+class Cluster:
+    """The servers under test. `disk` is that of the last member; None where no file system can be mounted."""
+
+    brokers: Sequence[Broker]
+    members: Sequence[Member]
+    proxy: Proxy
+    servers: Servers
+    disk: Disk | None
+
+    @property
+    def all(self) -> list[Broker | Member]:
+        return [*self.brokers, *self.members]
+
+    async def leader(self, topics: Sequence[str]) -> Broker:
+        """The broker that leads most partitions of these topics."""
+        leads: Counter[int] = Counter()
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers.kafka)
+        try:
+            await admin.start()
+            for topic in await admin.describe_topics(list(topics)):
+                leads.update(partition["leader"] for partition in topic["partitions"])
+        except KafkaError:
+            return self.brokers[0]
+        finally:
+            await admin.close()
+        node_id = leads.most_common(1)[0][0]
+        return next((broker for broker in self.brokers if broker.node_id == node_id), self.brokers[0])
+
+    async def primary(self) -> Member:
+        """The member that takes writes; the first one while there is none."""
+        for member in self.members:
+            if member.running and await _is_primary(member):
+                return member
+        return self.members[0]
+
+
+async def _is_primary(member: Member) -> bool:
+    try:
+        async with direct_client(member) as client:
+            return bool((await client.admin.command("hello"))["isWritablePrimary"])
+    except PyMongoError:
+        return False
+
+
+def freeze(process: KafkaProcess | MongoProcess) -> None:
+    """Stop a server where it stands (SIGSTOP)."""
+    if process.pid is not None:
+        os.kill(process.pid, signal.SIGSTOP)
+
+
+def thaw(process: KafkaProcess | MongoProcess) -> None:
+    """Let it go on."""
+    if process.pid is not None:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def running_cluster(folder: Path, *, with_disk: bool = False) -> AsyncIterator[Cluster]:
+    """A cluster, ready. Raises MissingPartError where Apache Kafka can't run."""
+    runtime = await set_up_kafka(print)
+    brokers = [Broker(folder / f"kafka-{n}", folder / f"kafka-{n}.log", runtime, node_id=n) for n in range(1, SIZE + 1)]
+    members = [Member(folder / f"mongo-{n}", folder / f"mongo-{n}.log", cache_gb=0.25) for n in range(SIZE)]
+    async with AsyncExitStack() as stack:
+        disk = stack.enter_context(_mounted(members[-1].folder)) if with_disk else None
+        servers: list[Broker | Member] = [*brokers, *members]
+        for server in servers:
+            stack.callback(server.release)
+        await form_cluster(brokers)
+        for seat, member in enumerate(members):
+            member.seat = seat
+            await member.claim()
+        targets = {server.link: server.port for server in servers}
+        proxy = await stack.enter_async_context(running_proxy(targets))
+        for server in servers:
+            server.link_port = proxy.ports[server.link]
+            stack.push_async_callback(server.stop)
+        await asyncio.gather(*(server.start() for server in servers))
+        uri = await form_replica_set(members)
+        bootstrap = ",".join(f"{HOST}:{broker.link_port}" for broker in brokers)
+        yield Cluster(brokers, members, proxy, Servers(bootstrap, uri, is_tansu=False), disk)
+
+
+@contextmanager
+def _mounted(folder: Path) -> Iterator[Disk | None]:
+    """A file system of its own at a folder; None where the system doesn't allow that."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode != 0:
+        yield None
+        return
+    try:
+        yield Disk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

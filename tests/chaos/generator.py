@@ -1,0 +1,338 @@
+"""Seeded load. Each actor owns its objects and sends one command after the other: what must come of them is known."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.chaos.clients import Answer, Http, Ledger, NotAcknowledgedError, Upstream
+from tests.chaos.model import CLOSED_STORE, MOST_MAILS, OPEN_STORE, Json, Model
+
+ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
+TOPICS = (
+    *("review-submissions", "moderation-commands", "review-changes"),
+    *("order-events", "return-commands", "store-updates"),
+)
+REVIEWS = "/api/customerReviews"
+RETURNS = "/api/return"
+SHOP_OPENED = datetime(2025, 1, 1, tzinfo=UTC)
+COMPLETE = "Complete"
+REMEMBERED = 300
+
+
+@dataclass(frozen=True)
+class World:
+    """What all actors share. `hot` objects are reviewed by all of them."""
+
+    http: Http
+    upstream: Upstream
+    ledger: Ledger
+    model: Model
+    hot: Sequence[str]
+    series: str
+
+
+class Actor(ABC):
+    """A client. Everything it does follows from the seed, but for the moments at which it does it."""
+
+    def __init__(self, world: World, name: str, seed: int) -> None:
+        self.world, self.name = world, f"{world.series}-{name}"
+        self.chance = random.Random(f"{seed}/{name}")
+        self.count = 0
+        self.told: deque[tuple[str, str, Json]] = deque(maxlen=REMEMBERED)
+
+    @abstractmethod
+    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        """What it may do next, with weights."""
+
+    async def act(self, is_over: asyncio.Event, pause_s: float) -> None:
+        """Send commands until it is over; each is acknowledged when this returns."""
+        while not is_over.is_set():
+            deeds, weights = zip(*self.deeds(), strict=True)
+            await self.chance.choices(deeds, weights)[0]()
+            await asyncio.sleep(self.chance.random() * pause_s)
+
+    def new_id(self, kind: str) -> str:
+        self.count += 1
+        return f"{self.name}-{kind}{self.count}"
+
+    async def tell(self, topic: str, key: str, value: Json) -> None:
+        """Publish something that may be repeated later."""
+        await self.world.upstream.publish(topic, key, value)
+        self.told.append((topic, key, value))
+
+    async def repeat(self) -> None:
+        """Deliver again what was delivered before, in another order: nothing may come of it."""
+        messages = self.chance.sample(list(self.told), min(len(self.told), self.chance.randint(1, 10)))
+        for topic, key, value in messages:
+            await self.world.upstream.publish(topic, key, value)
+
+    async def poison(self) -> None:
+        """A message that can never work, among those of others."""
+        mark, topic = self.new_id("poison"), self.chance.choice(TOPICS)
+        await self.world.upstream.publish(topic, f"Product:{self.chance.choice(self.world.hot)}", mark.encode())
+        self.world.model.poison[mark] += 1
+        self.world.ledger.acknowledge(f"poison to {topic}", mark)
+
+    def expect(self, answer: Answer, ids: Sequence[str], outcomes: Sequence[str]) -> None:
+        """Compare the outcomes that the facade tells with those of the model, where it tells any."""
+        told = [result["outcome"] for result in answer.body.get("results", ())]
+        if told and told != list(outcomes):
+            history = self.world.ledger.histories[ids[0]]
+            self.world.ledger.object_to(f"outcomes {told} for {list(ids)}, expected {list(outcomes)}: {history}")
+
+
+class Reviewer(Actor):
+    """Submits reviews and moderates them, by HTTP and by Kafka."""
+
+    def __init__(self, world: World, name: str, seed: int) -> None:
+        super().__init__(world, name, seed)
+        self.mine: list[str] = []
+
+    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        submissions = [(self.submit_by_http, 3), (self.submit_by_kafka, 3), (self.moderate_early, 1)]
+        if not self.mine:
+            return submissions
+        return [
+            *submissions,
+            (self.moderate_by_http, 5),
+            (self.moderate_by_kafka, 4),
+            (self.repeat, 1),
+            (self.poison, 1),
+        ]
+
+    def review(self, **fields: Any) -> Json:
+        chance = self.chance
+        entity = chance.choice(self.world.hot) if chance.random() < 0.7 else f"{self.name}-cold{chance.randint(1, 20)}"
+        return {
+            "storeId": chance.choice([None, OPEN_STORE]),
+            "userId": self.name,
+            "EntityId": entity,
+            "EntityType": "Product",
+            "EntityName": entity,
+            "title": f"{self.name} {self.count}",
+            "review": "Sharp pictures, and the battery lasts.",
+            "rating": chance.randint(100, 500) / 100,
+            **fields,
+        }
+
+    async def submit_by_http(self) -> None:
+        reviews = [self.review() for _ in range(self.chance.randint(1, 20))]
+        key = self.new_id("key")
+        if self.chance.random() < 0.1:
+            reviews[-1]["storeId"] = CLOSED_STORE
+            answer = await self.world.http.send("POST", REVIEWS, reviews, key=key)
+            if answer.status != 403:
+                self.world.ledger.object_to(f"a review in a closed store: {answer}")
+            return
+        if self.chance.random() < 0.5:
+            reviews = [{**review, "id": self.new_id("review")} for review in reviews]
+        wait = self.chance.choice([None, None, 5])
+        answer = await self.world.http.send("POST", REVIEWS, reviews, key=key, wait=wait)
+        if answer.status not in (200, 202):
+            self.world.ledger.object_to(f"submission refused: {answer}")
+            return
+        ids = answer.body["ids"]
+        outcomes = [self.world.model.submit(id, review) for id, review in zip(ids, reviews, strict=True)]
+        self.world.ledger.acknowledge("submitted by HTTP", *ids)
+        self.expect(answer, ids, outcomes)
+        self.mine += ids
+
+    async def submit_by_kafka(self) -> None:
+        for _ in range(self.chance.randint(1, 10)):
+            store = self.chance.choice([None, OPEN_STORE, OPEN_STORE, CLOSED_STORE])
+            await self.submit(self.review(id=self.new_id("review"), storeId=store))
+
+    async def submit(self, review: Json) -> None:
+        id = review["id"]
+        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        self.world.model.submit(id, review)
+        self.world.ledger.acknowledge(f"submitted by Kafka to {review['storeId']}", id)
+        self.mine.append(id)
+
+    async def moderate_early(self) -> None:
+        """Commands that come before the review they are about."""
+        review = self.review(id=self.new_id("review"))
+        for _ in range(self.chance.randint(1, 3)):
+            await self.moderate(review["id"])
+        await self.submit(review)
+
+    async def moderate_by_kafka(self) -> None:
+        for id in self.chance.sample(self.mine, min(len(self.mine), 8)):
+            await self.moderate(id)
+
+    async def moderate(self, id: str) -> None:
+        action = self.chance.choice(ACTIONS)
+        command = {"action": action, "ids": [id], "commandId": self.new_id("command")}
+        await self.tell("moderation-commands", id, command)
+        self.world.model.moderate(action, id)
+        self.world.ledger.acknowledge(f"{action} by Kafka", id)
+
+    async def moderate_by_http(self) -> None:
+        ids = self.chance.sample(self.mine, min(len(self.mine), self.chance.randint(1, 20)))
+        action, key = self.chance.choice(ACTIONS), self.new_id("key")
+        wait = self.chance.choice([None, None, None, 5])
+        if action == "delete":
+            answer = await self.world.http.send("DELETE", REVIEWS, {"ids": ids}, key=key, wait=wait)
+        else:
+            answer = await self.world.http.send("POST", f"{REVIEWS}/{action}", ids, key=key, wait=wait)
+        if answer.status not in (200, 202):
+            self.world.ledger.object_to(f"moderation refused: {answer}")
+            return
+        outcomes = [self.world.model.moderate(action, id) for id in ids]
+        self.world.ledger.acknowledge(f"{action} by HTTP", *ids)
+        self.expect(answer, ids, outcomes)
+        # Most of what anybody does is about reviews of late; and a list that grows costs more and more.
+        del self.mine[:-500]
+
+
+class Buyer(Actor):
+    """Orders, and returns some of it: of one order always by HTTP or always by Kafka.
+
+    By HTTP each command is applied before the next one is sent, for the facade decides by what is stored.
+    """
+
+    def __init__(self, world: World, name: str, seed: int) -> None:
+        super().__init__(world, name, seed)
+        self.orders: list[str] = []
+        self.by_http: set[str] = set()
+        self.returns: list[str] = []
+        self.customer = ""
+
+    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        always = [(self.order, 3), (self.return_early, 1), (self.rush, 1)]
+        more = [(self.create_one, 5), (self.repeat, 1)] if self.orders else []
+        changes = [(self.change_one, 5)] if self.returns else []
+        return [*always, *more, *changes]
+
+    def events(self, quantities: dict[str, int]) -> list[Json]:
+        """The events of a new order: late, twice and out of order."""
+        chance, id = self.chance, self.new_id("order")
+        if not self.customer or chance.random() < 0.4:
+            self.customer = self.new_id("customer")
+        is_complete, has_address = chance.random() < 0.5, chance.random() < 0.9
+        statuses = ["New", "Processing", COMPLETE if is_complete else "Cancelled"][: chance.randint(2, 3)]
+        if statuses[-1] == COMPLETE and has_address:
+            self.world.model.mails[self.customer] = MOST_MAILS
+        events = [
+            {
+                "id": id,
+                "number": f"CO-{id}",
+                "status": status,
+                "customerId": self.customer,
+                "customerEmail": f"{self.customer}@example.com" if has_address else None,
+                "modifiedDate": (SHOP_OPENED + timedelta(minutes=minute)).isoformat(),
+                "items": [
+                    {"id": line, "productId": f"{id}-{line}", "quantity": q, "price": 9.5}
+                    for line, q in quantities.items()
+                ],
+                "note": f"{self.name} says {minute}",
+            }
+            for minute, status in enumerate(statuses)
+        ]
+        events += chance.choices(events, k=chance.randint(0, 2))
+        chance.shuffle(events)
+        return events
+
+    async def tell_order(self, events: Sequence[Json]) -> str:
+        id: str = events[0]["id"]
+        for event in events:
+            await self.tell("order-events", id, event)
+            self.world.model.tell_order(event)
+            self.world.ledger.acknowledge(f"order {event['status']}", id)
+        return id
+
+    async def order(self) -> None:
+        lines = {f"line{n}": self.chance.randint(1, 6) for n in range(self.chance.randint(1, 3))}
+        id = await self.tell_order(self.events(lines))
+        # What comes before its order is parked, and loses its place among the commands about it.
+        await self.until(lambda: self.world.http.send("GET", f"{RETURNS}/available-quantities/{id}"), 200)
+        self.orders.append(id)
+        del self.orders[:-50]
+        if self.chance.random() < 0.3:
+            self.by_http.add(id)
+
+    async def until(self, ask: Callable[[], Awaitable[Answer]], status: int) -> Answer:
+        """Ask until the status is this one, which it may not be yet."""
+        for _ in range(1_000):
+            answer = await ask()
+            if answer.status == status:
+                return answer
+            await asyncio.sleep(0.1)
+        raise NotAcknowledgedError(f"expected {status}: {answer}")
+
+    def wanted(self, order: str) -> list[Json]:
+        lines = list(self.world.model.orders[order].lines)
+        chosen = self.chance.sample(lines, self.chance.randint(1, len(lines)))
+        return [{"orderLineItemId": line, "quantity": self.chance.randint(1, 4)} for line in chosen]
+
+    async def return_early(self) -> None:
+        """Returns that come before their order, which has enough for all of them."""
+        events = self.events({"line0": 6})
+        order = events[0]["id"]
+        for _ in range(self.chance.randint(1, 3)):
+            await self.create(order, [{"orderLineItemId": "line0", "quantity": self.chance.randint(1, 2)}])
+        await self.tell_order(events)
+
+    async def rush(self) -> None:
+        """More than there is, wanted by many at once: who gets it is open, how many do is not."""
+        quantity = self.chance.randint(1, 5)
+        order = await self.tell_order(self.events({"line0": quantity}))
+        await self.until(lambda: self.world.http.send("GET", f"{RETURNS}/available-quantities/{order}"), 200)
+        ids = [self.new_id("rush") for _ in range(quantity + self.chance.randint(0, 4))]
+        wanted = [{"orderId": order, "lineItems": [{"orderLineItemId": "line0", "quantity": 1}]} for _ in ids]
+        by_kafka = [{"action": "create", "return": {"id": id, **w}} for id, w in zip(ids, wanted, strict=True)]
+        by_http = [self.world.http.send("POST", RETURNS, w, key=self.new_id("key")) for w in wanted[:2]]
+        answers = await asyncio.gather(self.world.upstream.publish("return-commands", order, *by_kafka), *by_http)
+        ids += [id for answer in answers[1:] if answer.status in (200, 202) for id in answer.body["ids"]]
+        self.world.model.rushes[order] = quantity, ids
+        self.world.ledger.acknowledge("rush", *ids)
+
+    async def create_one(self) -> None:
+        order = self.chance.choice(self.orders)
+        self.returns.append(await self.create(order, self.wanted(order)))
+        del self.returns[:-50]
+
+    async def create(self, order: str, lines: list[Json]) -> str:
+        id = self.new_id("return")
+        wanted = {"id": id, "orderId": order, "lineItems": lines, "resolution": "Repair"}
+        outcome = self.world.model.create_return(id, wanted)
+        await self.send_return("create", order, wanted, outcome)
+        return id
+
+    async def change_one(self) -> None:
+        id = self.chance.choice(self.returns)
+        known = self.world.model.returns.get(id)
+        if known is not None:
+            changes = self.changes(id, known.order)
+            await self.send_return("update", known.order, changes, self.world.model.change_return(id, changes))
+
+    def changes(self, id: str, order: str) -> Json:
+        return {"id": id} | self.chance.choice(
+            [
+                {"status": self.chance.choice(["New", "Approved", "Processing", "Completed", "Canceled"])},
+                {"status": "Canceled"},
+                {"lineItems": self.wanted(order)},
+                {"resolution": self.new_id("resolution")},
+            ]
+        )
+
+    async def send_return(self, action: str, order: str, wanted: Json, outcome: str) -> None:
+        """Send a command about a return; the model has applied it with this outcome."""
+        what = f"{action} {wanted}: {outcome}"
+        if order not in self.by_http:
+            command = {"action": action, "return": wanted, "commandId": self.new_id("command")}
+            await self.tell("return-commands", order, command)
+        else:
+            method, key = "POST" if action == "create" else "PUT", self.new_id("key")
+            # For a moment after a change of the primary, the facade may see the state of before.
+            expected = 422 if outcome == "refused" else 200
+            answer = await self.until(lambda: self.world.http.wait_for(method, RETURNS, wanted, key=key), expected)
+            self.expect(answer, [wanted["id"]], [outcome])
+        self.world.ledger.acknowledge(what, wanted["id"], order)

@@ -1,0 +1,159 @@
+"""What must come of the acknowledged commands: the rules of the contract once more, in the plainest form.
+
+Nothing here is taken from the code under test. Commands about one object are applied in the order in which its
+client had them acknowledged; objects don't depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+STATUS_AFTER = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
+CLOSED_STORE = "chaos-closed"
+OPEN_STORE = "chaos-open"
+MOST_MAILS = 2
+
+
+@dataclass
+class Review:
+    """A review: what it says, and where it stands; no status: it was deleted."""
+
+    entity: str
+    store: str | None
+    rating: float
+    title: str | None
+    status: str | None = "New"
+
+
+@dataclass
+class Order:
+    """An order: quantities by line, and its newest event."""
+
+    lines: Mapping[str, int]
+    newest: Json
+
+
+@dataclass
+class Return:
+    """A return: its status, and quantities by order line."""
+
+    order: str
+    lines: Mapping[str, int]
+    status: str = "New"
+    resolution: str | None = None
+
+    def taken(self) -> Mapping[str, int]:
+        return {} if self.status == "Canceled" else self.lines
+
+
+@dataclass
+class Model:
+    """The expected state."""
+
+    reviews: dict[str, Review] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    early_moderation: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    orders: dict[str, Order] = field(default_factory=dict)
+    returns: dict[str, Return] = field(default_factory=dict)
+    returns_of: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    early_returns: dict[str, list[tuple[str, Json]]] = field(default_factory=lambda: defaultdict(list))
+    rushes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    mails: Counter[str] = field(default_factory=Counter)
+    poison: Counter[str] = field(default_factory=Counter)
+
+    def submit(self, id: str, body: Json) -> str:
+        """Submit a review; the first one at an id counts. Returns the outcome."""
+        if id in self.reviews or id in self.refused:
+            return "unchanged"
+        if body.get("storeId") == CLOSED_STORE:
+            self.refused.add(id)
+            return "refused"
+        self.reviews[id] = Review(body["EntityId"], body.get("storeId"), body["rating"], body.get("title"))
+        for action in self.early_moderation.pop(id, ()):
+            self.moderate(action, id)
+        return "applied"
+
+    def moderate(self, action: str, id: str) -> str:
+        """Moderate a review, or keep that until it is submitted. Returns the outcome."""
+        review = self.reviews.get(id)
+        if review is None:
+            if id not in self.refused:
+                self.early_moderation[id].append(action)
+            return "not-found"
+        if review.status is None:
+            return "not-found"
+        before, review.status = review.status, STATUS_AFTER.get(action)
+        return "unchanged" if review.status == before else "applied"
+
+    def tell_order(self, event: Json) -> None:
+        """An order event, in any order, any number of times: the newest counts."""
+        known = self.orders.get(event["id"])
+        if known is None:
+            self.orders[event["id"]] = Order({item["id"]: item["quantity"] for item in event["items"]}, event)
+            for id, wanted in self.early_returns.pop(event["id"], ()):
+                self.create_return(id, wanted)
+        elif event["modifiedDate"] > known.newest["modifiedDate"]:
+            known.newest = event
+
+    def create_return(self, id: str, wanted: Json) -> str:
+        """Create a return, or keep that until its order is known. Returns the outcome."""
+        if id in self.returns:
+            return "unchanged"
+        order_id = wanted["orderId"]
+        if order_id not in self.orders:
+            self.early_returns[order_id].append((id, wanted))
+            return "not-found"
+        lines = quantities(wanted["lineItems"])
+        available = self.available(order_id)
+        if any(quantity > available.get(line, 0) for line, quantity in lines.items()):
+            return "refused"
+        self.returns[id] = Return(order_id, lines, wanted.get("status", "New"), wanted.get("resolution"))
+        self.returns_of[order_id].append(id)
+        return "applied"
+
+    def change_return(self, id: str, changes: Json) -> str:
+        """Change a return. Returns the outcome."""
+        known = self.returns.get(id)
+        if known is None:
+            return "refused"
+        lines = quantities(changes["lineItems"]) if "lineItems" in changes else known.lines
+        wanted = Return(
+            known.order, lines, changes.get("status", known.status), changes.get("resolution", known.resolution)
+        )
+        available, own = self.available(known.order), known.taken()
+        if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.taken().items()):
+            return "refused"
+        self.returns[id] = wanted
+        return "applied"
+
+    def available(self, order_id: str) -> dict[str, int]:
+        """What is still returnable of an order."""
+        left = Counter(self.orders[order_id].lines)
+        for id in self.returns_of[order_id]:
+            left.subtract(self.returns[id].taken())
+        return dict(left)
+
+    def ratings(self) -> dict[tuple[str, str | None], tuple[int, float]]:
+        """Count and mean of the approved reviews, by object and store."""
+        rated: dict[tuple[str, str | None], list[float]] = defaultdict(list)
+        for review in self.reviews.values():
+            if review.status == "Approved":
+                rated[review.entity, review.store].append(review.rating)
+        return {key: (len(ratings), sum(ratings) / len(ratings)) for key, ratings in rated.items()}
+
+    def living(self) -> Iterator[tuple[str, Review]]:
+        """The reviews that are in the list."""
+        return ((id, review) for id, review in self.reviews.items() if review.status is not None)
+
+
+def quantities(line_items: Sequence[Json]) -> dict[str, int]:
+    """Quantities by order line."""
+    taken: Counter[str] = Counter()
+    for item in line_items:
+        taken[item["orderLineItemId"]] += item["quantity"]
+    return dict(taken)

@@ -1,0 +1,246 @@
+"""One run: clusters, processes, load, faults, and the comparison in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from tests.chaos.checker import Checker, told
+from tests.chaos.clients import Http, Ledger, NotAcknowledgedError, clients
+from tests.chaos.cluster import Cluster, running_cluster
+from tests.chaos.faults import FAULTS, Stage, end_of_reminders
+from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
+from tests.chaos.generator import Actor, Buyer, Reviewer, World
+from tests.chaos.model import CLOSED_STORE, OPEN_STORE, Json, Model
+from tests.chaos.soak import Soak
+
+RECOVERY_S = 30.0
+"""Promised: so long after a fault has ended, commands are applied again."""
+
+EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does: it ends when there were so many faults and acknowledged commands, or after so many seconds."""
+
+    seed: int
+    faults: int
+    commands: int
+    seconds: float
+    reviewers: int
+    buyers: int
+    processes: Sequence[str]
+    kinds: Sequence[str] = tuple(FAULTS)
+    between_s: tuple[float, float] = (0.5, 3.0)
+    pause_s: float = 0.02
+
+
+@dataclass
+class Result:
+    """What came of a run."""
+
+    seed: int
+    seconds: float = 0.0
+    acknowledged: int = 0
+    unknown: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    skipped: dict[str, str] = field(default_factory=dict)
+    lost: int = 0
+    duplicated: int = 0
+    wrong: int = 0
+    recovery: dict[str, float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    soak: dict[str, dict[str, float]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.lost or self.duplicated or self.wrong or self.failures)
+
+    def document(self) -> Json:
+        """As it is written down; `recoverySeconds` is the longest time until commands were applied again."""
+        return {
+            "seed": self.seed,
+            "seconds": round(self.seconds),
+            "acknowledged": self.acknowledged,
+            "faults": dict(sorted(self.faults.items())),
+            "lost": self.lost,
+            "duplicated": self.duplicated,
+            "wrong": self.wrong,
+            "unknownOutcomes": self.unknown,
+            "skipped": self.skipped,
+            "recoverySeconds": {kind: round(seconds, 1) for kind, seconds in sorted(self.recovery.items())},
+            "objects": self.counts,
+            "soak": self.soak,
+            "failures": self.failures,
+        }
+
+
+async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> Result:
+    """Run it. Raises MissingPartError where Apache Kafka can't run."""
+    result = Result(plan.seed)
+    report(f"Seed {plan.seed}")
+    async with running_cluster(folder, with_disk="disk-full" in plan.kinds) as cluster:
+        report("The clusters are ready")
+        async with running_fleet(cluster.servers, folder, plan.processes) as fleet:
+            report(f"{len(fleet.processes)} processes are ready")
+            ledger = Ledger()
+            kafka, prefix = cluster.servers.kafka, fleet.service.prefix
+            async with clients(fleet.facades, kafka, prefix, ledger) as (http, upstream):
+                series = f"s{plan.seed}"
+                world = World(http, upstream, ledger, Model(), [f"{series}-hot{n}" for n in range(20)], series)
+                run = Run(plan, report, result, cluster, fleet, world)
+                await run.to_the_end()
+    return result
+
+
+@dataclass
+class Run:
+    """A run whose servers and processes are ready."""
+
+    plan: Plan
+    report: Callable[[str], None]
+    result: Result
+    cluster: Cluster
+    fleet: Fleet
+    world: World
+    began: float = field(default_factory=monotonic)
+    soak: Soak = field(default_factory=Soak)
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self.began
+
+    @property
+    def is_done(self) -> bool:
+        enough = self.result.faults.total() >= self.plan.faults
+        return (enough and self.world.ledger.acknowledged >= self.plan.commands) or self.seconds > self.plan.seconds
+
+    async def to_the_end(self) -> None:
+        """Load, faults, and the comparison."""
+        await open_shop(self.world.http)
+        watching = asyncio.create_task(self.watch())
+        actors = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in self.actors()]
+        stage = Stage(self.cluster, self.fleet, random.Random(f"{self.plan.seed}/faults"))
+        try:
+            await self.faults(stage)
+        except (EndedByItselfError, NotAcknowledgedError, AssertionError) as error:
+            self.result.failures.append(f"{type(error).__name__}: {error}")
+        self.is_over.set()
+        ended = await asyncio.gather(*actors, return_exceptions=True)
+        self.result.failures += [f"{type(e).__name__}: {e}" for e in ended if isinstance(e, BaseException)]
+        ledger = self.world.ledger
+        self.result.seconds, self.result.acknowledged, self.result.unknown = (
+            self.seconds,
+            ledger.acknowledged,
+            ledger.unknown,
+        )
+        self.report(f"{self.seconds:.0f} s: the load is over, {ledger.acknowledged} commands acknowledged")
+        if not self.result.failures:
+            await self.compare(stage)
+        watching.cancel()
+        self.result.failures += ledger.unexpected[:20]
+        self.result.soak = self.soak.slopes()
+
+    def actors(self) -> list[Actor]:
+        seed = self.plan.seed
+        reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
+        return [*reviewers, *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers))]
+
+    async def watch(self) -> None:
+        """Look after the processes: none may end by itself."""
+        while True:
+            self.soak.look(self.fleet, self.seconds)
+            try:
+                self.fleet.check()
+            except EndedByItselfError as error:
+                self.result.failures.append(f"{type(error).__name__}: {error}")
+                self.is_over.set()
+                return
+            await asyncio.sleep(2)
+
+    async def faults(self, stage: Stage) -> None:
+        """One fault after the other, every kind in its turn, in an order that follows from the seed."""
+        kinds = [kind for kind in self.plan.kinds if kind != "disk-full" or stage.cluster.disk]
+        for kind in set(self.plan.kinds) - set(kinds):
+            self.result.skipped[kind] = "no file system of its own can be mounted here (that takes root)"
+        bag: list[str] = []
+        while not self.is_done and not self.is_over.is_set():
+            if self.result.faults.total() >= self.plan.faults and not self.plan.faults:
+                await asyncio.sleep(1)
+                continue
+            bag = bag or stage.chance.sample(kinds, len(kinds))
+            kind = bag.pop()
+            began = self.seconds
+            await FAULTS[kind](stage)
+            ended = self.seconds
+            await self.applied()
+            recovered = self.seconds - ended
+            self.result.faults[kind] += 1
+            self.result.recovery[kind] = max(recovered, self.result.recovery.get(kind, 0.0))
+            self.report(
+                f"{ended:.0f} s: {kind} ({ended - began:.1f} s, applied again after {recovered:.1f} s), "
+                f"{self.world.ledger.acknowledged} commands acknowledged"
+            )
+            await stage.a_while(*self.plan.between_s)
+
+    async def applied(self) -> None:
+        """A command of each way through the service is applied."""
+        number = self.result.faults.total()
+        review = {"EntityId": "probe", "EntityType": "Product", "review": "Still there?", "rating": 5}
+        answer = await self.world.http.wait_for(
+            "POST", "/api/customerReviews", [review], key=f"{self.world.series}-probe{number}"
+        )
+        (id,) = answer.body["ids"]
+        self.world.model.submit(id, review)
+        await self.world.http.wait_for("POST", "/api/customerReviews/approve", [id], key=f"{id}-approved")
+        self.world.model.moderate("approve", id)
+        self.world.ledger.acknowledge("probe", id, id)
+
+    async def compare(self, stage: Stage) -> None:
+        """Compare what is with what must be."""
+        checker = Checker(self.world.http, self.fleet, self.world.model, self.world.series)
+        await checker.idle()
+        await end_of_reminders(stage)
+        differences = await checker.differences()
+        kinds = Counter(difference.kind for difference in differences)
+        self.result.lost, self.result.duplicated, self.result.wrong = (
+            kinds["lost"],
+            kinds["duplicated"],
+            kinds["wrong"],
+        )
+        if differences:
+            self.report(told(differences, self.world.ledger))
+        verified = await asyncio.to_thread(self.fleet.service.run, "ratings", "verify")
+        if verified.returncode != 0:
+            self.result.failures.append(f"ratings verify: {verified.stdout[-1_000:]}")
+        model = self.world.model
+        self.result.counts = {
+            "reviews": len(model.reviews),
+            "orders": len(model.orders),
+            "returns": len(model.returns),
+            "rushes": len(model.rushes),
+            "customers": len(model.mails),
+            "poison": len(model.poison),
+        }
+        self.report(f"{self.seconds:.0f} s: compared {self.result.counts}")
+
+
+async def open_shop(http: Http) -> None:
+    """Register the stores, and switch reminders on."""
+    reminder: dict[str, Any] = {"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2}
+    for path, body in (
+        (f"/api/stores/{OPEN_STORE}", {"settings": EVERYONE}),
+        (f"/api/stores/{CLOSED_STORE}", {"settings": {**EVERYONE, "reviewsEnabled": False}}),
+        ("/api/settings", {"reminder": reminder}),
+    ):
+        answer = await http.wait_for("PUT", path, body, key=path)
+        assert answer.status == 200, answer
