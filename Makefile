@@ -33,8 +33,9 @@ lint: $(VENV)/dev.stamp
 bench: $(VENV)/bench.stamp
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
+# SEED, FAULTS, COMMANDS, SECONDS, KINDS and the others of `python -m tests.chaos --help`.
 chaos: $(VENV)/dev.stamp
-	@echo "make $@ comes with its own issue; nothing to run yet" && exit 1
+	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS BUYERS KEEP,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/write_asyncapi.py

@@ -44,7 +44,7 @@ class Checker:
         while True:
             await self.idle()
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
-            found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals()]
+            found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
             if not found or loop.time() > end:
                 return found
             await asyncio.sleep(2)
@@ -169,6 +169,19 @@ class Checker:
             *(Difference("lost", id, "nobody was told of the refusal") for id in missing),
             *(Difference("wrong", id, "told to be refused, and it is not") for id in told - self.model.refused),
         ]
+
+    def of_turns(self) -> list[Difference]:
+        """One scheduler works at a time: in one minute two may, when one takes over, but not in most minutes."""
+        at_work: dict[str, set[str]] = defaultdict(set)
+        for log in self.fleet.service.folder.glob("scheduler-*.log"):
+            for line in log.read_text(errors="replace").splitlines():
+                if '"reminders sent"' in line:
+                    at_work[json.loads(line)["timestamp"][:16]].add(log.stem)
+        shared = [minute for minute, schedulers in at_work.items() if len(schedulers) > 1]
+        if len(shared) < 2 or len(shared) <= len(at_work) / 2:
+            return []
+        what = f"several schedulers worked in {len(shared)} of {len(at_work)} minutes: {shared[:5]}"
+        return [Difference("duplicated", "scheduler", what)]
 
     async def pages(self, path: str, **search: Any) -> AsyncIterator[Json]:
         """Everything that a search finds, page by page."""

@@ -81,7 +81,8 @@ class Fleet:
         except subprocess.TimeoutExpired:
             process.kill()
             raise EndedByItselfError(f"{name} did not stop: {self.log(name)}") from None
-        if code != 0:
+        # A process that is still starting has nothing in hand, and ends by the signal.
+        if code not in (0, -signal.SIGTERM) or (code and "ready" in self.log(name)):
             raise EndedByItselfError(f"{name} stopped with exit code {code}: {self.log(name)}")
 
     def check(self) -> None:

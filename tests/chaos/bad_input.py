@@ -1,0 +1,189 @@
+"""`python -m tests.chaos.bad_input`: what can't be understood is refused with a reason, and harms nobody."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from confluent_kafka import Producer
+
+from plaudit.embedded import embedded_kafka, embedded_mongo
+from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
+from tests.facade import Facade, new_id, submission
+from tests.service import Servers, Service, eventually, running_service
+
+FROM_HYPOTHESIS = 400
+AT_ONCE = 8
+HEADERS: Final[list[list[tuple[str, str | bytes | None]]]] = [[], [("ce_id", b"\xff")], [("", None), ("ce_id", b"1")]]
+
+
+@dataclass
+class Findings:
+    """What was sent, how it was answered, and what should not have been."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+
+async def send_requests(service: Service, number: int, count: int) -> Findings:
+    """Every nasty value at every place of every body, every nasty body at every endpoint; then `count` random ones."""
+    chance, findings = random.Random(number), Findings()
+    found = found_by_hypothesis(number, FROM_HYPOTHESIS)
+    wanted: list[tuple[str, str, bytes]] = []
+    for method, path, body in REQUESTS:
+        wanted += [(method, path, raw) for raw in RAW]
+        wanted += [
+            (method, path, json.dumps(replaced(body, place, value)).encode())
+            for place in places(body)
+            for value in VALUES
+        ]
+    if count < len(wanted):
+        wanted = chance.sample(wanted, count)
+    while len(wanted) < count:
+        method, path, body = chance.choice(REQUESTS)
+        wanted.append((method, path, spoilt(chance, body, found)))
+    async with service.client() as client:
+        remaining = iter(wanted)
+
+        async def send() -> None:
+            for method, path, body in remaining:
+                await _send(client, findings, method, path, body)
+
+        await asyncio.gather(*(send() for _ in range(AT_ONCE)))
+    return findings
+
+
+async def _send(client: httpx.AsyncClient, findings: Findings, method: str, path: str, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    try:
+        response = await client.request(method, path, content=body, headers=headers)
+    except httpx.TransportError as error:
+        findings.faults.append(f"{method} {path} {body[:300]!r}: {error!r}")
+        return
+    findings.statuses[response.status_code] += 1
+    if response.status_code >= 500 or "Traceback" in response.text:
+        findings.faults.append(f"{method} {path} {body[:300]!r}: {response.status_code} {response.text[:500]}")
+    elif response.status_code >= 400 and response.headers["content-type"] != "application/problem+json":
+        findings.faults.append(f"{method} {path} {body[:300]!r}: {response.headers['content-type']}")
+
+
+async def send_messages(service: Service, number: int, count: int) -> Findings:
+    """`count` messages over all topics; each takes effect or is a dead letter with a reason of its own."""
+    chance, findings = random.Random(number), Findings()
+    found = found_by_hypothesis(number, FROM_HYPOTHESIS)
+    producer = Producer({"bootstrap.servers": service.servers.kafka, "linger.ms": 20, "message.max.bytes": 2**21})
+    topics = sorted(MESSAGES)
+    for sent in range(count):
+        topic = topics[sent % len(topics)]
+        value = spoilt(chance, chance.choice(MESSAGES[topic]), found)
+        key = chance.choice([None, b"", b"e", b"\xff", str(chance.randrange(50)).encode()])
+        headers = chance.choice(HEADERS)
+        while True:
+            try:
+                producer.produce(service.topic(topic), value, key, headers=headers)
+                break
+            except BufferError:
+                await asyncio.to_thread(producer.poll, 0.5)
+        if sent % 1_000 == 0:
+            producer.poll(0)
+            await asyncio.sleep(0)
+    assert await asyncio.to_thread(producer.flush, 120) == 0
+    for topic in topics:
+        await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=60 + count / 200)
+        for letter in await service.records(f"{topic}.dlq"):
+            reason = dict(letter.headers)
+            code = reason["x-error-code"].decode()
+            findings.codes[code] += 1
+            if code == "processing-failed":
+                why = reason["x-error-message"].decode()[:500]
+                findings.faults.append(f"{topic} {(letter.value or b'')[:300]!r}: {why}")
+    return findings
+
+
+async def still_works(service: Service) -> None:
+    """Every process lives, and a review goes all the way."""
+    assert all(process.poll() is None for process in service.processes.values())
+    async with service.client() as client:
+        facade, product = Facade(client), new_id()
+        (id,) = await facade.submit(submission(product, 4))
+        assert await facade.moderate("approve", id) == ["applied"]
+        assert await facade.rating(product) == (4, 1)
+
+
+def run_schemathesis(service: Service, number: int, examples: int) -> tuple[int, str]:
+    """Requests that follow from the OpenAPI document; returns 0 if no answer was a 5xx, and the report."""
+    finished = subprocess.run(
+        [
+            *(str(Path(sys.executable).with_name("schemathesis")), "run", f"{service.address}/openapi.json"),
+            *("--checks", "not_a_server_error", "--phases", "examples,coverage,fuzzing", "--mode", "all"),
+            *("--max-examples", str(examples), "--seed", str(number), "--request-timeout", "60", "--no-color"),
+            *("--exclude-path-regex", "^/(metrics|health)"),
+        ],
+        cwd=service.folder,
+        env=os.environ | {"HYPOTHESIS_STORAGE_DIRECTORY": str(service.folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return finished.returncode, finished.stdout + finished.stderr
+
+
+async def run(number: int, requests: int, messages: int, examples: int) -> dict[str, Any]:
+    """The long form, on servers of its own."""
+    with tempfile.TemporaryDirectory(prefix="plaudit-bad-input-") as folder:
+        data = Path(folder)
+        async with (
+            embedded_mongo(data, say) as mongo,
+            embedded_kafka(data, say) as kafka,
+            running_service(Servers(kafka.bootstrap_servers, mongo.uri, is_tansu=False), data) as service,
+        ):
+            by_http = await send_requests(service, number, requests)
+            say(f"{by_http.statuses.total()} requests: {dict(by_http.statuses)}")
+            by_kafka = await send_messages(service, number, messages)
+            say(f"{messages} messages: dead letters {dict(by_kafka.codes)}")
+            code, told = await asyncio.to_thread(run_schemathesis, service, number, examples) if examples else (0, "")
+            say(told[-3_000:])
+            await still_works(service)
+    faults = [*by_http.faults, *by_kafka.faults] + ([f"schemathesis: exit code {code}"] if code else [])
+    return {
+        **{"seed": number, "requests": by_http.statuses.total(), "statuses": dict(by_http.statuses)},
+        **{"messages": messages, "deadLetters": dict(by_kafka.codes), "faults": faults[:50]},
+    }
+
+
+def main() -> None:
+    """Send it, and fail if anything was answered by a 5xx or ended a process."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.bad_input", description=main.__doc__)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--examples", type=int, default=300, help="of schemathesis, for each operation; 0: none")
+    options = parser.parse_args()
+    found = asyncio.run(run(options.seed, options.requests, options.messages, options.examples))
+    say(json.dumps(found, indent=2))
+    results = Path(__file__).with_name("results")
+    results.mkdir(exist_ok=True)
+    (results / "bad-input.json").write_text(json.dumps(found, indent=2) + "\n")
+    sys.exit(1 if found["faults"] else 0)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""`python -m tests.chaos.breaks [name ...]`: apply each patch to a copy of the tree, and see that the suite fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BREAKS = Path(__file__).parent
+TREE = BREAKS.parents[2]
+LONGEST_S = 1_200
+
+RUNS = {
+    "commit-before-write": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
+    "tally-outside-the-transaction": ["--faults=8", "--commands=2000", "--kinds=worker-killed,mongodb-primary-killed"],
+    "no-parking": ["--faults=0", "--commands=1000"],
+    "acknowledged-before-kafka-has-it": ["--faults=6", "--commands=2000", "--kinds=facade-killed,kafka-leader-killed"],
+    "no-tombstone": ["--faults=0", "--commands=3000"],
+    "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
+}
+"""What notices each break: the arguments of `python -m tests.chaos`."""
+
+
+def main() -> None:
+    """Run those that are named, or all; exit code 1 if one went unnoticed."""
+    unnoticed = [name for name in sys.argv[1:] or RUNS if not is_noticed(name)]
+    for name in unnoticed:
+        say(f"NOT NOTICED: {name}")
+    sys.exit(1 if unnoticed else 0)
+
+
+def is_noticed(name: str) -> bool:
+    """Whether the suite fails on a tree with this break, by finding differences and not by stumbling."""
+    with tempfile.TemporaryDirectory(prefix="plaudit-break-") as folder:
+        tree = Path(folder)
+        for file in subprocess.check_output(["git", "ls-files"], cwd=TREE, text=True).splitlines():
+            (tree / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(TREE / file, tree / file)
+        subprocess.run(["patch", "--strip=1", f"--input={BREAKS / name}.patch"], cwd=tree, check=True)
+        finished = subprocess.run(
+            [sys.executable, "-m", "tests.chaos", "--seed=7", *RUNS[name]],
+            cwd=tree,
+            env=os.environ | {"PYTHONPATH": str(tree)},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    said = finished.stdout.partition("\n{")[0]
+    say(f"== {name}: exit code {finished.returncode}\n{said}\n{finished.stderr[-2_000:]}")
+    return finished.returncode == 1 and " differences; the first" in said
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""What nobody sends by intention: values for any field, bodies for any endpoint, and messages made of both."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.chaos.model import Json
+
+
+def nested(depth: int) -> Any:
+    """A list in a list in a list."""
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+VALUES: Final[list[Any]] = [
+    *(None, True, False, 0, -1, -0.0, 1e308, 5e-324, 2**31, 2**63, 2**64, -(2**63) - 1, 10**100, 4.999999999999),
+    *("", " ", "\x00", "\ud800", "a\x00b", "\u202e\u2066", "\ufeff", "\u0130" * 300, "e\u0301" * 300, "\ufdfa" * 200),
+    *("x" * 128, "x" * 129, "x" * 20_001, "\U0001f3f3\ufe0f\u200d\U0001f308" * 40, "null", "NaN", "-Infinity"),
+    *("$where", "$gt", "a.b.$c", "__proto__", "(a+)+$" * 50, "(?:" * 400, ".*" * 400, "[" * 500, "\\" * 500, "%00"),
+    *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00", "2026-02-30T00:00:00Z", "1e400", "٣"),
+    *({}, {"$gt": ""}, {"$ne": None}, {"$where": "sleep(1000)"}, {"$regex": "(a+)+$"}, {"a.b": 1, "$set": {}}),
+    *([], [[]], ["x"] * 1_001, [None] * 100, [{"$gt": ""}], nested(90), {"a": nested(90)}),
+]
+
+RAW: Final[list[bytes]] = [
+    *(b"", b" ", b"null", b"true", b"0", b'""', b"[]", b"{}", b"[null]", b"[[]]", b"[{}]", b"{", b"[", b'"', b"\x00"),
+    *(b"NaN", b"[NaN]", b"Infinity", b"1e999", b"-", b"\xff\xfe", b"\xc3\x28", b"\xef\xbb\xbf[]", b"\x1f\x8b\x08\x00"),
+    *(b"[" * 100_000, b'{"a":' * 50_000, b"[" * 100_000 + b"]" * 100_000, b"9" * 100_000, b'"' + b"x" * 900_000 + b'"'),
+    *(b'{"ids":["x"],"ids":{"$gt":""}}', b'[{"rating":NaN}]', b'[{"rating":1e999}]', b'{"take":1e400}', b"\\ud800"),
+    b'{"action":"approve","ids":[' + b'"x",' * 5_000 + b'"x"]}',
+]
+
+REVIEW: Final[Json] = {
+    "storeId": "Electronics",
+    "userId": "u",
+    "userName": "Ann",
+    "EntityId": "e",
+    "EntityType": "Product",
+    "EntityName": "Camera",
+    "title": "Sharp",
+    "review": "Sharp pictures.",
+    "rating": 4,
+}
+RETURN: Final[Json] = {
+    "orderId": "o",
+    "resolution": "Repair",
+    "lineItems": [{"orderLineItemId": "l", "quantity": 1, "reason": "Broken", "price": 9.5}],
+}
+ORDER: Final[Json] = {
+    **{"id": "o", "number": "1", "status": "New", "storeId": "s", "customerId": "c", "customerEmail": "c@example.com"},
+    **{"createdDate": "2026-01-01T00:00:00Z", "modifiedDate": "2026-01-01T00:00:00Z", "languageCode": "en"},
+    "items": [{"id": "l", "productId": "p", "name": "Camera", "quantity": 1, "price": 9.5}],
+}
+STORE: Final[Json] = {
+    **{"id": "s", "name": "Shop", "email": "shop@example.com", "languages": ["en"]},
+    "settings": {"reviewsEnabled": True, "ratingCalculationMethod": "wilson", "returnNumberTemplate": "R{0:yyMMdd}"},
+}
+SETTINGS: Final[Json] = {"reminder": {"enabled": False, "cron": "0 0 1 1 *", "daysInStatus": 10}}
+
+MESSAGES: Final[dict[str, list[Json]]] = {
+    "review-submissions": [REVIEW, {**REVIEW, "id": "r", "commandId": "c"}],
+    "moderation-commands": [
+        {"action": "approve", "ids": ["r"], "moderator": "m", "reason": "fine", "commandId": "c"},
+        {"action": "delete", "ids": ["r", "s"]},
+    ],
+    "review-changes": [
+        {"kind": "moderation", "action": "reset", "reviewId": "r", "source": [0, 1, 2], "commandId": "c"},
+        {"kind": "recount", "entityType": "Product", "entityId": "e"},
+        {"kind": "recount-store", "storeId": "s", "commandId": "c"},
+    ],
+    "order-events": [ORDER],
+    "return-commands": [
+        {"action": "create", "return": {**RETURN, "id": "t"}, "user": "u", "commandId": "c"},
+        {"action": "update", "return": {"id": "t", "status": "Approved", "lineItems": RETURN["lineItems"]}},
+    ],
+    "store-updates": [STORE, {"generalSettings": SETTINGS}],
+}
+"""Messages that are as they should be, by topic."""
+
+REQUESTS: Final[list[tuple[str, str, Any]]] = [
+    ("POST", "/api/customerReviews", [REVIEW]),
+    ("POST", "/api/customerReviews/approve", ["r"]),
+    ("POST", "/api/customerReviews/reject", ["r"]),
+    ("POST", "/api/customerReviews/reset", ["r"]),
+    ("DELETE", "/api/customerReviews", {"ids": ["r"]}),
+    (
+        *("POST", "/api/customerReviews/reviewList"),
+        {
+            **{"reviewStatus": "New", "entityType": "Product", "searchPhrase": "sharp", "sort": "rating:asc"},
+            **{"take": 5, "skip": 0, "entityIds": ["e"], "storeId": "s", "userId": "u", "startRating": 1},
+            **{"startDate": "2026-01-01T00:00:00Z", "endDate": "2026-01-01T00:00:00Z", "endRating": 5},
+        },
+    ),
+    ("POST", "/api/customerReviews/changes", {"modifiedDate": "2026-01-01T00:00:00Z"}),
+    ("POST", "/api/rating/entityRating", {"entityIds": ["e"], "entityType": "Product"}),
+    ("POST", "/api/return", RETURN),
+    ("PUT", "/api/return", {"id": "t", "status": "Approved", "resolution": "x", "lineItems": RETURN["lineItems"]}),
+    (
+        *("POST", "/api/return/search"),
+        {"orderId": "o", "objectIds": ["t"], "keyword": "RET", "sort": "Ascending", "skip": 0, "take": 20},
+    ),
+    ("PUT", "/api/settings", SETTINGS),
+    ("PUT", "/api/stores/nasty", {"name": STORE["name"], "settings": STORE["settings"]}),
+    ("PUT", "/api/notificationTemplates/OrderReviewRequest", {"subject": "s", "text": "t", "html": "h"}),
+]
+"""Requests that are as they should be: method, path, body."""
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value within a value, its own included."""
+    yield path
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from places(item, (*path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from places(item, (*path, index))
+
+
+def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+    """The value with another one at a place."""
+    if not path:
+        return by
+    copy = value.copy()
+    copy[path[0]] = replaced(value[path[0]], path[1:], by)
+    return copy
+
+
+def spoilt(chance: random.Random, value: Any, found: list[Any]) -> bytes:
+    """The value as JSON with something else in one place or a few, or cut, or with a byte changed."""
+    if chance.random() < 0.03:
+        return chance.choice(RAW)
+    for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
+        value = replaced(value, chance.choice(list(places(value))), chance.choice(chance.choice([VALUES, found])))
+    text = json.dumps(value).encode()
+    if chance.random() < 0.05:
+        text = text[: chance.randrange(len(text) + 1)]
+    elif text and chance.random() < 0.05:
+        at = chance.randrange(len(text))
+        text = text[:at] + bytes([chance.randrange(256)]) + text[at + 1 :]
+    return text
+
+
+def found_by_hypothesis(number: int, count: int) -> list[Any]:
+    """Values of JSON that Hypothesis comes up with, for a seed."""
+    found: list[Any] = []
+    scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes().map(str)
+    names = st.text() | st.sampled_from(["id", "ids", "$gt", "$where", "rating", "EntityId", "status"])
+    values = st.recursive(scalars, lambda v: st.lists(v) | st.dictionaries(names, v), max_leaves=12)
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(values)
+    def collect(value: Any) -> None:
+        found.append(value)
+
+    collect()
+    return found
