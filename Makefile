@@ -10,7 +10,7 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up demo test lint bench chaos docs lock clean
+.PHONY: up demo test lint bench chaos bad-input docs lock clean
 
 up: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -36,6 +36,9 @@ bench: $(VENV)/bench.stamp
 # SEED, FAULTS, COMMANDS, SECONDS, KINDS and the others of `python -m tests.chaos --help`.
 chaos: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS BUYERS KEEP,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
+
+bad-input: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/write_asyncapi.py

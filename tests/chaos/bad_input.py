@@ -123,12 +123,14 @@ async def still_works(service: Service) -> None:
         assert await facade.rating(product) == (4, 1)
 
 
-def run_schemathesis(service: Service, number: int, examples: int) -> tuple[int, str]:
+def run_schemathesis(
+    service: Service, number: int, examples: int, phases: str = "examples,coverage,fuzzing"
+) -> tuple[int, str]:
     """Requests that follow from the OpenAPI document; returns 0 if no answer was a 5xx, and the report."""
     finished = subprocess.run(
         [
             *(str(Path(sys.executable).with_name("schemathesis")), "run", f"{service.address}/openapi.json"),
-            *("--checks", "not_a_server_error", "--phases", "examples,coverage,fuzzing", "--mode", "all"),
+            *("--checks", "not_a_server_error", "--phases", phases, "--mode", "all"),
             *("--max-examples", str(examples), "--seed", str(number), "--request-timeout", "60", "--no-color"),
             *("--exclude-path-regex", "^/(metrics|health)"),
         ],
