@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from messaging.lost_connections import know_lost_connections
 from messaging.publisher import Publisher
 from plaudit.config import Settings
 from plaudit.waiting import until_prepared
@@ -18,6 +19,7 @@ async def connected(
     settings: Settings, *, query_timeout: float | None = None
 ) -> AsyncIterator[tuple[Database, Publisher]]:
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
+    know_lost_connections()
     client, database = connect(
         settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
     )
