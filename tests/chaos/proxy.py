@@ -78,8 +78,9 @@ class Link:
 
 def reset(writer: asyncio.StreamWriter) -> None:
     """Close with a reset, so that the other side sees an error and not an end."""
-    with suppress(OSError):
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+    if (connection := writer.get_extra_info("socket")) is not None:
+        with suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
     writer.transport.abort()
 
 

@@ -36,7 +36,8 @@ def is_noticed(name: str) -> bool:
     """Whether the suite fails on a tree with this break, by finding differences and not by stumbling."""
     with tempfile.TemporaryDirectory(prefix="plaudit-break-") as folder:
         tree = Path(folder)
-        for file in subprocess.check_output(["git", "ls-files"], cwd=TREE, text=True).splitlines():
+        listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        for file in subprocess.check_output(listing, cwd=TREE, text=True).splitlines():
             (tree / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(TREE / file, tree / file)
         subprocess.run(["patch", "--strip=1", f"--input={BREAKS / name}.patch"], cwd=tree, check=True)
