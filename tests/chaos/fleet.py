@@ -76,7 +76,7 @@ class Fleet:
         self.processes[name].send_signal(number)
 
     async def stop(self, name: str) -> None:
-        """Stop a process in order. It has three times what is promised, for the machine is busy; then it says where it is."""
+        """Stop a process in order, in three times the promised time; one that takes longer says where it is."""
         process = self.processes.pop(name)
         process.terminate()
         try:
