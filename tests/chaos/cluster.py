@@ -23,6 +23,9 @@ from tests.chaos.proxy import HOST, Proxy, running_proxy
 from tests.service import Servers
 
 SIZE = 3
+SMALL = ("-Xms96m", "-Xmx288m", "-XX:TieredStopAtLevel=1")
+"""Options of Java for brokers that live a minute, and are started again and again."""
+
 DISK_BYTES = 2 * 1024**3
 """Of the member whose disk can be filled."""
 
@@ -47,7 +50,7 @@ class Broker(KafkaProcess):
         }
 
     def _program(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> Sequence[str | Path]:
-        return super()._program(main_class, *arguments, options=(*options, "-Xms96m", "-Xmx288m"))
+        return super()._program(main_class, *arguments, options=(*options, *SMALL))
 
 
 class Member(MongoProcess):

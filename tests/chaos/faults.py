@@ -15,6 +15,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
 from tests.chaos.fleet import TOPICS, Fleet
+from tests.chaos.model import MOST_MAILS
 from tests.reminder_processes import start_run
 from tests.service import PARTITIONS, eventually
 
@@ -209,9 +210,9 @@ FAULTS: dict[str, Fault] = {
 
 
 async def end_of_reminders(stage: Stage) -> None:
-    """Run reminders later and later, until everybody has got what is due."""
-    for month in range(1, 5):
-        later = datetime.now(UTC) + timedelta(days=100 * month)
+    """Run reminders later and later, until everybody has got what is due, and once more."""
+    for year in range(1, MOST_MAILS + 2):
+        later = datetime.now(UTC) + timedelta(days=365 * year)
         process, is_ready = await asyncio.to_thread(start_run, stage.fleet.service, later)
 
         async def is_over(process: ForkServerProcess = process) -> bool:

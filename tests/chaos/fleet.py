@@ -112,7 +112,7 @@ class Fleet:
                 logs = [self.log(name) for name in self.names("worker")]
                 return all(a.status_code == 200 for a in answers) and all("worker ready" in log for log in logs)
 
-            await eventually(ready, deadline_s=120)
+            await eventually(ready, deadline_s=300)
 
 
 @asynccontextmanager
