@@ -87,7 +87,7 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
 
 
 async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
-    async with httpx.AsyncClient(base_url=worker_address(service)) as http:
+    async with httpx.AsyncClient(base_url=metrics_address(service, "worker")) as http:
         assert (await http.get("/health/live")).json() == {"status": "pass"}
         assert (await http.get("/health/ready")).json() == {"status": "pass"}
 
