@@ -90,7 +90,9 @@ class ReviewChangeConsumer:
             return
 
         async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage], Moderated]:
-            reviews = await self._reviews.moderated({command.review_id for command in commands}, session)
+            ids = {command.review_id for command in commands}
+            reviews = await self._reviews.moderated(ids, session)
+            gone = await self._reviews.entities(ids - reviews.keys())
             keys = [command.answer_key for command in commands if command.answer_key]
             answered = await self._outcomes.answers(keys, session)
             moderated = moderate(commands, reviews, answered)
@@ -99,7 +101,11 @@ class ReviewChangeConsumer:
             await self._ratings.add(moderated.tallies, now, session)
             tallies = await self._ratings.tallies(_changed(moderated), session)
             messages = [*self._review_events(commands, moderated), *self._rating_events(tallies)]
-            await self._outcomes.remember(_answers(commands, moderated), now, session)
+            # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
+            # restore, and the review may still come. An answer would make the command that comes with it a repeat.
+            known = reviews.keys() | gone.keys()
+            answers = [answer for answer in _answers(commands, moderated) if answer.item_id in known]
+            await self._outcomes.remember(answers, now, session)
             await self._audit.add(_audit_entries(commands, moderated), session)
             return await self._events.outbox.add(messages, now, session), messages, moderated
 

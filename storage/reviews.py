@@ -191,6 +191,8 @@ class ReviewRepository:
 
     async def entities(self, ids: Collection[str]) -> dict[str, Entity | None]:
         """The object of each review, None for one that is deleted or refused; unknown ids are left out."""
+        if not ids:
+            return {}
         found = self._reviews.find({"_id": {"$in": list(ids)}}, {"entityType": 1, "entityId": 1})
         return {
             document["_id"]: Entity(document["entityType"], document["entityId"]) if "entityId" in document else None

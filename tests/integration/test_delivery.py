@@ -50,6 +50,20 @@ async def listed(facade: Facade, product: str, count: int) -> list[Json]:
 
 
 @pytest.mark.kafka
+async def test_a_change_that_is_older_than_the_database_does_not_hide_its_command(
+    facade: Facade, service: Service
+) -> None:
+    product, id, command = new_id(), new_id("review"), new_id("command")
+    # As after a restore, when `review-changes` is read again and the review isn't stored yet.
+    change = {"kind": "moderation", "action": "approve", "reviewId": id, "source": [0, 0, 1], "commandId": command}
+    await service.publish("review-changes", Message(f"Product:{product}", json.dumps(change).encode()))
+    await service.idle()
+    await service.publish("moderation-commands", moderation("approve", id, commandId=command))
+    await service.publish("review-submissions", message(submission(product, 5, id=id)))
+    await rated(facade, product, 5.0, 1)
+
+
+@pytest.mark.kafka
 async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Service) -> None:
     product = new_id()
     producer = Producer({"bootstrap.servers": service.servers.kafka})
