@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, contextmanager
 from importlib.metadata import version
 from typing import Final
 
+import pymongo
 import structlog
 import uvicorn
 
@@ -25,11 +26,13 @@ from plaudit.entity_types import registered_entity_types
 from plaudit.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
+from storage.database import Database
 
 log = structlog.get_logger()
 
 _GRACE_S: Final = 8
 _RATE_WITH_AUTHENTICATION: Final = 500.0
+_INDEXES_S: Final = 86_400.0
 _SPARE_FILES: Final = 256
 """For servers, logs and the like, beside the connections of clients."""
 
@@ -96,7 +99,7 @@ async def run_api(settings: Settings) -> None:
             timeout_graceful_shutdown=_GRACE_S,
         )
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
-        preparing = asyncio.create_task(until_prepared(settings, database))
+        preparing = asyncio.create_task(_prepare(settings, database))
         server = _Server(config)
         stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
         try:
@@ -107,6 +110,12 @@ async def run_api(settings: Settings) -> None:
         finally:
             preparing.cancel()
             stop.cancel()
+
+
+async def _prepare(settings: Settings, database: Database) -> None:
+    # The limit of queries isn't for indexes: those of a large collection take their time.
+    with pymongo.timeout(_INDEXES_S):
+        await until_prepared(settings, database)
 
 
 def _rate(settings: Settings) -> float:

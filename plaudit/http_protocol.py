@@ -15,6 +15,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
 
+_LAST_LOOK_S: Final = 0.1
+
 _log = structlog.get_logger(__name__)
 
 
@@ -128,7 +130,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self.limits.waiting.move_to_end(self)
 
     def _expect_request(self) -> None:
-        self._receiving = self.loop.call_later(self.limits.receive_timeout, self._give_up)
+        self._receiving = self.loop.call_later(self.limits.receive_timeout, self._look_once_more)
+
+    def _look_once_more(self) -> None:
+        # Where we were the slow ones, the request may have come, and stand behind this timer.
+        self._receiving = self.loop.call_later(_LAST_LOOK_S, self._give_up)
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():
