@@ -14,7 +14,7 @@ from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 from faststream.kafka.message import KafkaAckableMessage
 from faststream.kafka.subscriber.usecase import BatchSubscriber
-from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
+from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
 from consumers.delivery import Process, Publish, deliver
 from consumers.signals import observed
@@ -98,9 +98,14 @@ def subscribed_broker(
     return broker
 
 
-async def start(broker: KafkaBroker) -> None:
+async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
     """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds."""
     await broker.connect()
+    tokens = connection.client_options().get("sasl_oauth_token_provider")
+    if tokens is not None:
+        # FastStream knows the mechanism, and no way to hand the tokens on.
+        config = broker.config.broker_config
+        config.builder = partial(config.builder, sasl_oauth_token_provider=tokens)
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 
@@ -128,6 +133,8 @@ def _security(connection: KafkaConnection) -> BaseSecurity | None:
     context, tls = options.get("ssl_context"), protocol.endswith("SSL")
     if protocol == "SSL":
         return BaseSecurity(ssl_context=context, use_ssl=True)
+    if connection.sasl_mechanism == "OAUTHBEARER":
+        return SASLOAuthBearer(ssl_context=context, use_ssl=tls)
     return _SASL[connection.sasl_mechanism](
         username=connection.sasl_username or "",
         password=connection.sasl_password or "",

@@ -78,7 +78,7 @@ async def running_worker(
     house = asyncio.create_task(keep_house(database, moderation, return_consumer, events))
     naming = asyncio.create_task(fill_names(reviews, entity_types, names))
     try:
-        await start(broker)
+        await start(broker, connection)
         yield house
     finally:
         house.cancel()

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, NoBrokersAvailable
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoBrokersAvailable,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
+
+from messaging.oauth import ClientCredentials
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+
+
+_NOT_LET_IN: Final = (
+    AuthenticationFailedError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    ClusterAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
 
 
 class BrokerAwayError(Exception):
@@ -20,7 +43,8 @@ class BrokerAwayError(Exception):
 class KafkaConnection:
     """Address and credentials of the cluster.
 
-    `idempotence` is off only for brokers that have no idempotent producers.
+    `idempotence` is off only for brokers that have no idempotent producers. With OAUTHBEARER, username and password
+    are the client's id and secret at the token endpoint.
     """
 
     bootstrap_servers: str
@@ -28,6 +52,8 @@ class KafkaConnection:
     sasl_mechanism: SaslMechanism = "PLAIN"
     sasl_username: str | None = None
     sasl_password: str | None = None
+    sasl_token_url: str | None = None
+    sasl_token_scope: str | None = None
     tls_ca_file: str | None = None
     tls_cert_file: str | None = None
     tls_key_file: str | None = None
@@ -42,14 +68,21 @@ class KafkaConnection:
             "security_protocol": self.security_protocol,
         }
         if self.security_protocol.startswith("SASL"):
-            options |= {
-                "sasl_mechanism": self.sasl_mechanism,
-                "sasl_plain_username": self.sasl_username,
-                "sasl_plain_password": self.sasl_password,
-            }
+            options["sasl_mechanism"] = self.sasl_mechanism
+            if self.sasl_mechanism == "OAUTHBEARER":
+                options["sasl_oauth_token_provider"] = self._tokens()
+            else:
+                options |= {"sasl_plain_username": self.sasl_username, "sasl_plain_password": self.sasl_password}
         if self.security_protocol.endswith("SSL"):
             options["ssl_context"] = self._tls()
         return options
+
+    def _tokens(self) -> ClientCredentials:
+        if not self.sasl_token_url:
+            raise ValueError("OAUTHBEARER needs the address of a token endpoint: PLAUDIT_KAFKA__SASL_TOKEN_URL")
+        return ClientCredentials(
+            self.sasl_token_url, self.sasl_username or "", self.sasl_password or "", self.sasl_token_scope
+        )
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.tls_ca_file)
@@ -59,7 +92,10 @@ class KafkaConnection:
 
 
 def is_broker_away(error: BaseException) -> bool:
-    """Whether the error means that Kafka is away or busy, and the same will work later."""
+    """Whether the error means that Kafka is away, busy, or doesn't let us in for now: the same will work later."""
     if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable):
+        return True
+    # Somebody has to grant the right; what waits for it is not at fault, and is kept.
+    if isinstance(error, _NOT_LET_IN):
         return True
     return isinstance(error, KafkaError) and bool(error.retriable)

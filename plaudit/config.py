@@ -37,6 +37,10 @@ class KafkaSettings(BaseModel):
     sasl_mechanism: SaslMechanism = "PLAIN"
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
+    sasl_token_url: Annotated[
+        str | None, Field(description="With OAUTHBEARER: the token endpoint, for username and password")
+    ] = None
+    sasl_token_scope: str | None = None
     tls_ca_file: Path | None = None
     tls_cert_file: Path | None = None
     tls_key_file: Path | None = None
@@ -206,6 +210,8 @@ class Settings(BaseSettings):
             sasl_mechanism=kafka.sasl_mechanism,
             sasl_username=kafka.sasl_username,
             sasl_password=kafka.sasl_password.get_secret_value() if kafka.sasl_password else None,
+            sasl_token_url=kafka.sasl_token_url,
+            sasl_token_scope=kafka.sasl_token_scope,
             tls_ca_file=str(kafka.tls_ca_file) if kafka.tls_ca_file else None,
             tls_cert_file=str(kafka.tls_cert_file) if kafka.tls_cert_file else None,
             tls_key_file=str(kafka.tls_key_file) if kafka.tls_key_file else None,

@@ -1,0 +1,51 @@
+"""Tokens for Kafka's OAUTHBEARER, by the client credentials grant of OAuth 2."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import Final
+
+import httpx
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import KafkaConnectionError
+
+_TIMEOUT_S: Final = 10.0
+_MARGIN_S: Final = 30.0
+"""So long before its end a token is replaced."""
+
+_SHORTEST_S: Final = 1.0
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+    """Asks a token endpoint for tokens, and keeps each until shortly before its end."""
+
+    def __init__(self, url: str, client_id: str, client_secret: str, scope: str | None) -> None:
+        self._url = url
+        self._credentials = (client_id, client_secret)
+        self._form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+        self._token = ""
+        self._until = float("-inf")
+        self._asking = asyncio.Lock()
+
+    async def token(self) -> str:
+        """A token that is valid. Raises KafkaConnectionError where none can be had: it is tried again then."""
+        async with self._asking:
+            if monotonic() >= self._until:
+                try:
+                    await self._ask()
+                except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+                    # Without the answer, which may hold a token.
+                    raise KafkaConnectionError(f"No token from {self._url}: {type(error).__name__}") from error
+            return self._token
+
+    async def _ask(self) -> None:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
+            response = await client.post(self._url, data=self._form, auth=self._credentials)
+        response.raise_for_status()
+        answer = response.json()
+        token, seconds = answer["access_token"], float(answer.get("expires_in", 0))
+        if not isinstance(token, str):
+            raise TypeError("access_token")
+        self._token = token
+        self._until = monotonic() + max(_SHORTEST_S, seconds - _MARGIN_S)

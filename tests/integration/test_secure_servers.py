@@ -1,0 +1,216 @@
+"""TLS, SASL and least privileges, against real servers: what works with exactly these, and what is said with less."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
+
+from plaudit.embedded import MissingPartError, set_up_kafka
+from tests.facade import Facade, new_id, submission
+from tests.service import Servers, Service, eventually, running_service
+from tests.tls_servers import (
+    ADMIN,
+    PASSWORDS,
+    SERVICE,
+    SecureServers,
+    rights_in_kafka,
+    secure_servers,
+    token_endpoint,
+)
+
+
+@pytest.fixture(scope="module")
+async def secure(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecureServers]:
+    try:
+        await set_up_kafka(print)
+    except MissingPartError as missing:
+        pytest.skip(f"Apache Kafka can't run here. {missing}")
+    async with secure_servers(tmp_path_factory.mktemp("secure")) as servers:
+        yield servers
+
+
+def _service(secure: SecureServers, folder: Path, uri: str, user: str = SERVICE, **kafka: str) -> Service:
+    service = Service(Servers(secure.kafka.address, uri, is_tansu=False), folder)
+    settings = {
+        "SECURITY_PROTOCOL": "SASL_SSL",
+        "SASL_USERNAME": user,
+        "SASL_PASSWORD": PASSWORDS[user],
+        "TLS_CA_FILE": str(secure.certificates.ca),
+        **kafka,
+    }
+    service.environment |= {f"PLAUDIT_KAFKA__{name}": value for name, value in settings.items()}
+    return service
+
+
+async def _add_user(secure: SecureServers, name: str, database: str, **options: Any) -> None:
+    """A user of MongoDB who may read and write the database of a service, and nothing else."""
+    where = "$external" if name != SERVICE else "admin"
+    async with secure.mongo.administrator() as client:
+        roles = [{"role": "readWrite", "db": database}]
+        existing = await client[where].command("usersInfo", name)
+        if existing["users"]:
+            await client[where].command("updateUser", name, roles=roles)
+        else:
+            await client[where].command("createUser", name, roles=roles, **options)
+
+
+async def _works(service: Service) -> None:
+    """A review goes all the way: stored, approved, rated."""
+    async with running_service(service.servers, service.folder, service=service), service.client() as http:
+        facade, product = Facade(http), new_id()
+        await facade.moderate("approve", *(await facade.submit(submission(product, 4))))
+        assert await facade.rating(product) == (4.0, 1)
+
+
+async def _initialised_by_admin(secure: SecureServers, service: Service) -> None:
+    """Topics and indexes, made by somebody with more rights."""
+    made = Service(Servers(secure.kafka.address, secure.mongo.uri(ADMIN), False), service.folder, prefix=service.prefix)
+    made.environment |= {
+        **service.environment,
+        "PLAUDIT_KAFKA__SASL_MECHANISM": "PLAIN",
+        "PLAUDIT_KAFKA__SASL_USERNAME": ADMIN,
+        "PLAUDIT_KAFKA__SASL_PASSWORD": PASSWORDS[ADMIN],
+    }
+    ended = await asyncio.to_thread(made.run, "init")
+    assert ended.returncode == 0, ended.stderr
+
+
+async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers, tmp_path: Path) -> None:
+    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-256")
+    await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
+    await _initialised_by_admin(secure, service)
+    await secure.kafka.grant(*rights_in_kafka(service.prefix))
+    await _works(service)
+    for name in ("api", "worker"):
+        assert "pass-of" not in (tmp_path / f"{name}.log").read_text()
+
+
+async def test_with_a_password_and_a_certificate_it_works(secure: SecureServers, tmp_path: Path) -> None:
+    service = _service(secure, tmp_path, secure.mongo.uri(by_certificate=True), ADMIN, SASL_MECHANISM="PLAIN")
+    await _add_user(secure, secure.certificates.client_subject, service.database)
+    await _works(service)
+
+
+async def test_with_tokens_it_works(secure: SecureServers, tmp_path: Path) -> None:
+    async with token_endpoint() as url:
+        service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="OAUTHBEARER", SASL_TOKEN_URL=url)
+        await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
+        await _initialised_by_admin(secure, service)
+        await secure.kafka.grant(*rights_in_kafka(service.prefix))
+        await _works(service)
+
+
+async def _told_by_doctor(service: Service) -> str:
+    ended = await asyncio.to_thread(service.run, "doctor")
+    assert ended.returncode == 1, ended.stdout
+    assert "pass-of" not in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stdout + ended.stderr
+    return ended.stdout
+
+
+async def test_servers_that_strangers_vouch_for_are_not_trusted(secure: SecureServers, tmp_path: Path) -> None:
+    stranger = secure.certificates.strangers_ca
+    service = _service(secure, tmp_path, secure.mongo.uri(ca=stranger), TLS_CA_FILE=str(stranger))
+    told = await _told_by_doctor(service)
+    assert "CERTIFICATE_VERIFY_FAILED" in told
+    assert "fail kafka" in told
+
+
+async def test_a_wrong_password_is_told(secure: SecureServers, tmp_path: Path) -> None:
+    uri = secure.mongo.uri().replace(PASSWORDS[SERVICE], "pass-of-nobody")
+    service = _service(secure, tmp_path, uri, SASL_MECHANISM="SCRAM-SHA-512", SASL_PASSWORD="pass-of-nobody")
+    told = await _told_by_doctor(service)
+    assert "Authentication failed" in told
+    assert "fail kafka" in told
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ((ResourceType.TOPIC, AclOperation.WRITE), "ClusterAuthorizationFailed"),  # asked first: may it be idempotent?
+        ((ResourceType.TOPIC, AclOperation.READ), "TopicAuthorizationFailed"),
+        ((ResourceType.GROUP, AclOperation.READ), "GroupAuthorizationFailed"),
+    ],
+)
+async def test_with_one_right_less_it_waits_and_says_so(
+    secure: SecureServers, tmp_path: Path, missing: tuple[Any, Any], says: str
+) -> None:
+    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-512")
+    await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
+    await _initialised_by_admin(secure, service)
+    rights = rights_in_kafka(service.prefix)
+    await secure.kafka.grant(*(right for right in rights if (right[0], right[2]) != missing))
+    try:
+        service.start("worker")
+        service.start("api")
+
+        async def told() -> bool:
+            if missing[1] is AclOperation.WRITE:
+                async with service.client() as http:
+                    try:
+                        status = (await http.post("/api/customerReviews", json=[submission(new_id())])).status_code
+                    except httpx.TransportError:
+                        return False
+                    return status == 503 and says in service.log("api")
+            return says in service.log("worker")
+
+        await eventually(told)
+        # Once the right is there it goes on by itself, and nothing was given up.
+        await secure.kafka.grant(*rights)
+        await service.until_ready()
+        async with service.client() as http:
+            facade, product = Facade(http), new_id()
+            await facade.moderate("approve", *(await facade.submit(submission(product, 4))))
+    finally:
+        for name in list(service.processes):
+            await service.stop(name)
+
+
+async def test_without_rights_in_the_database_it_waits_and_says_so(secure: SecureServers, tmp_path: Path) -> None:
+    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-512")
+    await _add_user(secure, SERVICE, "another_database", pwd=PASSWORDS[SERVICE])
+    await secure.kafka.grant(*rights_in_kafka(service.prefix))
+    try:
+        service.start("worker")
+
+        async def told() -> bool:
+            return "not authorized on" in service.log("worker")
+
+        await eventually(told)
+    finally:
+        await service.stop("worker")
+
+
+async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServers, tmp_path: Path) -> None:
+    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-512")
+    await _initialised_by_admin(secure, service)
+    await secure.kafka.grant(*rights_in_kafka(service.prefix))
+    role = f"facade-{service.database}"
+    async with secure.mongo.administrator() as client:
+        resource = {"db": service.database, "collection": ""}
+        await client.admin.command(
+            "createRole",
+            role,
+            privileges=[{"resource": resource, "actions": ["createIndex"]}],
+            roles=[{"role": "read", "db": service.database}],
+        )
+    await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
+    async with secure.mongo.administrator() as client:
+        await client.admin.command("updateUser", SERVICE, roles=[role])
+    service.start("api")
+    try:
+        await service.until_ready()
+        async with service.client() as http:
+            assert await Facade(http).listed() == []
+            assert (await http.post("/api/customerReviews", json=[submission(new_id())])).status_code == 202
+            assert (await http.get("/api/stores")).json() == []
+        assert "not authorized" not in service.log("api")
+    finally:
+        await service.stop("api")

@@ -1,0 +1,44 @@
+"""Tokens for Kafka: had once, kept, and no word of them in what goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
+
+from messaging import oauth
+from messaging.connection import KafkaConnection, is_broker_away
+from messaging.oauth import ClientCredentials
+from tests.tls_servers import PASSWORDS, SERVICE, token_endpoint
+
+
+async def test_a_token_is_kept_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(oauth, "monotonic", lambda: sum(now))
+    async with token_endpoint() as url:
+        tokens = ClientCredentials(url, SERVICE, PASSWORDS[SERVICE], scope="kafka")
+        first = await tokens.token()
+        assert first.count(".") == 2
+    # The endpoint is gone, and nobody asks it.
+    now.append(569)
+    assert await tokens.token() == first
+    now.append(2)
+    with pytest.raises(KafkaConnectionError):
+        await tokens.token()
+
+
+async def test_a_wrong_secret_is_told_without_it() -> None:
+    async with token_endpoint() as url:
+        with pytest.raises(KafkaConnectionError) as caught:
+            await ClientCredentials(url, SERVICE, "pass-of-nobody", scope=None).token()
+    assert "pass-of" not in str(caught.value)
+    assert is_broker_away(caught.value)
+
+
+def test_it_needs_an_endpoint() -> None:
+    connection = KafkaConnection("kafka:9093", security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER")
+    with pytest.raises(ValueError, match="PLAUDIT_KAFKA__SASL_TOKEN_URL"):
+        connection.client_options()
+
+
+def test_what_waits_for_a_right_is_kept() -> None:
+    assert is_broker_away(TopicAuthorizationFailedError("plaudit.events"))
