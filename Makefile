@@ -10,7 +10,7 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up demo test lint bench chaos bad-input docs lock clean
+.PHONY: up demo test lint bench chaos bad-input docs sbom audit lock clean
 
 up: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -43,11 +43,20 @@ bad-input: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/write_asyncapi.py
 
+# Of what the service runs on, as the lock file has it.
+sbom: $(VENV)/release.stamp
+	@mkdir -p dist
+	$(VENV)-release/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/sbom.cdx.json requirements/service.lock
+
+audit: $(VENV)/release.stamp
+	$(VENV)-release/bin/pip-audit --require-hashes --disable-pip --requirement requirements/service.lock
+
 lock:
 	$(BIN)/python requirements/lock.py
 
 clean:
-	rm -rf $(VENV) .plaudit
+	rm -rf $(VENV) $(VENV)-release .plaudit dist
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@echo "Setting up the virtual environment"
@@ -69,4 +78,10 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp requirements/bench.lock
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock
 	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+# In an environment of its own: these tools bring packages that the service must not come to rely on.
+$(VENV)/release.stamp: $(VENV)/bootstrap.stamp requirements/release.lock
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-release
+	@$(BIN)/uv pip install --quiet --python $(VENV)-release/bin/python --require-hashes -r requirements/release.lock
 	@touch $@

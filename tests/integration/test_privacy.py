@@ -11,7 +11,7 @@ from pathlib import Path
 from storage.mails import MailRepository, StoredRecord
 from tests.facade import Facade, new_id, submission
 from tests.orders import Returns
-from tests.service import Json, Message, Service, eventually
+from tests.service import Json, Message, Servers, Service, eventually
 
 EMAIL, STREET, WORDS = "anna.berg@example.com", "Lindenallee 7", "Nobody else would put it like this"
 
@@ -117,7 +117,7 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, tmp_
         assert json.loads(file.read_bytes())["reviews"] == []
 
 
-async def test_it_asks_first(own_service: Service) -> None:
-    ended = await _run(own_service, "erase", "--customer", "anna")
+async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:
+    ended = await _run(Service(servers, tmp_path), "erase", "--customer", "anna")
     assert ended.returncode == 1
     assert "Aborted" in ended.stderr + ended.stdout
