@@ -27,6 +27,10 @@ class NotAcknowledgedError(Exception):
     """Nobody took a command although every fault was over."""
 
 
+class NeverAppliedError(Exception):
+    """A command was acknowledged, and has no effect: it is lost."""
+
+
 @dataclass
 class Ledger:
     """What was acknowledged, object by object, and what nobody may see."""
@@ -105,7 +109,7 @@ class Http:
             if answer.status != 202:
                 return answer
             if asyncio.get_running_loop().time() > end:
-                raise NotAcknowledgedError(f"{method} {path} was accepted, and never applied")
+                raise NeverAppliedError(f"{method} {path} was acknowledged, and not applied in {PATIENCE_S:.0f} s")
 
 
 class Upstream:

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from tests.chaos.checker import Checker, told
-from tests.chaos.clients import Http, Ledger, NotAcknowledgedError, clients
+from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.faults import FAULTS, Stage, end_of_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
@@ -134,11 +134,12 @@ class Run:
         stage = Stage(self.cluster, self.fleet, random.Random(f"{self.plan.seed}/faults"))
         try:
             await self.faults(stage)
-        except (EndedByItselfError, NotAcknowledgedError, AssertionError) as error:
-            self.result.failures.append(f"{type(error).__name__}: {error}")
+        except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
+            self.fail(error)
         self.is_over.set()
-        ended = await asyncio.gather(*actors, return_exceptions=True)
-        self.result.failures += [f"{type(e).__name__}: {e}" for e in ended if isinstance(e, BaseException)]
+        for error in await asyncio.gather(*actors, return_exceptions=True):
+            if error is not None:
+                self.fail(error)
         ledger = self.world.ledger
         self.result.seconds, self.result.acknowledged, self.result.unknown = (
             self.seconds,
@@ -151,6 +152,11 @@ class Run:
         watching.cancel()
         self.result.failures += ledger.unexpected[:20]
         self.result.soak = self.soak.slopes()
+
+    def fail(self, error: BaseException) -> None:
+        """Note what ended the faults or a client."""
+        self.result.failures.append(f"{type(error).__name__}: {error}")
+        self.result.lost += isinstance(error, NeverAppliedError)
 
     def actors(self) -> list[Actor]:
         seed = self.plan.seed

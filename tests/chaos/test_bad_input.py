@@ -22,5 +22,5 @@ async def test_bad_input_is_refused_and_harms_nobody(own_service: Service) -> No
 
 
 def test_answers_to_what_the_openapi_document_allows(service: Service) -> None:
-    code, told = run_schemathesis(service, 1, 3, "fuzzing")
+    code, told = run_schemathesis(service, 1, 2, "fuzzing")
     assert code == 0, told
