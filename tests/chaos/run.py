@@ -137,9 +137,9 @@ class Run:
         except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
             self.fail(error)
         self.is_over.set()
-        for error in await asyncio.gather(*actors, return_exceptions=True):
-            if error is not None:
-                self.fail(error)
+        for ended in await asyncio.gather(*actors, return_exceptions=True):
+            if isinstance(ended, BaseException):
+                self.fail(ended)
         ledger = self.world.ledger
         self.result.seconds, self.result.acknowledged, self.result.unknown = (
             self.seconds,
