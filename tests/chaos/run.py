@@ -20,9 +20,6 @@ from tests.chaos.generator import Actor, Buyer, Reviewer, World
 from tests.chaos.model import CLOSED_STORE, OPEN_STORE, Json, Model
 from tests.chaos.soak import Soak
 
-RECOVERY_S = 30.0
-"""Promised: so long after a fault has ended, commands are applied again."""
-
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from tests.chaos.fleet import Fleet
 
 WARM_UP_S = 60.0
-LEAST_SAMPLES = 10
+LEAST_S = 600.0
+"""A slope over less says nothing."""
 
 
 class Sample(NamedTuple):
@@ -47,7 +48,7 @@ class Soak:
         slopes = {}
         for (name, pid), samples in self.samples.items():
             warm = [sample for sample in samples if sample.at_s >= samples[0].at_s + WARM_UP_S]
-            if len(warm) < LEAST_SAMPLES:
+            if not warm or warm[-1].at_s - warm[0].at_s < LEAST_S:
                 continue
             hours = [sample.at_s / 3600 for sample in warm]
             slopes[f"{name}/{pid}"] = {
