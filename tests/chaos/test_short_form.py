@@ -23,8 +23,8 @@ async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest
     plan = Plan(
         seed=int(os.environ.get("SEED", random.randrange(10**6))),
         faults=len(KINDS),
-        commands=300,
-        seconds=45,
+        commands=200,
+        seconds=30,
         reviewers=5,
         buyers=2,
         processes=("api-1", "worker-1", "worker-2"),
