@@ -19,8 +19,7 @@ demo: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo
 
 test: $(VENV)/dev.stamp
-# The long files come first by their names, the short ones of tests/unit fill up at the end.
-	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) $(ARGS)
+	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --broker=$(BROKER) $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -22,8 +22,11 @@ from messaging.connection import KafkaConnection
 from messaging.decoding import RawRecord
 from messaging.topics import Topic, TopicNames
 
-_LOOK_MS: Final = 60_000
+_LOOK_MS: Final = 1_000
 """How long a consumer waits for records at a time; it is told of each that comes."""
+
+_METADATA_MS: Final = 5_000
+"""How long a consumer may go on asking a broker that leads a partition no more; by itself it does so for 5 minutes."""
 
 GRACE_S: Final = 6.0
 """At a stop, how long a batch in hand may take; what is not done by then is delivered again."""
@@ -75,6 +78,7 @@ def subscribed_broker(
         client_id=connection.client_id,
         security=_security(connection),
         consumer_only=True,
+        metadata_max_age_ms=_METADATA_MS,
         apply_types=False,
         serializer=None,
         graceful_timeout=GRACE_S,
