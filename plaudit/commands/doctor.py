@@ -19,6 +19,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array
 
     # The clients tell at length what the findings tell in a line.
     configure_logs(LogSettings(level="error"))
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    for talkative in ("aiokafka", "asyncio"):
+        logging.getLogger(talkative).setLevel(logging.CRITICAL)
     if not uvloop.run(examine(out, as_json=as_json)):
         raise typer.Exit(1)

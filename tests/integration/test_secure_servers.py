@@ -118,6 +118,7 @@ async def _told_by_doctor(service: Service) -> str:
     ended = await asyncio.to_thread(service.run, "doctor")
     assert ended.returncode == 1, ended.stdout
     assert "pass-of" not in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stdout + ended.stderr
     return ended.stdout
 
 
