@@ -10,7 +10,7 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up demo test lint bench chaos bad-input docs sbom audit lock clean
+.PHONY: up demo test test-slow lint bench chaos bad-input docs sbom audit lock clean
 
 up: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -19,7 +19,12 @@ demo: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo
 
 test: $(VENV)/dev.stamp
-	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --broker=$(BROKER) $(ARGS)
+	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --broker=$(BROKER) -m "not slow" $(ARGS)
+
+# What takes minutes, and what `make test` does in small at its full size.
+test-slow: $(VENV)/dev.stamp
+	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
+	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --broker=$(BROKER) -m "slow or scaled" $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -63,7 +63,7 @@ async def _patiently(topic: str, attempt: Callable[[], Awaitable[None]]) -> None
 
     async for trial in AsyncRetrying(
         retry=retry_if_exception(is_world_away),
-        wait=wait_exponential_jitter(initial=0.1, max=LONGEST_PAUSE_S),
+        wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
         before_sleep=report,
         reraise=True,
     ):

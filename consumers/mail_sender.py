@@ -133,7 +133,7 @@ class MailSender:
         """Note it, whatever it takes: a mail that isn't noted is sent again when its claim runs out."""
         async for trial in AsyncRetrying(
             retry=retry_if_exception(is_world_away),
-            wait=wait_exponential_jitter(initial=0.1, max=5.0),
+            wait=wait_exponential_jitter(multiplier=0.1, max=5.0),
             reraise=True,
         ):
             with trial:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aiokafka.errors import (
     AuthenticationFailedError,
@@ -19,7 +19,8 @@ from aiokafka.errors import (
     TransactionalIdAuthorizationFailed,
 )
 
-from messaging.oauth import ClientCredentials
+if TYPE_CHECKING:
+    from messaging.oauth import ClientCredentials
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -78,6 +79,8 @@ class KafkaConnection:
         return options
 
     def _tokens(self) -> ClientCredentials:
+        from messaging.oauth import ClientCredentials  # here, so that a process that needs no tokens starts faster
+
         if not self.sasl_token_url:
             raise ValueError("OAUTHBEARER needs the address of a token endpoint: PLAUDIT_KAFKA__SASL_TOKEN_URL")
         return ClientCredentials(

@@ -59,7 +59,7 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[list[str]]]) -> l
 
     async for trial in AsyncRetrying(
         retry=retry_if_exception(lambda error: is_broker_away(error) or is_database_away(error)),
-        wait=wait_exponential_jitter(initial=0.1, max=_LONGEST_PAUSE_S),
+        wait=wait_exponential_jitter(multiplier=0.1, max=_LONGEST_PAUSE_S),
         before_sleep=report,
         reraise=True,
     ):

@@ -23,7 +23,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "kafka: needs guarantees that only Apache Kafka gives")
     if config.getoption("--servers") == "containers":
         from .containers import require_engine  # here, so that other runs start faster
 

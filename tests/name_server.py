@@ -23,6 +23,7 @@ class NameServer:
     unknown: set[str] = field(default_factory=set)
     asked: Counter[str] = field(default_factory=Counter)
     headers: list[str] = field(default_factory=list)
+    hanging: set[asyncio.StreamWriter] = field(default_factory=set)
     at_once: int = 0
     most_at_once: int = 0
 
@@ -39,7 +40,8 @@ class NameServer:
             self.headers.append(head)
             self.asked[target] += 1
             if self.mood == "hangs":
-                await reader.read()  # until the client gives up
+                self.hanging.add(writer)
+                await reader.read()  # until the client gives up, or the test lets go
                 return
             status, body, more = self.answer(target)
             writer.write(
@@ -50,6 +52,12 @@ class NameServer:
             pass  # the client gave up
         finally:
             self.at_once -= 1
+            self.hanging.discard(writer)
+            writer.close()
+
+    def let_go(self) -> None:
+        """End the connections that hang."""
+        for writer in self.hanging:
             writer.close()
 
     def answer(self, target: str) -> tuple[int, bytes, str]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import random
 
+import pytest
+
 from tests.chaos.bad_input import run_schemathesis, send_messages, send_requests, still_works
 from tests.service import Service
+
+pytestmark = pytest.mark.slow
 
 
 async def test_bad_input_is_refused_and_harms_nobody(own_service: Service) -> None:

@@ -62,6 +62,7 @@ async def consume(server: KafkaServer, count: int) -> Sequence[bytes | None]:
             return [(await consumer.getone()).value for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kafka_can_run")
 async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
     async with embedded_kafka(data, progress.append) as server:

@@ -288,7 +288,11 @@ async def letters_for_tools(documented: Documented, folder: Path) -> None:
 PREPARATIONS: Final[dict[str, Callable[[Documented, Path], Awaitable[None]]]] = {"docs/tools.md": letters_for_tools}
 
 
-@pytest.mark.parametrize("name", WALKS)
+def _marks(page: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if page == "docs/tools.md" else []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in WALKS])
 async def test_a_walk_through(name: str, documented: Documented, tmp_path: Path) -> None:
     if name in PREPARATIONS:
         if documented.service.servers.is_tansu:

@@ -26,7 +26,7 @@ from tests.facade import REVIEWS, Facade, connection, new_id, submission
 from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
-"""How long a server stays away; the issue's 30 s in a long run."""
+"""How long a server stays away; 30 in `make test-slow`."""
 
 PUBLISHING_S = 10.0
 """How long the facade tries to publish before it answers 503."""
@@ -34,8 +34,8 @@ PUBLISHING_S = 10.0
 PAUSE_S = 0.02
 """Between the requests of a client: a load that one machine carries beside everything else."""
 
-SUBMISSIONS = int(os.environ.get("PLAUDIT_TEST_SUBMISSIONS", "8000"))
-"""Half as many moderations come with them; 20,000 in a long run."""
+SUBMISSIONS = int(os.environ.get("PLAUDIT_TEST_SUBMISSIONS", "4000"))
+"""Half as many moderations come with them; 20,000 in `make test-slow`."""
 
 
 @dataclass
@@ -305,6 +305,7 @@ async def scenarios(
     await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
+@pytest.mark.scaled
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", ["workers_killed", "mongodb_away", "kafka_away"])
 async def test_nothing_is_lost(scenarios: dict[str, asyncio.Task[None]], name: str) -> None:

@@ -33,7 +33,7 @@ from tests.reminder_processes import start_clock, start_run
 from tests.reminders import DAY, NOON, an_order, connected_job, connection
 from tests.service import PARTITIONS, Json, Servers, Service, eventually
 
-KILLS = int(os.environ.get("PLAUDIT_TEST_KILLS", "15"))
+KILLS = int(os.environ.get("PLAUDIT_TEST_KILLS", "6"))
 """How many schedulers are killed; the project's promise is shown by 200."""
 
 ORDERS = int(os.environ.get("PLAUDIT_TEST_ORDERS", "2000"))
@@ -83,6 +83,7 @@ async def assert_all_sent_once(service: Service, database: Database, bought: Cou
     assert {d["_id"]: d["sent"] async for d in database["reminderCustomers"].find()} == expected
 
 
+@pytest.mark.scaled
 async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
     service, database = empty
     await configure(database)

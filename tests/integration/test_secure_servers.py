@@ -25,6 +25,8 @@ from tests.tls_servers import (
     token_endpoint,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 async def secure(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecureServers]:

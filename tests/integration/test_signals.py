@@ -232,14 +232,14 @@ async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade)
     async def lines() -> list[Json]:
         return [json.loads(line) for name in ("api", "worker") for line in service.log(name).splitlines()]
 
-    def is_it(line: Json) -> bool:
-        return bool(line["event"] == "request" and line.get("command_id") == command)
+    def of_command(lines: list[Json], event: str) -> list[Json]:
+        return [line for line in lines if line["event"] == event and line.get("command_id") == command]
 
-    found = await eventually(lines, lambda lines: any(map(is_it, lines)))
-    (line,) = filter(is_it, found)
-    assert line.items() >= {"method": "POST", "route": REVIEWS, "status": 200, "trace_id": trace}.items()
-    assert line["ms"] > 0
-    batches = [line for line in found if line["event"] == "batch done" and line.get("trace_id") == trace]
-    assert [(line["topic"], line["command_id"]) for line in batches] == [("review-submissions", command)]
+    found = await eventually(lines, lambda found: all(of_command(found, event) for event in ("request", "batch done")))
+    (request,) = of_command(found, "request")
+    assert request.items() >= {"method": "POST", "route": REVIEWS, "status": 200, "trace_id": trace}.items()
+    assert request["ms"] > 0
+    (batch,) = of_command(found, "batch done")
+    assert batch.items() >= {"topic": "review-submissions", "trace_id": trace}.items()
     assert SECRET not in json.dumps(found)
     assert SECRET not in traces_file(service).read_text()
