@@ -119,11 +119,12 @@ async def list_changes(
     caller: ReviewReader, request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
 ) -> JsonResponse:
     """The ids of objects whose reviews changed at that moment or later."""
-    reviewed, rated = await asyncio.gather(
+    changed = await asyncio.gather(
         services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
-        services.ratings.entities_changed_since(request.modified_date, caller.stores),
+        services.audit.entities_moderated_since(request.modified_date, caller.stores),
+        services.ratings.entities_recounted_since(request.modified_date, caller.stores),
     )
-    return JsonResponse(sorted(reviewed | rated))
+    return JsonResponse(sorted(set().union(*changed)))
 
 
 @router.get("/canLeaveFeedback", response_model=Permission)

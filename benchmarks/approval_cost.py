@@ -24,8 +24,7 @@ async def _approval_rate(ground: Ground, approved: int, count: int) -> tuple[flo
         await store(place, approved, count, objects=1)
         tally = {TallyKey(_OBJECT, "open"): RatingTally(approved, 300 * approved)}
         ratings = RatingRepository(place.database)
-        now = (await place.database["reviews"].find_one({}, {"createdDate": 1}) or {})["createdDate"]
-        await in_transaction(place.database, lambda session: ratings.add(tally, now, session))
+        await in_transaction(place.database, lambda session: ratings.add(tally, session))
         place.publish(Topic.MODERATION_COMMANDS, approvals(approved, count))
         with place.running("plaudit", "worker") as process:
             group = place.topic(Topic.REVIEW_CHANGES)

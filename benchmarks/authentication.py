@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -159,7 +158,7 @@ async def fill(uri: str) -> None:
             TallyKey(Entity("Product", str(id)), store): RatingTally(3, 1_200) for id in range(50) for store in "AB"
         }
         ratings = RatingRepository(database)
-        await in_transaction(database, lambda session: ratings.add(tallies, datetime.now(UTC), session))
+        await in_transaction(database, lambda session: ratings.add(tallies, session))
 
 
 async def until_ready(port: int) -> None:

@@ -78,8 +78,7 @@ def asked(ids: int) -> dict[str, object]:
 async def rate_products(place: Place, count: int) -> None:
     """Have a rating for each of so many products."""
     tallies = {TallyKey(Entity("Product", f"product-{number}"), "open"): _TALLY for number in range(count)}
-    at = stored_review(0)["createdDate"]
-    await in_transaction(place.database, lambda session: RatingRepository(place.database).add(tallies, at, session))
+    await in_transaction(place.database, lambda session: RatingRepository(place.database).add(tallies, session))
 
 
 async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]:

@@ -1,4 +1,5 @@
-"""What has to be done when no record asks for it: overdue parked commands, and what a dead process left behind."""
+"""What has to be done when no record asks for it: overdue parked commands, what a dead process left behind, and ids
+that need no remembering any more."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from consumers.returns import ReturnConsumer
 from consumers.reviews import ModerationConsumer
 from messaging.metrics import count_wait
 from storage.database import Database
+from storage.reviews import ReviewRepository
 from storage.transactions import abort_abandoned
 
 log = structlog.get_logger()
@@ -28,15 +30,30 @@ ABANDONED_AFTER: Final = timedelta(seconds=10)
 """How long a transaction may stand still; what it wrote is closed to others for as long."""
 
 _PAUSE_S: Final = 5.0
+_FORGET_EVERY: Final = timedelta(hours=1)
 
 
 async def keep_house(
-    database: Database, moderation: ModerationConsumer, returns: ReturnConsumer, events: EventOutbox
+    database: Database,
+    reviews: ReviewRepository,
+    moderation: ModerationConsumer,
+    returns: ReturnConsumer,
+    events: EventOutbox,
+    *,
+    remember: timedelta,
 ) -> None:
-    """Run until cancelled. Several workers may: what one has done the other finds done, or does again, harmlessly."""
+    """Run until cancelled. Several workers may: what one has done the other finds done, or does again, harmlessly.
+
+    Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
+    """
+    forgotten = datetime.min.replace(tzinfo=UTC)
     while True:
         try:
             now = datetime.now(UTC)
+            if now - forgotten > _FORGET_EVERY:
+                if count := await reviews.forget_gone(now - remember):
+                    log.info("forgot ids of deleted and refused reviews", count=count)
+                forgotten = now
             if reported := await moderation.report_overdue(now - PARKING_LIMIT):
                 log.warning("moderation commands without a review", count=reported)
             if refused := await returns.report_overdue(now - PARKING_LIMIT):

@@ -80,11 +80,15 @@ class TypeNames:
         self._failures = 0
         self._after = ""
         self._idle_pages = 0
+        self._is_indexed = False
 
     async def keep_filling(self) -> None:
         """Run until cancelled."""
         while True:
             try:
+                if not self._is_indexed:
+                    await self._reviews.index_wanted_names()
+                    self._is_indexed = True
                 pause = await self.fill_some()
             except Exception as error:
                 self._failures += 1

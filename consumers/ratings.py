@@ -98,15 +98,16 @@ class ReviewChangeConsumer:
             moderated = moderate(commands, reviews, answered)
             await self._reviews.save_moderated(moderated.reviews, session)
             now = datetime.now(UTC)
-            await self._ratings.add(moderated.tallies, now, session)
-            tallies = await self._ratings.tallies(_changed(moderated), session)
+            changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
+            await self._ratings.add(changes, session)
+            tallies = await self._ratings.tallies(changes, session)
             messages = [*self._review_events(commands, moderated), *self._rating_events(tallies)]
             # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
             # restore, and the review may still come. An answer would make the command that comes with it a repeat.
             known = reviews.keys() | gone.keys()
             answers = [answer for answer in _answers(commands, moderated) if answer.item_id in known]
             await self._outcomes.remember(answers, now, session)
-            await self._audit.add(_audit_entries(commands, moderated), session)
+            await self._audit.add(_audit_entries(commands, moderated), now, session)
             return await self._events.outbox.add(messages, now, session), messages, moderated
 
         # In the trace of the command, and in that of the review, which began when it was submitted.
@@ -175,10 +176,6 @@ def _moderation(change: ModerationOfReview, at: datetime) -> Moderation:
         command_id=change.command_id,
         stores=change.stores,
     )
-
-
-def _changed(moderated: Moderated) -> list[TallyKey]:
-    return [key for key, change in moderated.tallies.items() if change != RatingTally()]
 
 
 def _answers(commands: Sequence[Moderation], moderated: Moderated) -> list[Answer]:

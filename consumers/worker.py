@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from consumers.events import EventOutbox
 from consumers.housekeeping import keep_house
@@ -41,8 +42,12 @@ async def running_worker(
     database: Database,
     publisher: Publisher,
     entity_types: EntityTypes = SAMPLE,
+    *,
+    remember: timedelta,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
+
+    Ids of deleted reviews are remembered for that long.
 
     Yields the housekeeping task, which never ends by itself: if it does, the worker is broken.
     """
@@ -75,7 +80,7 @@ async def running_worker(
         publisher.publish,
         group_prefix=topics.prefix,
     )
-    house = asyncio.create_task(keep_house(database, moderation, return_consumer, events))
+    house = asyncio.create_task(keep_house(database, reviews, moderation, return_consumer, events, remember=remember))
     naming = asyncio.create_task(fill_names(reviews, entity_types, names))
     try:
         await start(broker, connection)

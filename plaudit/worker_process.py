@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from datetime import timedelta
 
 import structlog
 
@@ -26,7 +27,14 @@ async def run_worker(settings: Settings) -> None:
 
         async def start() -> asyncio.Task[None]:
             await until_prepared(settings, database)
-            worker = running_worker(settings.kafka_connection(), settings.topics, database, publisher, entity_types)
+            worker = running_worker(
+                settings.kafka_connection(),
+                settings.topics,
+                database,
+                publisher,
+                entity_types,
+                remember=timedelta(days=settings.remember_days),
+            )
             return await stack.enter_async_context(worker)
 
         # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
+from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from domain.ratings import Entity
@@ -14,6 +15,8 @@ from domain.reviews import ModerationAction
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "auditLog"
+
+_IDS_BEGIN, _IDS_END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2106, 1, 1, tzinfo=UTC)
 
 _NEWEST: Final = [("at", DESCENDING), ("_id", DESCENDING)]
 
@@ -58,11 +61,20 @@ class AuditLog:
     def __init__(self, database: Database) -> None:
         self._entries = database[COLLECTION]
 
-    async def add(self, entries: Iterable[AuditEntry], session: Session) -> None:
-        """Write entries with what they tell of."""
-        documents = [_document(entry) for entry in entries]
+    async def add(self, entries: Iterable[AuditEntry], now: datetime, session: Session) -> None:
+        """Write entries with what they tell of, which is now."""
+        documents = [_document(entry, now) for entry in entries]
         if documents:
             await self._entries.insert_many(documents, ordered=False, session=session)
+
+    async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
+        """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
+        later: when it took effect counts, not when it was asked for."""
+        # An id tells the second in which it was made: its index serves where another one would cost every approval.
+        first = ObjectId.from_datetime(min(max(moment, _IDS_BEGIN), _IDS_END))
+        within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
+        since = {"_id": {"$gte": first}, "effectiveAt": {"$gte": moment}}
+        return set(await self._entries.distinct("entityId", {**since, **within}))
 
     async def search(self, search: AuditSearch) -> list[AuditEntry]:
         """One page, the newest first."""
@@ -91,9 +103,10 @@ def _filter(search: AuditSearch) -> Document:
     return conditions | ({"at": at} if at else {})
 
 
-def _document(entry: AuditEntry) -> Document:
+def _document(entry: AuditEntry, now: datetime) -> Document:
     return {
         "at": entry.at,
+        "effectiveAt": now,
         "subject": entry.subject,
         "action": entry.action.value,
         "reviewId": entry.review_id,

@@ -28,10 +28,10 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
 
 
 def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
-    """Every index that the service needs. Ids of deleted reviews are remembered for so many days: longer than Kafka
-    keeps the submissions, so that none can bring a review back."""
+    """Every index that the service needs. What has been done is remembered for so many days: longer than Kafka keeps
+    the records, so that none takes effect again."""
     return {
-        reviews.COLLECTION: reviews.indexes(remember_days),
+        reviews.COLLECTION: reviews.INDEXES,
         ratings.COLLECTION: ratings.INDEXES,
         parking.COLLECTION: parking.INDEXES,
         outcomes.COLLECTION: outcomes.INDEXES,

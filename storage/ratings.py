@@ -17,7 +17,8 @@ _REVIEWS: Final = "reviews"
 
 INDEXES: Final = [
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), ("storeId", ASCENDING)], name="tally", unique=True),
-    IndexModel([("modifiedDate", ASCENDING)], name="modified"),
+    # Not when it changed last: in a transaction an update that changes an index costs several times one that doesn't.
+    IndexModel([("recountedDate", ASCENDING)], name="recounted", sparse=True),
 ]
 
 
@@ -28,7 +29,7 @@ class RatingRepository:
         self._ratings = database[COLLECTION]
         self._reviews = database[_REVIEWS]
 
-    async def add(self, changes: Mapping[TallyKey, RatingTally], at: datetime, session: Session) -> None:
+    async def add(self, changes: Mapping[TallyKey, RatingTally], session: Session) -> None:
         """Add to tallies; the cost follows the number of tallies, not of reviews."""
         if not changes:
             return
@@ -36,10 +37,7 @@ class RatingRepository:
             [
                 UpdateOne(
                     _key_document(key),
-                    {
-                        "$inc": {"count": change.count, "sumHundredths": change.sum_hundredths},
-                        "$max": {"modifiedDate": at},
-                    },
+                    {"$inc": {"count": change.count, "sumHundredths": change.sum_hundredths}},
                     upsert=True,
                 )
                 for key, change in changes.items()
@@ -85,7 +83,7 @@ class RatingRepository:
                 [
                     UpdateOne(
                         _key_document(key),
-                        {"$set": {"count": t.count, "sumHundredths": t.sum_hundredths}, "$max": {"modifiedDate": at}},
+                        {"$set": {"count": t.count, "sumHundredths": t.sum_hundredths}, "$max": {"recountedDate": at}},
                         upsert=True,
                     )
                     for key, t in wrong.items()
@@ -121,11 +119,11 @@ class RatingRepository:
         for key, right in counted.items():
             yield key, RatingTally(), right
 
-    async def entities_changed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
-        """The ids of objects that had a review moderated, or their rating counted anew, in one of these stores or
-        anywhere, at that moment or later."""
+    async def entities_recounted_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
+        """The ids of objects whose rating, in one of these stores or anywhere, a count put right at that moment or
+        later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
-        return set(await self._ratings.distinct("entityId", {"modifiedDate": {"$gte": moment}, **within}))
+        return set(await self._ratings.distinct("entityId", {"recountedDate": {"$gte": moment}, **within}))
 
 
 def _counting(condition: Document) -> list[Document]:

@@ -1,7 +1,7 @@
 """Reviews: stored by submissions, changed by moderation, searched by the facade.
 
 An id stays taken once a review had it. A deleted review leaves `{_id, goneAt}` and a refused submission
-`{_id, refused, goneAt, seen}`, so that a late redelivery finds its id and inserts nothing; both expire.
+`{_id, refused, goneAt, seen}`, so that a late redelivery finds its id and inserts nothing; both are forgotten in time.
 They have no `createdDate`, which tells them from reviews.
 
 Indexes are kept few: in a transaction MongoDB 6.0 reads the definitions of all of a collection's indexes twice for
@@ -48,33 +48,26 @@ _MODERATION_FIELDS: Final = (
 )
 
 
-def indexes(remember_days: int) -> list[IndexModel]:
-    """Indexes of the collection; ids of deleted and refused reviews are remembered for so many days."""
-    seconds = remember_days * 86_400
-    newest = [("createdDate", DESCENDING), ("_id", DESCENDING)]
-    return [
-        IndexModel(newest, name="newest"),
-        # Without the approved ones, which are nearly all: found by the index above, and none is entered by an approval.
-        IndexModel(
-            [("status", ASCENDING), *newest],
-            name="unapproved_newest",
-            partialFilterExpression={"status": {"$in": [int(ReviewStatus.NEW), int(ReviewStatus.REJECTED)]}},
-        ),
-        IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *newest], name="entity_newest"),
-        IndexModel([("storeId", ASCENDING), *newest], name="store_newest"),
-        IndexModel([("userId", ASCENDING), *newest], name=_BY_USER),
-        IndexModel(
-            [("entityType", ASCENDING), ("entityId", ASCENDING), ("nameWanted", ASCENDING)],
-            name="name_wanted",
-            partialFilterExpression={"nameWanted": True},
-        ),
-        IndexModel(
-            [("goneAt", ASCENDING)],
-            name="gone_expiry",
-            expireAfterSeconds=seconds,
-            partialFilterExpression={"goneAt": {"$exists": True}},
-        ),
-    ]
+_NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
+
+INDEXES: Final = [
+    # It begins with what isn't a review, which `forget_gone` goes by.
+    IndexModel(_NEWEST, name="newest"),
+    # Without the approved ones, which are nearly all: found by the index above, and none is entered by an approval.
+    IndexModel(
+        [("status", ASCENDING), *_NEWEST],
+        name="unapproved_newest",
+        partialFilterExpression={"status": {"$in": [int(ReviewStatus.NEW), int(ReviewStatus.REJECTED)]}},
+    ),
+    IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *_NEWEST], name="entity_newest"),
+    IndexModel([("storeId", ASCENDING), *_NEWEST], name="store_newest"),
+    IndexModel([("userId", ASCENDING), *_NEWEST], name=_BY_USER),
+]
+_NAME_WANTED: Final = IndexModel(
+    [("entityType", ASCENDING), ("entityId", ASCENDING), ("nameWanted", ASCENDING)],
+    name="name_wanted",
+    partialFilterExpression={"nameWanted": True},
+)
 
 
 class ReviewSortField(StrEnum):
@@ -242,6 +235,15 @@ class ReviewRepository:
                 [{"$replaceWith": {"_id": "$_id", "goneAt": "$$NOW"}}],
                 session=session,
             )
+
+    async def forget_gone(self, before: datetime) -> int:
+        """Free the ids of reviews that were deleted, and of submissions that were refused, before that moment."""
+        gone = await self._reviews.delete_many({"createdDate": None, "goneAt": {"$lt": before}})
+        return gone.deleted_count
+
+    async def index_wanted_names(self) -> None:
+        """Create the index of `wanted_names`, which a service that asks nobody for names does without."""
+        await self._reviews.create_indexes([_NAME_WANTED])
 
     async def wanted_names(self, entity_type: str, *, after: str, limit: int) -> WantedNames:
         """The objects of a type whose reviews want a name, with ids behind `after`; looks at `limit` reviews."""

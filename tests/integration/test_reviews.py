@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import eq
 
@@ -309,6 +310,23 @@ async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, 
         left = await database["reviews"].find_one({"_id": id})
         assert left is not None
         assert set(left) == {"_id", "goneAt"}
+
+
+async def test_an_id_is_free_again_when_it_need_not_be_remembered(own_service: Service) -> None:
+    async with own_service.client() as client, own_service.mongo() as database:
+        facade = Facade(client)
+        old, new, product = new_id("review"), new_id("review"), new_id()
+        await facade.submit(submission(product, id=old), submission(product, id=new))
+        await facade.moderate("delete", old, new)
+        long_ago = datetime.now(UTC) - timedelta(days=100)
+        await database["reviews"].update_one({"_id": old}, {"$set": {"goneAt": long_ago}})
+        assert await own_service.stop("worker") == 0
+        own_service.start("worker")
+        await own_service.until_ready()
+        await eventually(lambda: database["reviews"].count_documents({"_id": old}), lambda count: count == 0)
+        assert await database["reviews"].count_documents({"_id": new}) == 1
+        await facade.submit(submission(product, id=old))
+        assert await facade.listed(entityIds=[product]) == [old]
 
 
 async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> None:
