@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ from domain.stores import Refusal
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
 from messaging.topics import Topic
+from storage.reviews import ReviewSearch
 
 
 class ChangesRequest(Message):
@@ -109,9 +111,15 @@ async def list_reviews(
     page = await services.reviews.search(search)
     stores, total = await asyncio.gather(
         services.stores.of_ids(store_ids(page)),
-        total_count(len(page), search.skip, search.take, partial(services.reviews.count, search)),
+        total_count(len(page), search.skip, search.take, partial(count_reviews, services, search)),
     )
     return JsonResponse({"totalCount": total, "results": [review_row(document, stores) for document in page]})
+
+
+async def count_reviews(services: Services, search: ReviewSearch) -> int:
+    """How many reviews match over all pages; a large number may be a second old."""
+    same = replace(search, sort=(), skip=0, take=0)
+    return await services.review_counts.of(repr(same), partial(services.reviews.count, same))
 
 
 @router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
 from api.auth.authentication import Authenticator, Nobody
+from api.counts import LargeCounts
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.lag import ConsumerLag
@@ -53,6 +54,7 @@ class Services:
     entity_types: EntityTypes = SAMPLE
     lag: ConsumerLag | None = None
     authenticator: Authenticator = _OPEN
+    review_counts: LargeCounts = field(default_factory=LargeCounts)
 
     @classmethod
     def on(

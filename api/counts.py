@@ -1,0 +1,47 @@
+"""Large counts, told again for a second: MongoDB counts by looking at each entry, half a second for a million."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Final
+
+LARGE: Final = 10_000
+"""From so many on a count is kept; below, every one is made anew."""
+
+KEPT_S: Final = 1.0
+_MOST_KEPT: Final = 1_000
+
+
+class LargeCounts:
+    """Counts of at least `LARGE`, each kept for `KEPT_S` seconds; then those who ask at once wait for one count."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._counting: dict[str, asyncio.Task[int]] = {}
+
+    async def of(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
+        """How many there are of what is described by this text; raises what `count` raises."""
+        if what not in self._kept:
+            return await self._counted(what, count)
+        number, until = self._kept[what]
+        if self._clock() < until:
+            return number
+        counting = self._counting.get(what)
+        if counting is None:
+            counting = self._counting[what] = asyncio.create_task(self._counted(what, count))
+            counting.add_done_callback(lambda _: self._counting.pop(what))
+        # One who gives up doesn't end the count for the others.
+        return await asyncio.shield(counting)
+
+    async def _counted(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
+        number = await count()
+        self._kept.pop(what, None)
+        if number >= LARGE:
+            self._kept[what] = (number, self._clock() + KEPT_S)
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return number

@@ -1,0 +1,80 @@
+"""Which counts are told again, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from api.counts import KEPT_S, LARGE, LargeCounts
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Counter:
+    """Counts how often it was asked, and waits where it is told to."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.asked = number, 0
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def __call__(self) -> int:
+        self.asked += 1
+        await self.go_on.wait()
+        return self.number
+
+
+async def test_a_large_count_is_told_again_for_a_second() -> None:
+    clock, count = Clock(), Counter(LARGE)
+    counts = LargeCounts(clock)
+    assert await counts.of("all", count) == LARGE
+    count.number += 1
+    clock.now += KEPT_S * 0.99
+    assert await counts.of("all", count) == LARGE
+    assert await counts.of("others", count) == LARGE + 1
+    clock.now += KEPT_S * 0.02
+    assert await counts.of("all", count) == LARGE + 1
+
+
+async def test_a_small_count_is_always_made_anew() -> None:
+    count = Counter(LARGE - 1)
+    counts = LargeCounts(Clock())
+    await counts.of("all", count)
+    count.number = 3
+    assert await counts.of("all", count) == 3
+
+
+async def test_those_who_ask_at_once_wait_for_one_count_whoever_gives_up() -> None:
+    clock, count = Clock(), Counter(LARGE)
+    counts = LargeCounts(clock)
+    await counts.of("all", count)
+    clock.now += KEPT_S
+    count.go_on.clear()
+    asking = [asyncio.create_task(counts.of("all", count)) for _ in range(5)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    count.go_on.set()
+    gave_up, *told = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(gave_up, asyncio.CancelledError)
+    assert told == [LARGE] * 4
+    assert count.asked == 2
+
+
+async def test_a_count_that_fails_is_tried_again() -> None:
+    clock, count = Clock(), Counter(LARGE)
+    counts = LargeCounts(clock)
+    await counts.of("all", count)
+    clock.now += KEPT_S
+
+    async def failing() -> int:
+        raise ConnectionError("away")
+
+    with pytest.raises(ConnectionError):
+        await counts.of("all", failing)
+    assert await counts.of("all", count) == LARGE
