@@ -61,7 +61,7 @@ lock:
 	$(BIN)/python requirements/lock.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-release .plaudit dist
+	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit dist
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@echo "Setting up the virtual environment"
@@ -77,8 +77,11 @@ $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/bench.stamp: $(VENV)/dev.stamp requirements/bench.lock
+# With the stream library that it is compared with in an environment of its own.
+$(VENV)/bench.stamp: $(VENV)/dev.stamp requirements/bench.lock requirements/peer.lock
 	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/bench.lock
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-peer
+	@$(BIN)/uv pip install --quiet --python $(VENV)-peer/bin/python --require-hashes -r requirements/peer.lock
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
+
+from benchmarks.progress import tell
 
 Bound = Literal["at least", "at most"]
 
@@ -56,6 +58,19 @@ class Comparison:
             "absolute": self.absolute,
             "runs": len(self.ratios),
         }
+
+
+async def in_turns(runs: int, measures: Mapping[str, Callable[[], Awaitable[float]]]) -> dict[str, list[float]]:
+    """The figures of each measure, `runs` of them, taken in turns.
+
+    Every other round goes backwards, so that what changes on the machine meets all alike.
+    """
+    figures: dict[str, list[float]] = {name: [] for name in measures}
+    for number in range(runs):
+        for name in measures if number % 2 == 0 else reversed(list(measures)):
+            figures[name].append(await measures[name]())
+        tell(f"  {number + 1} of {runs}: " + ", ".join(f"{name} {figures[name][-1]:,.4g}" for name in measures))
+    return figures
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:

@@ -6,7 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from confluent_kafka import Producer
 
+from benchmarks.progress import tell
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.embedded import embedded_kafka, embedded_mongo
@@ -31,6 +33,10 @@ OPEN_STORE: Final = {
 }
 _LOOK_S: Final = 0.02
 _TIMEOUT_S: Final = 900.0
+_LAST_WORDS: Final = 4_000
+
+
+Count = Callable[[], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Place:
             "PLAUDIT_MONGO__DATABASE": self.settings.mongo.database,
             "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": self.settings.kafka_connection().bootstrap_servers,
             "PLAUDIT_KAFKA__TOPIC_PREFIX": self.settings.kafka.topic_prefix,
+            "PLAUDIT_DATA": str(self.settings.data),
             "PLAUDIT_LOG__LEVEL": "warning",
         }
 
@@ -57,13 +64,22 @@ class Place:
         return self.settings.topics.name(topic)
 
     @contextmanager
-    def running(self, *command: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A process of `python -m <command>` until the block ends."""
-        with subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", *command], env=self.environment | environment
-        ) as process:
+    def running(
+        self, *command: str, python: str = sys.executable, **environment: str
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A process of `python -m <command>` until the block ends; what it said is shown if the block fails."""
+        with (
+            tempfile.TemporaryFile() as said,
+            subprocess.Popen(  # noqa: S603
+                [python, "-m", *command], env=self.environment | environment, stdout=said, stderr=said
+            ) as process,
+        ):
             try:
                 yield process
+            except Exception:
+                said.seek(0)
+                tell(said.read()[-_LAST_WORDS:].decode(errors="replace"))
+                raise
             finally:
                 process.terminate()
 
@@ -85,38 +101,58 @@ class Place:
 
     async def stored_rate(self, collection: str, total: int, process: subprocess.Popen[bytes]) -> float:
         """Documents a second, from the first that is seen until there are `total`."""
+        return await _rate(self.database[collection].estimated_document_count, total, process)
 
-        async def stored() -> int:
-            return await self.database[collection].estimated_document_count()
-
-        return await _rate(stored, total, process)
+    async def until_stored(self, collection: str, total: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a collection has `total` documents."""
+        await _reach(self.database[collection].estimated_document_count, total, process)
 
     async def committed_rate(self, group: str, topic: Topic, total: int, process: subprocess.Popen[bytes]) -> float:
         """Records a second by the offsets that a group commits, from the first commit until `total` are done."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.kafka_connection().bootstrap_servers)
-        await admin.start()
-        try:
+        async with self.committed(group, topic) as committed:
+            return await _rate(committed, total, process)
+
+    async def until_committed(self, group: str, topic: Topic, total: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a group has committed `total` records in all."""
+        async with self.committed(group, topic) as committed:
+            await _reach(committed, total, process)
+
+    @asynccontextmanager
+    async def committed(self, group: str, topic: Topic) -> AsyncIterator[Count]:
+        """How many records of a topic a group has committed."""
+        async with self.admin() as admin:
             name = self.topic(topic)
 
             async def committed() -> int:
                 offsets: dict[TopicPartition, Any] = await admin.list_consumer_group_offsets(group)
                 return sum(o.offset for partition, o in offsets.items() if partition.topic == name)
 
-            return await _rate(committed, total, process)
+            yield committed
+
+    @asynccontextmanager
+    async def admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        """A client for questions about Kafka."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.kafka_connection().bootstrap_servers)
+        await admin.start()
+        try:
+            yield admin
         finally:
             await admin.close()
 
 
-async def _rate(count: Any, total: int, process: subprocess.Popen[bytes]) -> float:
-    end = monotonic() + _TIMEOUT_S
-    while not (first := await count()):
-        _still(process, end)
-        await asyncio.sleep(_LOOK_S)
+async def _rate(count: Count, total: int, process: subprocess.Popen[bytes]) -> float:
+    first = await _reach(count, 1, process)
     started = monotonic()
-    while await count() < total:
+    await _reach(count, total, process)
+    return float((total - first) / (monotonic() - started))
+
+
+async def _reach(count: Count, total: int, process: subprocess.Popen[bytes]) -> int:
+    end = monotonic() + _TIMEOUT_S
+    while (reached := await count()) < total:
         _still(process, end)
         await asyncio.sleep(_LOOK_S)
-    return float((total - first) / (monotonic() - started))
+    return reached
 
 
 def _still(process: subprocess.Popen[bytes], end: float) -> None:
@@ -164,5 +200,5 @@ class Ground:
 @asynccontextmanager
 async def ground(folder: Path) -> AsyncIterator[Ground]:
     """Start the servers."""
-    async with embedded_mongo(folder, print) as mongo, embedded_kafka(folder, print) as kafka:
+    async with embedded_mongo(folder, tell) as mongo, embedded_kafka(folder, tell) as kafka:
         yield Ground(mongo.uri, kafka.bootstrap_servers, folder)

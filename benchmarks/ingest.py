@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-from benchmarks.comparison import Comparison, paired, per_second
+from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground
 from benchmarks.samples import submissions
 from messaging.topics import Topic
+
+PEERS: Final = f"{sys.prefix}-peer/bin/python"
+"""The Python of the environment of peers, which `make bench` sets up."""
+
+_OURS: Final = "ours"
+_BARE: Final = "a bare loop, one step after the other"
+_WARM_UP: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A program that takes reviews in, and how many of the whole it gets: slow ones show their rate by fewer."""
 
-    name: str
     command: tuple[str, ...]
-    goal: float
+    goal: float | None
     share: float = 1.0
+    python: str = sys.executable
 
 
-OURS = ("plaudit", "worker")
-SUBJECTS = (
-    Subject("a bare loop, one step after the other", ("benchmarks.subjects.bare_ingest",), 1.0),
-    Subject("limit: a bare loop with the next fetch under way", ("benchmarks.subjects.pipelined_ingest",), 0.85),
-    Subject("the usual FastStream handler", ("benchmarks.subjects.faststream_ingest",), 6.0, 0.05),
-)
+SUBJECTS: Final = {
+    # Ours between the two that are closest to it.
+    _BARE: Subject(("benchmarks.subjects.bare_ingest",), 1.0),
+    _OURS: Subject(("plaudit", "worker"), None),
+    "limit: a bare loop with the next fetch under way": Subject(("benchmarks.subjects.pipelined_ingest",), 0.85),
+    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.01),
+    "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
+    "peer: the usual agent of faust-streaming": Subject(
+        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.01, PEERS
+    ),
+}
 
 
-async def ingest_rate(ground: Ground, command: tuple[str, ...], count: int) -> float:
-    """Reviews a second."""
+async def ingest_rate(ground: Ground, subject: Subject, count: int) -> float:
+    """Reviews a second, from the first that is stored to the last."""
+    count = int(count * subject.share)
     async with ground.place() as place:
         place.publish(Topic.REVIEW_SUBMISSIONS, submissions(count))
-        with place.running(*command) as process:
+        with place.running(*subject.command, python=subject.python) as process:
             return await place.stored_rate("reviews", count, process)
 
 
 async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
     """Take `count` reviews in, by each program in turn, `runs` times."""
-    ours: list[float] = []
-    theirs: dict[str, list[float]] = {subject.name: [] for subject in SUBJECTS}
-    for _ in range(runs):
-        ours.append(await ingest_rate(ground, OURS, count))
-        for subject in SUBJECTS:
-            theirs[subject.name].append(await ingest_rate(ground, subject.command, int(count * subject.share)))
+    for name in (_OURS, _BARE):
+        await ingest_rate(ground, SUBJECTS[name], int(count * _WARM_UP))
+    rates = await in_turns(
+        runs, {name: partial(ingest_rate, ground, subject, count) for name, subject in SUBJECTS.items()}
+    )
+    ours = rates.pop(_OURS)
     return [
         Comparison(
             f"Ingest, {count:,} reviews",
-            subject.name,
-            paired(ours, theirs[subject.name]),
-            subject.goal,
-            absolute=f"{per_second(ours)} against {per_second(theirs[subject.name])}",
+            name,
+            paired(ours, theirs),
+            SUBJECTS[name].goal,
+            absolute=f"{per_second(ours)} against {per_second(theirs)}",
         )
-        for subject in SUBJECTS
+        for name, theirs in rates.items()
     ]

@@ -1,0 +1,17 @@
+"""What a run says while it goes on."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Final
+
+from rich.console import Console
+
+_OUT: Final = Console(highlight=False, soft_wrap=True)
+_started: Final = monotonic()
+
+
+def tell(text: str) -> None:
+    """Print a line with the time since the start."""
+    minutes, seconds = divmod(int(monotonic() - _started), 60)
+    _OUT.print(f"{minutes:02}:{seconds:02} {text}", markup=False)

@@ -1,0 +1,114 @@
+"""MongoDB's own sink for Kafka Connect, standalone, which becomes this process: no rules, no code, one JVM.
+
+It stores the fields under the names that the indexes want, by bulks of plain inserts as large as those of the bare loops.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import plaudit.embedded
+from benchmarks.subjects.surroundings import FETCH
+from messaging.topics import Topic
+from plaudit.config import Settings
+from plaudit.embedded.kafka_jars import find_maven
+
+_HERE: Final = Path(__file__).parent / "connect"
+_LOG4J: Final = Path(plaudit.embedded.__file__).with_name("log4j2.xml")
+_RENAMED: Final = (
+    "id:_id",
+    "EntityType:entityType",
+    "EntityId:entityId",
+    "EntityName:entityName",
+    "rating:ratingHundredths",
+)
+_TRANSFORMS: Final = {
+    "renamed": {"type": "ReplaceField$Value", "renames": ",".join(_RENAMED)},
+    "created": {"type": "InsertField$Value", "timestamp.field": "createdDate"},
+    "modified": {"type": "InsertField$Value", "timestamp.field": "modifiedDate"},
+    "new": {"type": "InsertField$Value", "static.field": "status", "static.value": "0"},
+    "number": {"type": "Cast$Value", "spec": "status:int32"},
+}
+
+
+def jars() -> Path:
+    """The folder of the jars, fetched by Maven when they aren't there; raises CalledProcessError with its error."""
+    pom = _HERE / "pom.xml"
+    versions = re.findall(r"<(?:kafka|sink)\.version>(.+)</", pom.read_text())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
+    folder = cache / "plaudit" / f"connect-{'-'.join(versions)}"
+    if not folder.is_dir():
+        partial = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)  # of a fetch that was killed
+        options = ("--batch-mode", "--quiet", "--strict-checksums", "-Dstyle.color=never", "--file", str(pom))
+        goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
+        subprocess.run([str(find_maven()), *options, *goal], check=True)  # noqa: S603
+        partial.rename(folder)
+    return folder
+
+
+def write_properties(file: Path, properties: dict[str, str]) -> str:
+    """Write a file of properties; returns its name."""
+    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    return str(file)
+
+
+def main() -> None:
+    """Become the sink, until killed."""
+    settings = Settings()
+    folder = settings.data / f"connect-{settings.mongo.database}"
+    folder.mkdir(parents=True)
+    worker = {
+        "bootstrap.servers": settings.kafka_connection().bootstrap_servers,
+        "listeners": "http://127.0.0.1:0",
+        "offset.storage.file.filename": str(folder / "offsets"),
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+    separator = "&" if "?" in settings.mongo_uri() else "?"
+    sink = {
+        "name": "sink",
+        "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
+        "tasks.max": os.environ.get("TASKS", "1"),
+        "topics": settings.topics.name(Topic.REVIEW_SUBMISSIONS),
+        "connection.uri": f"{settings.mongo_uri()}{separator}w=majority&journal=true",
+        "database": settings.mongo.database,
+        "collection": "reviews",
+        "document.id.strategy": "com.mongodb.kafka.connect.sink.processor.id.strategy.ProvidedInValueStrategy",
+        "writemodel.strategy": "com.mongodb.kafka.connect.sink.writemodel.strategy.InsertOneDefaultStrategy",
+        "bulk.write.ordered": "false",
+        "consumer.override.auto.offset.reset": "earliest",
+        "consumer.override.max.poll.records": str(FETCH),
+        "transforms": ",".join(_TRANSFORMS),
+    }
+    for name, options in _TRANSFORMS.items():
+        for option, value in options.items():
+            prefix = "org.apache.kafka.connect.transforms." if option == "type" else ""
+            sink[f"transforms.{name}.{option}"] = f"{prefix}{value}"
+    java = shutil.which("java") or "java"
+    options = (
+        "-Xmx768m",
+        "-XX:+UseG1GC",
+        f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+        f"-Dplaudit.log={folder / 'connect.log'}",
+    )
+    os.execv(  # noqa: S606
+        java,
+        [
+            java,
+            *options,
+            *("-cp", f"{jars()}/*", "org.apache.kafka.connect.cli.ConnectStandalone"),
+            write_properties(folder / "worker.properties", worker),
+            write_properties(folder / "sink.properties", sink),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

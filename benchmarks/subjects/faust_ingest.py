@@ -1,0 +1,70 @@
+"""The usual agent of faust-streaming: one message, one typed record, one insert. Runs in the environment of peers."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from datetime import UTC, datetime
+
+import faust
+import uvloop
+
+from benchmarks.subjects.surroundings import database
+from messaging.topics import Topic
+from plaudit.config import Settings
+
+
+class Review(faust.Record, serializer="json"):  # type: ignore[misc]
+    """A submission."""
+
+    id: str
+    storeId: str  # noqa: N815
+    userId: str  # noqa: N815
+    userName: str  # noqa: N815
+    EntityId: str
+    EntityType: str
+    EntityName: str
+    title: str
+    review: str
+    rating: int
+
+
+settings = Settings()
+app = faust.App(
+    "stream",
+    broker=f"kafka://{settings.kafka_connection().bootstrap_servers}",
+    datadir=tempfile.gettempdir(),
+    web_enabled=False,
+    topic_disable_leader=True,
+)
+submissions = app.topic(settings.topics.name(Topic.REVIEW_SUBMISSIONS), value_type=Review)
+
+
+@app.agent(submissions)  # type: ignore[untyped-decorator]
+async def store(stream: faust.Stream[Review]) -> None:
+    """Store one review after the other."""
+    reviews = database()["reviews"]
+    async for review in stream:
+        now = datetime.now(UTC)
+        await reviews.insert_one(
+            {
+                "_id": review.id,
+                "entityType": review.EntityType,
+                "entityId": review.EntityId,
+                "entityName": review.EntityName,
+                "storeId": review.storeId,
+                "userId": review.userId,
+                "userName": review.userName,
+                "title": review.title,
+                "review": review.review,
+                "ratingHundredths": review.rating * 100,
+                "status": 0,
+                "createdDate": now,
+                "modifiedDate": now,
+            }
+        )
+
+
+if __name__ == "__main__":
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    faust.Worker(app, loglevel="error", redirect_stdouts=False).execute_from_commandline()
