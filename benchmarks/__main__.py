@@ -2,7 +2,8 @@
 
     python -m benchmarks [--quick] [group ...]
 
-Writes `benchmarks/results/latest.json` and `docs/performance-latest.md`, but only when all groups ran.
+A whole run writes `benchmarks/results/latest.json` and `docs/performance-latest.md`; a quick one, of small sizes,
+writes to `benchmarks/results/quick`. Neither writes when groups are named.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
+from time import monotonic
+from typing import Final
 
 from benchmarks import approval_cost, drivers, facade, ingest, latency, lists, moderation, processes
 from benchmarks.comparison import Comparison
 from benchmarks.ground import Ground, ground
+from benchmarks.progress import tell
 from benchmarks.report import write_page, write_results
 
-PAGE = Path(__file__).parent.parent / "docs" / "performance-latest.md"
+_ROOT: Final = Path(__file__).parent.parent
+_RESULTS: Final = _ROOT / "benchmarks" / "results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,52 +39,108 @@ class Size:
     seconds: float
     listed: int
     list_requests: int
+    list_seconds: float
     observed: int
+    worked: int
     memory: int
 
 
-WHOLE = Size(5, 200_000, 100_000, (100, 10_000, 1_000_000), 10_000, 4.0, 1_000_000, 100, 300, 2_000_000)
-QUICK = Size(1, 20_000, 5_000, (100, 10_000), 1_000, 1.5, 20_000, 20, 50, 50_000)
+WHOLE: Final = Size(
+    runs=5,
+    ingest=200_000,
+    moderation=100_000,
+    object_sizes=(100, 10_000, 1_000_000),
+    approvals=5_000,
+    seconds=3.0,
+    listed=1_000_000,
+    list_requests=40,
+    list_seconds=0.7,
+    observed=60,
+    worked=60_000,
+    memory=5_000_000,
+)
+QUICK: Final = Size(
+    runs=1,
+    ingest=20_000,
+    moderation=3_000,
+    object_sizes=(100, 10_000),
+    approvals=500,
+    seconds=1.0,
+    listed=20_000,
+    list_requests=10,
+    list_seconds=0.2,
+    observed=30,
+    worked=14_000,
+    memory=50_000,
+)
 
 Group = Callable[[Ground, Size], Awaitable[Sequence[Comparison]]]
-GROUPS: dict[str, Group] = {
+GROUPS: Final[dict[str, Group]] = {
     "ingest": lambda g, s: ingest.compare(g, s.runs, s.ingest),
     "moderation": lambda g, s: moderation.compare(g, s.runs, s.moderation),
     "approval-cost": lambda g, s: approval_cost.compare(g, s.runs, s.approvals, s.object_sizes),
     "facade": lambda g, s: facade.compare(g, s.runs, s.seconds),
-    "lists": lambda g, s: lists.compare(g, s.runs, s.listed, s.list_requests),
-    "latency": lambda g, s: latency.compare(g, s.observed),
+    "lists": lambda g, s: lists.compare(g, s.runs, s.listed, s.list_requests, s.list_seconds),
+    "latency": lambda g, s: latency.compare(g, s.runs, s.observed),
     "start": lambda g, s: processes.start(g, s.runs),
-    "workers": lambda g, s: processes.workers(g, s.ingest),
+    "workers": lambda g, s: processes.workers(g, s.runs, s.worked),
     "memory": lambda g, s: processes.memory(g, s.memory),
     "drivers": lambda g, s: drivers.compare(g, s.runs, s.seconds),
 }
 
 
-async def main(names: Sequence[str], size: Size) -> None:
-    """Measure, and tell."""
-    out = Console()
-    comparisons: list[Comparison] = []
+async def measure(names: Sequence[str], size: Size) -> tuple[dict[str, Sequence[Comparison]], list[Exception]]:
+    """What each group found; and the errors of those that failed, which keep no other from running."""
+    results: dict[str, Sequence[Comparison]] = {}
+    errors: list[Exception] = []
     with tempfile.TemporaryDirectory() as folder:
         async with ground(Path(folder)) as servers:
-            for name in names or GROUPS:
-                out.print(f"[bold]{name}[/bold]")
-                for comparison in await GROUPS[name](servers, size):
-                    comparisons.append(comparison)
-                    verdict = {True: "met", False: "NOT MET", None: ""}[comparison.met]
-                    out.print(
-                        f"  {comparison.name} / {comparison.against}: {comparison.median:.3g} {comparison.unit} "
-                        f"({min(comparison.ratios):.3g} to {max(comparison.ratios):.3g}) {verdict} "
-                        f"{comparison.absolute}"
-                    )
-    if not names:
-        write_results(comparisons)
-        write_page(comparisons, PAGE, quick=size is QUICK)
+            for name in names:
+                tell(name)
+                started = monotonic()
+                try:
+                    results[name] = await GROUPS[name](servers, size)
+                except Exception as error:
+                    error.add_note(f"in group {name}")
+                    errors.append(error)
+                    tell(f"  FAILED: {error!r}")
+                    continue
+                for comparison in results[name]:
+                    tell(f"  {comparison}")
+                tell(f"  {name} took {monotonic() - started:.0f} s")
+    return results, errors
+
+
+def write(results: dict[str, Sequence[Comparison]], *, quick: bool) -> None:
+    """Keep what all groups found, a quick look where nobody takes it for the figures."""
+    if quick:
+        folder, page, plots = _RESULTS / "quick", _RESULTS / "quick" / "page.md", _RESULTS / "quick" / "plots"
+        remark = "A quick run of small sizes, once each: for the shape, not for the figures."
+        write_results(results, folder / "latest.json")
+        write_page(results, page, plots, command="make bench QUICK=1", remark=remark)
+    else:
+        page, plots = _ROOT / "docs" / "performance-latest.md", _ROOT / "docs" / "performance-latest"
+        write_results(results, _RESULTS / "latest.json")
+        write_page(results, page, plots, command="make bench", remark="A whole run.")
+    tell(f"Written: {page.relative_to(_ROOT)}")
+
+
+def main() -> None:
+    """Measure, tell, and keep."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("group", nargs="*", choices=[*GROUPS, []])
+    parser.add_argument("--quick", action="store_true", help="small sizes, once each")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        tell("A quick look: small sizes, once each. The figures are not for keeping.")
+    results, errors = asyncio.run(measure(arguments.group or list(GROUPS), QUICK if arguments.quick else WHOLE))
+    met = [comparison.met for group in results.values() for comparison in group if comparison.met is not None]
+    tell(f"{sum(met)} of {len(met)} goals are met")
+    if errors:
+        raise ExceptionGroup("some groups failed; nothing is written", errors)
+    if not arguments.group:
+        write(results, quick=arguments.quick)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("group", nargs="*", choices=[*GROUPS, []])
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    asyncio.run(main(arguments.group, QUICK if arguments.quick else WHOLE))
+    main()

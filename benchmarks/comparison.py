@@ -41,6 +41,15 @@ class Comparison:
             return None
         return self.median >= self.goal if self.bound == "at least" else self.median <= self.goal
 
+    def __str__(self) -> str:
+        """One line for whoever watches."""
+        what = f"{self.name} / {self.against}" if self.against else self.name
+        goal = ""
+        if self.goal is not None:
+            goal = f", goal {self.bound} {self.goal:g} {'met' if self.met else 'NOT MET'}"
+        figures = f"{self.median:,.3g} {self.unit}".rstrip()
+        return f"{what}: {figures} ({min(self.ratios):,.3g} to {max(self.ratios):,.3g}){goal}; {self.absolute}"
+
     def as_json(self) -> dict[str, Any]:
         """The form in `benchmarks/results/latest.json`."""
         return {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from motor.motor_asyncio import AsyncIOMotorClient
 
-from benchmarks.comparison import Comparison, paired, per_second
+from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground
 from benchmarks.moderation import store
 
@@ -30,14 +31,20 @@ async def _rate(collection: Any, seconds: float) -> float:
 
 
 async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]:
-    """Pages of twenty reviews, by sixteen clients of one process."""
+    """Pages of twenty reviews, by sixteen clients of one process, with the same read concern."""
     async with ground.place() as place:
         await store(place, 0, 5_000)
         motor: AsyncIOMotorClient[Any] = AsyncIOMotorClient(ground.mongo, tz_aware=True)
-        ours, theirs = [], []
-        for _ in range(runs):
-            ours.append(await _rate(place.database["reviews"], seconds))
-            theirs.append(await _rate(motor[place.settings.mongo.database]["reviews"], seconds))
+        database = motor.get_database(place.settings.mongo.database, read_concern=place.database.read_concern)
+        collections = {"PyMongo async": place.database["reviews"], "Motor": database["reviews"]}
+        for collection in collections.values():
+            await _rate(collection, seconds / 4)
+        rates = await in_turns(
+            runs, {name: partial(_rate, collection, seconds) for name, collection in collections.items()}
+        )
         motor.close()
+    ours, theirs = rates.values()
     absolute = f"{per_second(ours)} against {per_second(theirs)}"
-    return [Comparison("Pages of 20 reviews by PyMongo async", "Motor", paired(ours, theirs), absolute=absolute)]
+    return [
+        Comparison("Driver: pages of 20 reviews by PyMongo async", "Motor", paired(ours, theirs), absolute=absolute)
+    ]

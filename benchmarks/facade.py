@@ -7,9 +7,10 @@ import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from time import monotonic
 
-from benchmarks.comparison import Comparison, paired, per_second
+from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground, Place
 from benchmarks.http_load import connected, post, rate
 from benchmarks.samples import review_id, stored_review
@@ -113,12 +114,13 @@ async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]
             serving(place, "benchmarks.subjects.bare_facade") as bare_port,
         ):
             for name, against, goal, our_request, their_request, status in cases:
-                ours, theirs = [], []
-                for _ in range(runs):
-                    ours.append(await rate(port, our_request, seconds=seconds, status=status))
-                    theirs.append(await rate(bare_port, their_request, seconds=seconds, status=status))
-                absolute = f"{per_second(ours)} against {per_second(theirs)}"
-                comparisons.append(
-                    Comparison(f"Facade, {name}", against, paired(ours, theirs), goal, absolute=absolute)
-                )
+                ours = partial(rate, port, our_request, status=status)
+                theirs = partial(rate, bare_port, their_request, status=status)
+                for warm_up in (ours, theirs):
+                    await warm_up(seconds=seconds / 4)
+                measures = {name: partial(ours, seconds=seconds), "bare": partial(theirs, seconds=seconds)}
+                rates = await in_turns(runs, measures)
+                absolute = f"{per_second(rates[name])} against {per_second(rates['bare'])}"
+                ratios = paired(rates[name], rates["bare"])
+                comparisons.append(Comparison(f"Facade, {name}", against, ratios, goal, absolute=absolute))
     return comparisons

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from statistics import quantiles
+from datetime import UTC, datetime
+from functools import partial
+from statistics import median, quantiles
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
-from benchmarks.comparison import Comparison, paired
+from benchmarks.comparison import Comparison, in_turns, paired
 from benchmarks.facade import serving
 from benchmarks.ground import Ground, Place
-from benchmarks.http_load import connected, post
+from benchmarks.http_load import Connection, connected, post
 from benchmarks.moderation import store
 from benchmarks.samples import object_id, stored_review
+from storage.database import Document
 
-_SEARCH = "/api/customerReviews/reviewList"
-_NEWEST = [("createdDate", -1), ("_id", -1)]
-_P99_MS = 25.0
-_PHRASE_MS = 300.0
+_SEARCH: Final = "/api/customerReviews/reviewList"
+_NEWEST: Final = [("createdDate", -1), ("_id", -1)]
+_P99_MS: Final = 25.0
+_PHRASE_MS: Final = 300.0
+_FEWEST: Final = 3
+_PHRASE: Final = "no such words"
+_MINUTE: Final = (datetime(2026, 1, 1, 0, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 2, tzinfo=UTC))
+"""A minute, of the milliseconds by which samples follow each other: 60,000 reviews."""
 
-CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], list[tuple[str, int]]], ...] = (
+
+def _sorted(field: str, stored: str, direction: int = 1) -> tuple[str, dict[str, Any], Document, list[tuple[str, int]]]:
+    word = {1: "asc", -1: "desc"}[direction]
+    return f"by {field}, {word}", {"sort": f"{field}:{word}"}, {}, [(stored, direction), ("_id", direction)]
+
+
+CASES: Final[tuple[tuple[str, dict[str, Any], Document, list[tuple[str, int]]], ...]] = (
     ("all", {}, {}, _NEWEST),
     ("New", {"reviewStatus": "New"}, {"status": 0}, _NEWEST),
     ("Approved", {"reviewStatus": "Approved"}, {"status": 1}, _NEWEST),
@@ -28,12 +41,35 @@ CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], list[tuple[str, int]]], 
         {"entityType": "Product", "entityId": object_id(7)},
         _NEWEST,
     ),
+    ("of a type", {"entityType": "Product"}, {"entityType": "Product"}, _NEWEST),
     ("of a customer", {"userId": "user-7"}, {"userId": "user-7"}, _NEWEST),
-    ("of a store", {"storeId": "small"}, {"storeId": "small"}, _NEWEST),
+    ("of a small store", {"storeId": "small"}, {"storeId": "small"}, _NEWEST),
+    (
+        "of a minute",
+        {"startDate": _MINUTE[0].isoformat(), "endDate": _MINUTE[1].isoformat()},
+        {"createdDate": {"$gte": _MINUTE[0], "$lte": _MINUTE[1]}},
+        _NEWEST,
+    ),
     ("rating 5", {"startRating": 5}, {"ratingHundredths": {"$gte": 500}}, _NEWEST),
-    ("by rating", {"sort": "rating:desc"}, {}, [("ratingHundredths", -1), ("_id", -1)]),
-    ("by title", {"sort": "title"}, {}, [("title", 1), ("_id", 1)]),
-    ("phrase", {"searchPhrase": "no such words"}, {"$or": []}, _NEWEST),
+    _sorted("createdDate", "createdDate"),
+    _sorted("modifiedDate", "modifiedDate", -1),
+    _sorted("rating", "ratingHundredths", -1),
+    _sorted("title", "title"),
+    _sorted("userName", "userName"),
+    _sorted("entityName", "entityName"),
+    _sorted("entityType", "entityType"),
+    _sorted("reviewStatus", "status"),
+    _sorted("storeId", "storeId"),
+    (
+        "phrase",
+        {"searchPhrase": _PHRASE},
+        {
+            "$or": [
+                {field: {"$regex": _PHRASE, "$options": "i"}} for field in ("title", "review", "userName", "entityName")
+            ]
+        },
+        _NEWEST,
+    ),
 )
 
 
@@ -45,40 +81,62 @@ async def fill(place: Place, count: int) -> None:
     await place.database["reviews"].insert_many(small)
 
 
-async def compare(ground: Ground, runs: int, count: int, requests: int) -> list[Comparison]:
-    """The first page of each case, by the facade and by a bare loop of the same find and count."""
+async def compare(ground: Ground, runs: int, count: int, requests: int, seconds: float) -> list[Comparison]:
+    """The first page of each case, by the facade and by a bare loop of the same find and count.
+
+    Each is asked up to `requests` times in a turn, or as often as fits `seconds`, and three times at least.
+    """
     comparisons = []
     async with ground.place() as place:
         await fill(place, count)
-        reviews = place.database["reviews"]
         async with serving(place, "plaudit", "api") as port:
             connection = await connected(port)
             for name, body, condition, sort in CASES:
-                is_phrase = "$or" in condition
-                request, asks = post(_SEARCH, body), 3 if is_phrase else requests
-                if is_phrase:
-                    pattern = {"$regex": "no such words", "$options": "i"}
-                    condition = {"$or": [{f: pattern} for f in ("title", "review", "userName", "entityName")]}
-                ours, theirs, every_ms = [], [], []
-                for _ in range(runs):
-                    started = perf_counter()
-                    for _ in range(asks):
-                        asked = perf_counter()
-                        status, answer = await connection.ask(request)
-                        if status != 200:
-                            raise AssertionError(answer)
-                        every_ms.append(1000 * (perf_counter() - asked))
-                    ours.append(perf_counter() - started)
-                    started = perf_counter()
-                    for _ in range(asks):
-                        await reviews.find(condition).sort(sort).limit(20).to_list()
-                        await reviews.count_documents(condition)
-                    theirs.append(perf_counter() - started)
-                p99 = quantiles(every_ms, n=100)[-1]
+                pages = Pages(connection, place, post(_SEARCH, body), condition, sort)
+                slowest = max(await pages.asked(1), await pages.found(1))
+                asks = max(_FEWEST, min(requests, int(seconds / slowest)))
+                pages.answers_ms.clear()
+                times = await in_turns(runs, {name: partial(pages.asked, asks), "bare": partial(pages.found, asks)})
                 title = f"List of {count:,} reviews, {name}"
-                comparisons.append(
-                    Comparison(title, "limit: the same find and count by a bare loop", paired(theirs, ours), 0.7)
-                )
-                limit = _PHRASE_MS if is_phrase else _P99_MS
-                comparisons.append(Comparison(f"{title}, p99", "", [p99], limit, "at most", "ms"))
+                absolute = f"{1000 * median(times[name]):.3g} ms against {1000 * median(times['bare']):.3g} ms"
+                limit = "limit: the same find and count by a bare loop"
+                ratios = paired(times["bare"], times[name])
+                comparisons.append(Comparison(title, limit, ratios, 0.7, absolute=absolute))
+                p99 = quantiles(pages.answers_ms, n=100, method="inclusive")[-1]
+                goal = _PHRASE_MS if name == "phrase" else _P99_MS
+                of = f"of {len(pages.answers_ms)} answers"
+                comparisons.append(Comparison(f"{title}, p99", "", [p99], goal, "at most", "ms", of))
     return comparisons
+
+
+class Pages:
+    """One page, again and again, and how long each answer of the facade took."""
+
+    def __init__(
+        self, connection: Connection, place: Place, request: bytes, condition: Document, sort: list[tuple[str, int]]
+    ) -> None:
+        self._connection = connection
+        self._reviews = place.database["reviews"]
+        self._request = request
+        self._condition = condition
+        self._sort = sort
+        self.answers_ms: list[float] = []
+
+    async def asked(self, times: int) -> float:
+        """Seconds for one, by the facade; raises AssertionError at an error."""
+        started = perf_counter()
+        for _ in range(times):
+            asked = perf_counter()
+            status, answer = await self._connection.ask(self._request)
+            if status != 200:
+                raise AssertionError(answer)
+            self.answers_ms.append(1000 * (perf_counter() - asked))
+        return (perf_counter() - started) / times
+
+    async def found(self, times: int) -> float:
+        """Seconds for one, by the bare loop."""
+        started = perf_counter()
+        for _ in range(times):
+            await self._reviews.find(self._condition).sort(self._sort).limit(20).to_list()
+            await self._reviews.count_documents(self._condition)
+        return (perf_counter() - started) / times

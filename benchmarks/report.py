@@ -1,65 +1,79 @@
-"""Where results go: a file for machines, a page for people."""
+"""Where results go: a file for machines, a page with plots for people."""
 
 from __future__ import annotations
 
 import json
+import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from benchmarks.comparison import Comparison
+from benchmarks.plots import plot
 
-RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
-_WIDTH: Final = 30
+Results = Mapping[str, Sequence[Comparison]]
+"""What was measured, by group."""
+
+TITLES: Final = {
+    "ingest": "Ingest",
+    "moderation": "Moderation",
+    "approval-cost": "Cost of an approval",
+    "facade": "Facade",
+    "lists": "Lists",
+    "latency": "Latency",
+    "start": "Start",
+    "workers": "Workers",
+    "memory": "Memory",
+    "drivers": "Drivers",
+}
 
 
-def write_results(comparisons: Sequence[Comparison], file: Path = RESULTS) -> None:
-    """Write `latest.json`."""
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps([comparison.as_json() for comparison in comparisons], indent=2) + "\n")
+def write_results(results: Results, file: Path) -> None:
+    """Write what the machine-readable file holds: a list with one object for each line."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = [comparison.as_json() for comparison in chain.from_iterable(results.values())]
+    file.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_page(comparisons: Sequence[Comparison], file: Path, *, quick: bool) -> None:
-    """Write the page: a table, and a bar for each ratio with its goal."""
-    kind = "a quick run, of small sizes: for the shape, not for the figures" if quick else "a whole run"
+def write_page(results: Results, file: Path, plots: Path, *, command: str, remark: str) -> None:
+    """Write the page, and the plots that it shows into a folder of their own."""
+    plots.mkdir(parents=True, exist_ok=True)
+    goals = [comparison.met for comparison in chain.from_iterable(results.values()) if comparison.met is not None]
     lines = [
         "# The figures of one run",
         "",
-        f"Written by `make bench{' QUICK=1' if quick else ''}` on {datetime.now(UTC):%Y-%m-%d}, Python "
-        f"{platform.python_version()}, 2 cores with all servers on them; {kind}. Ratios are ours divided by theirs, "
-        "measured in turns; what matters is the median.",
+        f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores with all servers on them. {remark} Of {len(goals)} goals {sum(goals)} are met.",
         "",
-        "| What | Against | min | median | max | Goal | Met | In figures |",
-        "|---|---|---|---|---|---|---|---|",
-        *map(_row, comparisons),
-        "",
-        "## As bars",
-        "",
-        "Median, with `|` at the goal; a full bar is 1.5 times the goal or more.",
-        "",
-        "```text plot",
-        *(_bar(comparison) for comparison in comparisons if comparison.goal is not None),
-        "```",
-        "",
+        "Ratios are ours divided by theirs, measured in turns; the median is what counts. Figures with a unit are "
+        "plain ones of ours. In the plots a bar is the median, the line over it reaches from the least to the largest "
+        "figure, and the mark stands at the goal. How each line is measured: [performance](performance.md).",
     ]
-    file.write_text("\n".join(lines))
+    for group, comparisons in results.items():
+        svg = plots / f"{group}.svg"
+        svg.write_text(plot(TITLES[group], comparisons))
+        lines += [
+            "",
+            f"## {TITLES[group]}",
+            "",
+            f"![{TITLES[group]}: medians, their range, and the goals]({svg.relative_to(file.parent)})",
+            "",
+            "| What | Against | min | median | max | Goal | Met | In figures |",
+            "|---|---|---|---|---|---|---|---|",
+            *map(_row, comparisons),
+        ]
+    file.write_text("\n".join(lines) + "\n")
 
 
 def _row(c: Comparison) -> str:
     sign = {"at least": "≥", "at most": "≤"}[c.bound]
     goal = f"{sign} {c.goal:g} {c.unit}".rstrip() if c.goal is not None else ""
     met = {True: "yes", False: "**no**", None: ""}[c.met]
-    low, middle, high = (f"{value:.3g}" for value in (min(c.ratios), c.median, max(c.ratios)))
-    return f"| {c.name} | {c.against} | {low} | {middle} {c.unit} | {high} | {goal} | {met} | {c.absolute} |"
-
-
-def _bar(c: Comparison) -> str:
-    goal = c.goal or 1.0
-    share = min(1.5, c.median / goal) / 1.5
-    bar = ("█" * round(share * _WIDTH)).ljust(_WIDTH)
-    mark = round(_WIDTH / 1.5)
-    return f"{bar[:mark]}|{bar[mark:]} {c.median:8.3g} {c.unit or 'x':3} {c.name}" + (
-        f" / {c.against}" if c.against else ""
+    low, middle, high = (f"{value:,.3g}" for value in (min(c.ratios), c.median, max(c.ratios)))
+    return (
+        f"| {c.name} | {c.against} | {low} | {middle} {c.unit}".rstrip()
+        + f" | {high} | {goal} | {met} | {c.absolute} |"
     )

@@ -23,9 +23,9 @@ def object_id(number: int, objects: int = OBJECTS) -> str:
     return f"product-{number % objects}"
 
 
-def submissions(count: int, objects: int = OBJECTS) -> Iterator[tuple[str, bytes]]:
+def submissions(count: int, objects: int = OBJECTS, *, first: int = 0) -> Iterator[tuple[str, bytes]]:
     """Reviews as the specification has them, about so many objects, with their keys."""
-    for number in range(count):
+    for number in range(first, first + count):
         entity = object_id(number, objects)
         body = {
             "id": review_id(number),

@@ -1,6 +1,6 @@
 """MongoDB's own sink for Kafka Connect, standalone, which becomes this process: no rules, no code, one JVM.
 
-It stores the fields under the names that the indexes want, by bulks of plain inserts as large as those of the bare loops.
+It stores the fields under the names that the indexes want, by bulks of plain inserts, as the bare loops do.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
     sink = {
         "name": "sink",
         "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
-        "tasks.max": os.environ.get("TASKS", "1"),
+        "tasks.max": "1",
         "topics": settings.topics.name(Topic.REVIEW_SUBMISSIONS),
         "connection.uri": f"{settings.mongo_uri()}{separator}w=majority&journal=true",
         "database": settings.mongo.database,
@@ -92,7 +92,7 @@ def main() -> None:
             prefix = "org.apache.kafka.connect.transforms." if option == "type" else ""
             sink[f"transforms.{name}.{option}"] = f"{prefix}{value}"
     java = shutil.which("java") or "java"
-    options = (
+    jvm = (
         "-Xmx768m",
         "-XX:+UseG1GC",
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
@@ -102,7 +102,7 @@ def main() -> None:
         java,
         [
             java,
-            *options,
+            *jvm,
             *("-cp", f"{jars()}/*", "org.apache.kafka.connect.cli.ConnectStandalone"),
             write_properties(folder / "worker.properties", worker),
             write_properties(folder / "sink.properties", sink),

@@ -14,7 +14,7 @@ from messaging.topics import Topic
 from plaudit.config import Settings
 
 
-class Review(faust.Record, serializer="json"):  # type: ignore[misc]
+class Review(faust.Record, serializer="json"):  # type: ignore[misc, call-arg]
     """A submission."""
 
     id: str
