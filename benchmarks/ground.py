@@ -81,7 +81,7 @@ class Place:
                 tell(said.read()[-_LAST_WORDS:].decode(errors="replace"))
                 raise
             finally:
-                process.terminate()
+                process.kill()  # what is left undone, nobody needs
 
     def publish(self, topic: Topic, messages: Iterator[tuple[str, bytes]]) -> int:
         """Publish keyed values as an upstream system would; returns how many."""

@@ -11,7 +11,12 @@ _OUT: Final = Console(highlight=False, soft_wrap=True)
 _started: Final = monotonic()
 
 
+def elapsed_s() -> float:
+    """Seconds since the start."""
+    return monotonic() - _started
+
+
 def tell(text: str) -> None:
     """Print a line with the time since the start."""
-    minutes, seconds = divmod(int(monotonic() - _started), 60)
+    minutes, seconds = divmod(int(elapsed_s()), 60)
     _OUT.print(f"{minutes:02}:{seconds:02} {text}", markup=False)

@@ -65,6 +65,7 @@ def main() -> None:
     folder.mkdir(parents=True)
     worker = {
         "bootstrap.servers": settings.kafka_connection().bootstrap_servers,
+        "plugin.discovery": "SERVICE_LOAD",  # as quick to start as it can be
         "listeners": "http://127.0.0.1:0",
         "offset.storage.file.filename": str(folder / "offsets"),
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
