@@ -142,6 +142,8 @@ class Place:
 
 async def _rate(count: Count, total: int, process: subprocess.Popen[bytes]) -> float:
     first = await _reach(count, 1, process)
+    if first >= total:
+        raise ValueError(f"all of {total} were done at the first look: too few to tell a rate")
     started = monotonic()
     await _reach(count, total, process)
     return float((total - first) / (monotonic() - started))

@@ -17,7 +17,8 @@ PEERS: Final = f"{sys.prefix}-peer/bin/python"
 
 _OURS: Final = "ours"
 _BARE: Final = "a bare loop, one step after the other"
-_WARM_UP: Final = 0.05
+_WARM_UP: Final = 5_000
+_FEWEST: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ SUBJECTS: Final = {
 
 async def ingest_rate(ground: Ground, subject: Subject, count: int) -> float:
     """Reviews a second, from the first that is stored to the last."""
-    count = int(count * subject.share)
+    count = max(_FEWEST, int(count * subject.share))
     async with ground.place() as place:
         place.publish(Topic.REVIEW_SUBMISSIONS, submissions(count))
         with place.running(*subject.command, python=subject.python) as process:
@@ -55,7 +56,7 @@ async def ingest_rate(ground: Ground, subject: Subject, count: int) -> float:
 async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
     """Take `count` reviews in, by each program in turn, `runs` times."""
     for name in (_OURS, _BARE):
-        await ingest_rate(ground, SUBJECTS[name], int(count * _WARM_UP))
+        await ingest_rate(ground, SUBJECTS[name], _WARM_UP)
     rates = await in_turns(
         runs, {name: partial(ingest_rate, ground, subject, count) for name, subject in SUBJECTS.items()}
     )

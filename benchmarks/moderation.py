@@ -14,7 +14,8 @@ from messaging.topics import Topic
 
 _AT_ONCE: Final = 5_000
 _HOT_SHARE: Final = 0.1
-_WARM_UP: Final = 0.05
+_FEWEST: Final = 5_000
+"""A few batches: a rate needs more than one."""
 
 
 async def store(
@@ -51,14 +52,14 @@ async def bare_rate(ground: Ground, count: int) -> float:
 
 async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
     """Approve `count` reviews over many objects, by the bare loop, too; and a tenth as many of one object."""
-    await our_rate(ground, int(count * _WARM_UP))
-    await bare_rate(ground, int(count * _WARM_UP))
+    await our_rate(ground, _FEWEST)
+    await bare_rate(ground, _FEWEST)
     rates = await in_turns(
         runs,
         {
             "bare": partial(bare_rate, ground, count),
             "spread": partial(our_rate, ground, count),
-            "hot": partial(our_rate, ground, int(count * _HOT_SHARE), objects=1),
+            "hot": partial(our_rate, ground, max(_FEWEST, int(count * _HOT_SHARE)), objects=1),
         },
     )
     spread, hot, bare = rates["spread"], rates["hot"], rates["bare"]
