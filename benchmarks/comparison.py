@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import median
 from typing import Any, Literal
 
@@ -85,6 +86,11 @@ async def in_turns(runs: int, measures: Mapping[str, Callable[[], Awaitable[floa
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Ours divided by theirs, pair by pair."""
     return [own / other for own, other in zip(ours, theirs, strict=True)]
+
+
+def p99(values: Sequence[float]) -> float:
+    """The value that 99 of 100 don't exceed; of fewer than 100, the largest."""
+    return sorted(values)[ceil(0.99 * len(values)) - 1]
 
 
 def per_second(values: Sequence[float]) -> str:

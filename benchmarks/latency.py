@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from statistics import median, quantiles
+from statistics import median
 from time import perf_counter
 from typing import Final
 
-from benchmarks.comparison import Comparison
+from benchmarks.comparison import Comparison, p99
 from benchmarks.facade import serving, submission
 from benchmarks.ground import Ground
 from benchmarks.http_load import Connection, connected, post, rate
@@ -70,9 +70,8 @@ async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
             await asyncio.gather(load, return_exceptions=True)
     comparisons = []
     for name, runs_of in (("POST to visible", visible), ("approve to rating", rated)):
-        p50 = [median(times) for times in runs_of]
-        p99 = [quantiles(times, n=100, method="inclusive")[-1] for times in runs_of]
-        for quantile, values, goal in (("p50", p50, 20), ("p99", p99, 100)):
+        for quantile, of, goal in (("p50", median, 20), ("p99", p99, 100)):
+            values = [of(times) for times in runs_of]
             title, absolute = f"Latency, {name}, {quantile}", f"{most * _SHARE:,.0f} POST/s meanwhile"
             comparisons.append(Comparison(title, "at 30% load", values, goal, "at most", "ms", absolute))
     return comparisons

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from statistics import median, quantiles
+from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
-from benchmarks.comparison import Comparison, in_turns, paired
+from benchmarks.comparison import Comparison, in_turns, p99, paired
 from benchmarks.facade import serving
 from benchmarks.ground import Ground, Place
 from benchmarks.http_load import Connection, connected, post
@@ -101,10 +101,9 @@ async def compare(ground: Ground, runs: int, count: int, requests: int, seconds:
                 limit = "limit: the same find and count by a bare loop"
                 ratios = paired(times["bare"], times[name])
                 comparisons.append(Comparison(title, limit, ratios, 0.7, absolute=absolute))
-                p99 = quantiles(pages.answers_ms, n=100, method="inclusive")[-1]
                 goal = _PHRASE_MS if name == "phrase" else _P99_MS
                 of = f"of {len(pages.answers_ms)} answers"
-                comparisons.append(Comparison(f"{title}, p99", "", [p99], goal, "at most", "ms", of))
+                comparisons.append(Comparison(f"{title}, p99", "", [p99(pages.answers_ms)], goal, "at most", "ms", of))
     return comparisons
 
 
