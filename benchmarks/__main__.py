@@ -3,7 +3,8 @@
     python -m benchmarks [--quick] [group ...]
 
 A whole run writes `benchmarks/results/latest.json` and `docs/performance-latest.md`; a quick one, of small sizes,
-writes to `benchmarks/results/quick`. Neither writes when groups are named.
+writes to `benchmarks/results/quick`, and one in which a group failed to `incomplete` beside it. None writes when groups
+are named.
 """
 
 from __future__ import annotations
@@ -117,17 +118,17 @@ async def measure(names: Sequence[str], size: Size) -> tuple[dict[str, Sequence[
     return results, errors
 
 
-def write(results: dict[str, Sequence[Comparison]], *, quick: bool) -> None:
-    """Keep what all groups found, a quick look where nobody takes it for the figures."""
-    if quick:
-        folder, page, plots = _RESULTS / "quick", _RESULTS / "quick" / "page.md", _RESULTS / "quick" / "plots"
-        remark = "A quick run of small sizes, once each: for the shape, not for the figures."
-        write_results(results, folder / "latest.json")
-        write_page(results, page, plots, command="make bench QUICK=1", remark=remark)
-    else:
-        page, plots = _ROOT / "docs" / "performance-latest.md", _ROOT / "docs" / "performance-latest"
-        write_results(results, _RESULTS / "latest.json")
-        write_page(results, page, plots, command="make bench", remark="A whole run.")
+def write(results: dict[str, Sequence[Comparison]], *, quick: bool, failed: bool) -> None:
+    """Keep what was found; a quick look, or what is left after an error, where nobody takes it for the figures."""
+    folder = _RESULTS / ("quick" if quick else "incomplete")
+    page, remark = folder / "page.md", "A quick run of small sizes, once each: for the shape, not for the figures."
+    if failed:
+        remark = "Not all of it: some groups failed."
+    elif not quick:
+        folder, page, remark = _RESULTS, _ROOT / "docs" / "performance-latest.md", "A whole run."
+    command = f"make bench{' QUICK=1' if quick else ''}"
+    write_results(results, folder / "latest.json")
+    write_page(results, page, page.with_suffix(""), command=command, remark=remark)
     tell(f"Written: {page.relative_to(_ROOT)}")
 
 
@@ -144,10 +145,10 @@ def main() -> None:
         results, errors = runner.run(measure(names, size))
     met = [comparison.met for group in results.values() for comparison in group if comparison.met is not None]
     tell(f"{sum(met)} of {len(met)} goals are met")
-    if errors:
-        raise ExceptionGroup("some groups failed; nothing is written", errors)
     if not arguments.group:
-        write(results, quick=arguments.quick)
+        write(results, quick=arguments.quick, failed=bool(errors))
+    if errors:
+        raise ExceptionGroup("some groups failed", errors)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def _bar(c: Comparison, top: int) -> list[str]:
     if c.goal is not None:
         x = _x(1.0)
         parts.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top + 17}" y2="{top + 39}" stroke="#222222" stroke-dasharray="3 2"/>'
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top + 19}" y2="{top + 37}" stroke="#222222" stroke-dasharray="3 2"/>'
         )
     return parts
 

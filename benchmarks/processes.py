@@ -144,5 +144,7 @@ async def memory(ground: Ground, count: int, seconds: float) -> list[Comparison]
             "MB",
             absolute="" if len(held) == _PARTS else f"no time was left for all of {count:,}",
         ),
-        Comparison("its growth from the first tenth to the last", "", [held[-1] / held[0]], 1.1, "at most"),
+        Comparison(
+            "Memory of a worker, growth from the first tenth to the last", "", [held[-1] / held[0]], 1.1, "at most"
+        ),
     ]
