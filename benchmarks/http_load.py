@@ -44,7 +44,8 @@ class Connection(asyncio.Protocol):
             answer.set_result((int(head[9:12]), body))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell whoever waits."""
+        """Tell whoever waits, and whoever asks from now on."""
+        self._transport = None
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ClosedError())
 
