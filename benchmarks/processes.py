@@ -134,17 +134,18 @@ async def memory(ground: Ground, count: int, seconds: float) -> list[Comparison]
                 # It is the worker that is looked at: MongoDB needn't become slower meanwhile.
                 await place.database["reviews"].drop()
                 await ensure_indexes(place.database, remember_days=place.settings.remember_days)
+    # Fewer messages than the goals are about don't tell whether they are met.
+    whole = len(held) == _PARTS
+    absolute = "" if whole else f"no time was left for all of {count:,}"
+    name = f"Memory of a worker over {len(held) * tenth:,} messages"
     return [
+        Comparison(name, "", held, 120 if whole else None, "at most", "MB", absolute),
         Comparison(
-            f"Memory of a worker over {len(held) * tenth:,} messages",
-            "",
-            held,
-            120,
+            f"{name}, the last tenth",
+            "the first tenth",
+            [held[-1] / held[0]],
+            1.1 if whole else None,
             "at most",
-            "MB",
-            absolute="" if len(held) == _PARTS else f"no time was left for all of {count:,}",
-        ),
-        Comparison(
-            "Memory of a worker, growth from the first tenth to the last", "", [held[-1] / held[0]], 1.1, "at most"
+            absolute=absolute,
         ),
     ]
