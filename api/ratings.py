@@ -68,10 +68,10 @@ async def list_entity_ratings(
     if not ids:
         return JsonResponse([])
     tallies, general = await asyncio.gather(
-        services.ratings.of_entities(request.entity_type, ids), services.stores.general()
+        services.lookups.tallies(request.entity_type, ids), services.lookups.general()
     )
     tallies = {key: tally for key, tally in tallies.items() if caller.may_touch(key.store_id)}
-    stores = await services.stores.of_ids({key.store_id for key in tallies if key.store_id is not None})
+    stores = await services.lookups.stores({key.store_id for key in tallies if key.store_id is not None})
     place = {id: index for index, id in enumerate(ids)}
     keys = sorted(tallies, key=lambda key: (place[key.entity.id], key.store_id is not None, key.store_id or ""))
     return JsonResponse([entity_rating(key, tallies[key], stores, general) for key in keys])

@@ -110,7 +110,7 @@ async def list_reviews(
     search = reviews_within(caller, request.criteria(services.entity_types))
     page = await services.reviews.search(search)
     stores, total = await asyncio.gather(
-        services.stores.of_ids(store_ids(page)),
+        services.lookups.stores(store_ids(page)),
         total_count(len(page), search.skip, search.take, partial(count_reviews, services, search)),
     )
     return JsonResponse({"totalCount": total, "results": [review_row(document, stores) for document in page]})
@@ -159,5 +159,5 @@ async def read_review(caller: ReviewReader, id: str, services: Injected) -> Json
     document: dict[str, Any] | None = await services.reviews.get(id)
     if document is None or not caller.may_touch(document["storeId"]):
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
-    stores = await services.stores.of_ids(store_ids([document]))
+    stores = await services.lookups.stores(store_ids([document]))
     return JsonResponse(review_details(document, stores))

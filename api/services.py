@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
+from api.lookups import Lookups
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.lag import ConsumerLag
@@ -36,6 +37,7 @@ class Services:
     """The repositories, the way out to Kafka, and the limits of one facade."""
 
     database: Database
+    lookups: Lookups
     reviews: ReviewRepository
     ratings: RatingRepository
     stores: StoreRepository
@@ -70,11 +72,13 @@ class Services:
         authenticator: Authenticator = _OPEN,
     ) -> Services:
         """The services on one database and one publisher."""
+        ratings, stores = RatingRepository(database), StoreRepository(database)
         return cls(
             database=database,
+            lookups=Lookups(ratings, stores),
             reviews=ReviewRepository(database),
-            ratings=RatingRepository(database),
-            stores=StoreRepository(database),
+            ratings=ratings,
+            stores=stores,
             templates=TemplateRepository(database),
             orders=OrderRepository(database),
             purchases=PurchaseRepository(database, entity_types.purchase_item_fields),

@@ -43,7 +43,7 @@ async def check_store_rules(services: Services, reviews: Sequence[SubmittedRevie
     }
     if not authors:
         return
-    stores = await services.stores.of_ids({author.store_id for author in authors.values()})
+    stores = await services.lookups.stores({author.store_id for author in authors.values()})
     has_purchased = await purchasers(
         services,
         (a for a in authors.values() if a.store_id in stores and stores[a.store_id].settings.purchase_required),

@@ -1,0 +1,66 @@
+"""Questions that come at the same time, asked as one.
+
+A look-up by a driver costs the facade several times what its own part of a request does. Under load many requests ask
+for the same kind of thing at once, and one query answers them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_AT_ONCE: Final = 2
+"""Queries under way: one is answered while the next is asked."""
+
+_MOST_KEYS: Final = 2_000
+
+
+class _Batch(Generic[K, V]):
+    def __init__(self) -> None:
+        self.keys: set[K] = set()
+        self.answers: asyncio.Future[Mapping[K, V]] = asyncio.get_running_loop().create_future()
+        # Everyone may have given up; the failure was theirs to hear.
+        self.answers.add_done_callback(lambda answers: answers.cancelled() or answers.exception())
+
+
+class Together(Generic[K, V]):
+    """Answers many look-ups by few queries. Nothing is kept: whoever asks while queries are under way waits for the
+    next one, so that no answer is older than its question.
+    """
+
+    def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]]) -> None:
+        self._ask = ask
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._gathering: _Batch[K, V] | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def of(self, keys: Collection[K]) -> dict[K, V]:
+        """What there is for these keys; raises what the query raises."""
+        if not keys:
+            return {}
+        batch = self._gathering
+        if batch is None:
+            batch = self._gathering = _Batch()
+            task = asyncio.create_task(self._run(batch))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        batch.keys.update(keys)
+        if len(batch.keys) >= _MOST_KEYS:
+            self._gathering = None
+        answers = await asyncio.shield(batch.answers)
+        return {key: answers[key] for key in keys if key in answers}
+
+    async def _run(self, batch: _Batch[K, V]) -> None:
+        async with self._turns:
+            if self._gathering is batch:
+                self._gathering = None
+            try:
+                answers = await self._ask(batch.keys)
+            except Exception as error:
+                batch.answers.set_exception(error)
+            else:
+                batch.answers.set_result(answers)

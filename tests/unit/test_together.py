@@ -1,0 +1,86 @@
+"""Look-ups that come at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+
+from api.together import Together
+
+
+class Shelf:
+    """Tells what stands on it, when it is let; notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.things = {"a": 1, "b": 2}
+        self.asked: list[set[str]] = []
+        self.is_asked: asyncio.Queue[None] = asyncio.Queue()
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, keys: Collection[str]) -> dict[str, int]:
+        self.asked.append(set(keys))
+        self.is_asked.put_nowait(None)
+        found = {key: self.things[key] for key in keys if key in self.things}
+        await self.go_on.wait()
+        return found
+
+
+async def test_those_who_ask_meanwhile_are_answered_by_one_query_and_each_gets_its_own() -> None:
+    shelf = Shelf()
+    together = Together(shelf)
+    first = asyncio.create_task(together.of(["a"]))
+    await shelf.is_asked.get()
+    second = asyncio.create_task(together.of(["b"]))
+    await shelf.is_asked.get()
+    later = [asyncio.create_task(together.of(keys)) for keys in (["a"], ["b", "c"], ["a", "b"])]
+    await asyncio.sleep(0)
+    shelf.go_on.set()
+    assert await asyncio.gather(first, second, *later) == [{"a": 1}, {"b": 2}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}]
+    assert shelf.asked == [{"a"}, {"b"}, {"a", "b", "c"}]
+
+
+async def test_no_answer_is_older_than_its_question() -> None:
+    shelf = Shelf()
+    together = Together(shelf)
+    early = asyncio.create_task(together.of(["a"]))
+    await shelf.is_asked.get()
+    shelf.things["a"] = 7
+    late = asyncio.create_task(together.of(["a"]))
+    await asyncio.sleep(0)
+    shelf.go_on.set()
+    assert list(await asyncio.gather(early, late)) == [{"a": 1}, {"a": 7}]
+
+
+async def test_a_failure_is_told_to_all_and_forgotten() -> None:
+    failing = True
+
+    async def ask(keys: Collection[str]) -> dict[str, int]:
+        if failing:
+            raise ConnectionError("away")
+        return dict.fromkeys(keys, 1)
+
+    together = Together(ask)
+    told = await asyncio.gather(*(together.of(["a"]) for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in told] == [ConnectionError] * 3
+    failing = False
+    assert await together.of(["a"]) == {"a": 1}
+
+
+async def test_one_who_gives_up_spoils_nothing_for_the_others() -> None:
+    shelf = Shelf()
+    together = Together(shelf)
+    asking = [asyncio.create_task(together.of(["a"])) for _ in range(2)]
+    await shelf.is_asked.get()
+    asking[0].cancel()
+    shelf.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking[0]
+    assert await asking[1] == {"a": 1}
+
+
+async def test_nothing_is_asked_for_nothing() -> None:
+    shelf = Shelf()
+    assert await Together(shelf).of([]) == {}
+    assert shelf.asked == []
