@@ -16,7 +16,7 @@ from domain.ratings import HIGHEST_RATING
 from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase
-from storage.reviews import ReviewSearch, ReviewSortField
+from storage.review_search import ReviewSearch, ReviewSortField
 
 _STATUS_NAMES: Final = [status.label for status in ReviewStatus]
 _STATUS_OF_NAME: Final = {status.label.lower(): status for status in ReviewStatus}

@@ -31,7 +31,7 @@ from domain.stores import Refusal
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
 from messaging.topics import Topic
-from storage.reviews import ReviewSearch
+from storage.review_search import ReviewSearch
 
 
 class ChangesRequest(Message):

@@ -11,7 +11,7 @@ from api.services import Services
 from domain.permissions import Caller
 from messaging.reviews import SubmittedReview
 from storage.returns import ReturnSearch
-from storage.reviews import ReviewSearch
+from storage.review_search import ReviewSearch
 
 
 def check_store(caller: Caller, store_id: str | None) -> None:

@@ -11,8 +11,8 @@ import structlog
 
 from consumers.delivery import is_world_away
 from consumers.events import EventOutbox
+from consumers.moderation import ModerationConsumer
 from consumers.returns import ReturnConsumer
-from consumers.reviews import ModerationConsumer
 from messaging.metrics import count_wait
 from storage.database import Database
 from storage.reviews import ReviewRepository

@@ -10,11 +10,12 @@ from datetime import timedelta
 from consumers.events import EventOutbox
 from consumers.housekeeping import keep_house
 from consumers.known_names import KnownNames
+from consumers.moderation import CommandRouter, ModerationConsumer
 from consumers.names import fill_names
 from consumers.orders import OrderConsumer
 from consumers.ratings import ReviewChangeConsumer
 from consumers.returns import ReturnConsumer, ReturnRouter
-from consumers.reviews import CommandRouter, ModerationConsumer, SubmissionConsumer
+from consumers.reviews import SubmissionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import Subscription, start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes

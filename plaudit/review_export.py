@@ -21,7 +21,8 @@ from plaudit.config import Settings
 from plaudit.connections import connected
 from plaudit.file_format import FileFormat
 from plaudit.waiting import patiently
-from storage.reviews import ReviewRepository, ReviewSearch
+from storage.review_search import ReviewSearch
+from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
 
 _COLUMNS: Final = tuple(ReviewDetails.__annotations__)

@@ -10,12 +10,10 @@ each index that an update changes, which was two thirds of the cost of an approv
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Any, Final
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from pymongo.errors import BulkWriteError
@@ -24,17 +22,15 @@ from domain.delivery import Seen
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewStatus
-from domain.sorting import Direction
 from domain.stores import Refusal
 from storage.database import Database, Document, Session, is_duplicate
+from storage.review_search import SINCE_EVER, ReviewSearch, criteria, order
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "reviews"
 
 _BY_USER: Final = "user_newest"
-_SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
-# A range rather than `$type`: its index bounds are exact, so that a count never has to look at documents.
-_IS_REVIEW: Final[Document] = {"createdDate": {"$gte": _SINCE_EVER}}
+_IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _MODERATION_FIELDS: Final = (
     "entityType",
     "entityId",
@@ -68,46 +64,6 @@ _NAME_WANTED: Final = IndexModel(
     name="name_wanted",
     partialFilterExpression={"nameWanted": True},
 )
-
-
-class ReviewSortField(StrEnum):
-    """What a list of reviews can be sorted by."""
-
-    CREATED_DATE = "createdDate"
-    MODIFIED_DATE = "modifiedDate"
-    RATING = "rating"
-    TITLE = "title"
-    USER_NAME = "userName"
-    ENTITY_NAME = "entityName"
-    ENTITY_TYPE = "entityType"
-    REVIEW_STATUS = "reviewStatus"
-    STORE_ID = "storeId"
-
-
-_STORED_FIELD: Final = {ReviewSortField.RATING: "ratingHundredths", ReviewSortField.REVIEW_STATUS: "status"}
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewSearch:
-    """What to look for. Every criterion that is set must hold; ratings are in hundredths, bounds included.
-
-    `stores` bounds the search to what belongs to one of them; what has no store isn't among it.
-    """
-
-    statuses: Collection[ReviewStatus] | None = None
-    entity_types: Collection[str] | None = None
-    entity_ids: Collection[str] | None = None
-    store_id: str | None = None
-    user_id: str | None = None
-    phrase: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-    lowest_rating: int | None = None
-    highest_rating: int | None = None
-    sort: Sequence[tuple[ReviewSortField, Direction]] = field(default=())
-    skip: int = 0
-    take: int = 20
-    stores: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,29 +243,24 @@ class ReviewRepository:
         """One page, sorted as asked, newest first by default; ties are broken by id."""
         if search.take == 0:
             return []
-        keys = search.sort or [(ReviewSortField.CREATED_DATE, Direction.DESC)]
-        order = [(_STORED_FIELD.get(key, key.value), _ORDER[direction]) for key, direction in keys]
-        order.append(("_id", order[-1][1]))
-        return await self._reviews.find(_filter(search)).sort(order).skip(search.skip).limit(search.take).to_list()
+        found = self._reviews.find(criteria(search)).sort(order(search))
+        return await found.skip(search.skip).limit(search.take).to_list()
 
     async def stream(self, search: ReviewSearch) -> AsyncIterator[Document]:
         """Every review that matches, by id; `sort`, `skip` and `take` don't count. Memory holds one batch."""
         # By the index of ids whatever the filter: never a sort in memory, and no review comes twice.
-        async for document in self._reviews.find(_filter(search)).sort("_id", ASCENDING).hint("_id_"):
+        async for document in self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_"):
             yield document
 
     async def count(self, search: ReviewSearch) -> int:
         """How many reviews match, over all pages."""
-        return await self._reviews.count_documents(_filter(search))
+        return await self._reviews.count_documents(criteria(search))
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
         """The ids of objects with a review, in one of these stores or anywhere, that was submitted at that moment or
         later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         return set(await self._reviews.distinct("entityId", {"createdDate": {"$gte": moment}, **within}))
-
-
-_ORDER: Final = {Direction.ASC: ASCENDING, Direction.DESC: DESCENDING}
 
 
 def _document(review: Review) -> Document:
@@ -350,37 +301,3 @@ def _moderation_fields(review: ModeratedReview) -> Document:
         "moderationReason": review.reason,
         "seen": seen_document(review.seen),
     }
-
-
-def _filter(search: ReviewSearch) -> Document:
-    created: Document = {"$gte": search.created_from or _SINCE_EVER}
-    if search.created_to:
-        created["$lte"] = search.created_to
-    conditions: Document = {"createdDate": created}
-    for name, values in (
-        ("status", search.statuses),
-        ("entityType", search.entity_types),
-        ("entityId", search.entity_ids),
-    ):
-        if values is not None:
-            conditions[name] = _one_of([int(v) if isinstance(v, ReviewStatus) else v for v in values])
-    for name, value in (("storeId", search.store_id), ("userId", search.user_id)):
-        if value is not None:
-            conditions[name] = value
-    if search.stores is not None:
-        conditions["$and"] = [{"storeId": {"$in": list(search.stores)}}]
-    rating: Document = {}
-    if search.lowest_rating is not None:
-        rating["$gte"] = search.lowest_rating
-    if search.highest_rating is not None:
-        rating["$lte"] = search.highest_rating
-    if rating:
-        conditions["ratingHundredths"] = rating
-    if search.phrase:
-        pattern = {"$regex": re.escape(search.phrase), "$options": "i"}
-        conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
-    return conditions
-
-
-def _one_of(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else {"$in": values}

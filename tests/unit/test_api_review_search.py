@@ -10,7 +10,7 @@ from api.review_rows import rating_number
 from api.review_search import REVIEW_SEARCH
 from domain.reviews import ReviewStatus
 from domain.sorting import Direction
-from storage.reviews import ReviewSearch, ReviewSortField
+from storage.review_search import ReviewSearch, ReviewSortField
 
 
 def criteria(**fields: Any) -> ReviewSearch:

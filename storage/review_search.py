@@ -1,0 +1,103 @@
+"""What to look for among reviews, and how that is asked of MongoDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from pymongo import ASCENDING, DESCENDING
+
+from domain.reviews import ReviewStatus
+from domain.sorting import Direction
+from storage.database import Document
+
+# The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never looks at documents.
+SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
+"""Before every review."""
+
+
+class ReviewSortField(StrEnum):
+    """What a list of reviews can be sorted by."""
+
+    CREATED_DATE = "createdDate"
+    MODIFIED_DATE = "modifiedDate"
+    RATING = "rating"
+    TITLE = "title"
+    USER_NAME = "userName"
+    ENTITY_NAME = "entityName"
+    ENTITY_TYPE = "entityType"
+    REVIEW_STATUS = "reviewStatus"
+    STORE_ID = "storeId"
+
+
+_ORDER: Final = {Direction.ASC: ASCENDING, Direction.DESC: DESCENDING}
+_STORED_FIELD: Final = {ReviewSortField.RATING: "ratingHundredths", ReviewSortField.REVIEW_STATUS: "status"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSearch:
+    """What to look for. Every criterion that is set must hold; ratings are in hundredths, bounds included.
+
+    `stores` bounds the search to what belongs to one of them; what has no store isn't among it.
+    """
+
+    statuses: Collection[ReviewStatus] | None = None
+    entity_types: Collection[str] | None = None
+    entity_ids: Collection[str] | None = None
+    store_id: str | None = None
+    user_id: str | None = None
+    phrase: str | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    lowest_rating: int | None = None
+    highest_rating: int | None = None
+    sort: Sequence[tuple[ReviewSortField, Direction]] = field(default=())
+    skip: int = 0
+    take: int = 20
+    stores: Collection[str] | None = None
+
+
+def criteria(search: ReviewSearch) -> Document:
+    """The filter of MongoDB for a search. It finds reviews alone, not what is left of deleted and refused ones."""
+    created: Document = {"$gte": search.created_from or SINCE_EVER}
+    if search.created_to:
+        created["$lte"] = search.created_to
+    conditions: Document = {"createdDate": created}
+    for name, values in (
+        ("status", search.statuses),
+        ("entityType", search.entity_types),
+        ("entityId", search.entity_ids),
+    ):
+        if values is not None:
+            conditions[name] = _one_of([int(v) if isinstance(v, ReviewStatus) else v for v in values])
+    for name, value in (("storeId", search.store_id), ("userId", search.user_id)):
+        if value is not None:
+            conditions[name] = value
+    if search.stores is not None:
+        conditions["$and"] = [{"storeId": {"$in": list(search.stores)}}]
+    rating: Document = {}
+    if search.lowest_rating is not None:
+        rating["$gte"] = search.lowest_rating
+    if search.highest_rating is not None:
+        rating["$lte"] = search.highest_rating
+    if rating:
+        conditions["ratingHundredths"] = rating
+    if search.phrase:
+        pattern = {"$regex": re.escape(search.phrase), "$options": "i"}
+        conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
+    return conditions
+
+
+def order(search: ReviewSearch) -> list[tuple[str, int]]:
+    """The order of MongoDB for a search: newest first by default; ties are broken by id."""
+    keys = search.sort or [(ReviewSortField.CREATED_DATE, Direction.DESC)]
+    fields = [(_STORED_FIELD.get(key, key.value), _ORDER[direction]) for key, direction in keys]
+    return [*fields, ("_id", fields[-1][1])]
+
+
+def _one_of(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else {"$in": values}
