@@ -1,0 +1,23 @@
+"""The breaks that the fault suite has to find still fit the code; `python -m tests.chaos.breaks` runs them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.chaos.breaks.__main__ import BREAKS, RUNS, TREE
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_it_can_be_applied(name: str) -> None:
+    if not shutil.which("patch"):
+        pytest.skip("the command `patch` isn't installed")
+    command = ["patch", "--dry-run", "--strip=1", "--fuzz=0", f"--input={BREAKS / name}.patch"]
+    tried = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False)
+    assert tried.returncode == 0, tried.stdout
+
+
+def test_each_has_a_run() -> None:
+    assert {patch.stem for patch in BREAKS.glob("*.patch")} == set(RUNS)
