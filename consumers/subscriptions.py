@@ -25,6 +25,10 @@ from messaging.topics import Topic, TopicNames
 _LOOK_MS: Final = 1_000
 """How long a consumer waits for records at a time; it is told of each that comes."""
 
+_FETCH_MS: Final = 100
+"""How long a broker holds a fetch of partitions without news. One whose records are in hand isn't among them, and waits
+for its end before it is asked for again: by default up to half a second."""
+
 _METADATA_MS: Final = 5_000
 """How long a consumer may go on asking a broker that leads a partition no more; by itself it does so for 5 minutes."""
 
@@ -96,6 +100,7 @@ def subscribed_broker(
             auto_offset_reset="earliest",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
+            fetch_max_wait_ms=_FETCH_MS,
             max_records=subscription.max_records,
         )
         _attach(subscriber, subscription, publish)
