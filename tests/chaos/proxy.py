@@ -69,6 +69,8 @@ class Link:
                 await self.passing.wait()
                 if self.mode == "delay":
                     await asyncio.sleep(random.random() * self.delay_s)
+                if writer.is_closing():  # it was reset while this was on its way
+                    break
                 writer.write(data)
                 await writer.drain()
         except OSError:
