@@ -27,7 +27,7 @@ ENV PATH=/opt/plaudit/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     PLAUDIT_HTTP__HOST=0.0.0.0 PLAUDIT_HTTP__PORT=8080 PLAUDIT_METRICS__HOST=0.0.0.0 PLAUDIT_METRICS__PORT=9100 \
     PLAUDIT_LOG__FORMAT=json PLAUDIT_DATA=/tmp/plaudit
 USER 10001
-# 8080: the facade; 9100: metrics and health of worker, scheduler and mailer.
+# 8080: the facade; 9100: metrics and health of every process.
 EXPOSE 8080 9100
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=10s --start-period=30s --retries=3 CMD ["python", "-m", "plaudit.healthy"]

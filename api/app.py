@@ -95,6 +95,7 @@ def create_app(
         },
     )
     app.state.services = services
+    app.state.gauges = metrics.Gauges(services)
     app.state.rate_limit = rate_limit or RateLimit()
 
     def openapi() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse
 
 from api.permissions import MetricsReader
-from api.services import Injected, Services
+from api.services import Services
 from messaging.connection import is_broker_away
 from messaging.metrics import CONSUMER_LAG, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
 from storage.database import is_database_away
@@ -91,10 +91,7 @@ class Gauges:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def read_metrics(_: MetricsReader, request: Request, services: Injected) -> Response:
+async def read_metrics(_: MetricsReader, request: Request) -> Response:
     """All metrics in Prometheus' text format."""
-    state = request.app.state
-    if not hasattr(state, "gauges"):
-        state.gauges = Gauges(services)
-    await state.gauges.refresh()
+    await request.app.state.gauges.refresh()
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from importlib.metadata import version
+from socket import socket
 from typing import Final
 
 import pymongo
@@ -24,6 +25,7 @@ from plaudit.config import Settings
 from plaudit.connections import connected, stop_requested
 from plaudit.entity_types import registered_entity_types
 from plaudit.http_protocol import ConnectionLimits, bounded_protocol
+from plaudit.probes import Probes
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 from storage.database import Database
@@ -39,6 +41,15 @@ _SPARE_FILES: Final = 256
 
 class _Server(uvicorn.Server):
     """Leaves signals to us: uvicorn raises them again once it has stopped, and the process would end by them."""
+
+    def __init__(self, config: uvicorn.Config, probes: Probes) -> None:
+        super().__init__(config)
+        self._probes = probes
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._probes.is_ready = self.started
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -57,7 +68,7 @@ async def run_api(settings: Settings) -> None:
         connected(settings, query_timeout=http.query_timeout) as (database, publisher),
         AsyncExitStack() as stack,
     ):
-        stack.enter_context(signals(settings, "api", has_http=True))
+        probes = stack.enter_context(signals(settings, "api"))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
         services = Services.on(
@@ -70,13 +81,15 @@ async def run_api(settings: Settings) -> None:
             lag=lag,
             authenticator=authenticator(settings, database),
         )
+        app = create_app(
+            services,
+            web=WebRules(http.cors_origins, http.allowed_hosts),
+            rate_limit=RateLimit(_rate(settings)),
+            max_concurrent_requests=http.max_concurrent_requests,
+        )
+        probes.refresh = app.state.gauges.refresh
         config = uvicorn.Config(
-            create_app(
-                services,
-                web=WebRules(http.cors_origins, http.allowed_hosts),
-                rate_limit=RateLimit(_rate(settings)),
-                max_concurrent_requests=http.max_concurrent_requests,
-            ),
+            app,
             host=http.host,
             port=http.port,
             loop="none",
@@ -100,7 +113,7 @@ async def run_api(settings: Settings) -> None:
         )
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))
-        server = _Server(config)
+        server = _Server(config, probes)
         stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
         try:
             await server.serve()
@@ -108,6 +121,7 @@ async def run_api(settings: Settings) -> None:
             # uvicorn has a code of its own for a start that failed, a port that is taken among others: ours is 1.
             raise SystemExit(1) from failed
         finally:
+            probes.refresh = None
             preparing.cancel()
             stop.cancel()
 

@@ -138,7 +138,7 @@ class SchedulerSettings(BaseModel):
 
 
 class MetricsSettings(BaseModel):
-    """Where worker, scheduler and mailer serve metrics and health; the API has them at its own address."""
+    """Where a process serves metrics and health to whoever asks; the API has them at its own address, too."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="0: not served")] = 0

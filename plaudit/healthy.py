@@ -13,16 +13,16 @@ from http.client import HTTPConnection, HTTPException
 _TIMEOUT_S = 4.0
 
 
-def is_ready(metrics_port: int, http_port: int) -> bool:
+def is_ready(http_port: int, metrics_port: int) -> bool:
     """Whether the process of this machine that listens on one of the ports says that it is ready.
 
-    Worker, scheduler and mailer answer at the port of their metrics; only the facade doesn't listen there.
+    The facade knows whether Kafka and MongoDB answer; where there is none, the process says so beside its metrics.
     Raises OSError or HTTPException when nobody answers.
     """
     try:
-        return _says_ready(metrics_port)
-    except ConnectionRefusedError:
         return _says_ready(http_port)
+    except ConnectionRefusedError:
+        return _says_ready(metrics_port)
 
 
 def _says_ready(port: int) -> bool:
@@ -37,7 +37,7 @@ def _says_ready(port: int) -> bool:
 def main() -> int:
     """Ask at the configured ports, and return the exit code."""
     try:
-        ready = is_ready(int(os.environ["PLAUDIT_METRICS__PORT"]), int(os.environ["PLAUDIT_HTTP__PORT"]))
+        ready = is_ready(int(os.environ["PLAUDIT_HTTP__PORT"]), int(os.environ["PLAUDIT_METRICS__PORT"]))
     except (OSError, HTTPException) as error:
         sys.stderr.write(f"No answer: {error}\n")
         return 1

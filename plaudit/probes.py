@@ -1,4 +1,4 @@
-"""What a process without a facade answers to those who watch over it: `/health/live`, `/health/ready`, `/metrics`."""
+"""What a process answers to those who watch over it, whoever they are: `/health/live`, `/health/ready`, `/metrics`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from prometheus_client import MetricsHandler
@@ -18,6 +19,8 @@ from prometheus_client import MetricsHandler
 from messaging.metrics import REGISTRY
 
 LIVE_SECONDS: Final = 5.0
+
+Refresh = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Probes:
@@ -27,6 +30,20 @@ class Probes:
         self._loop = loop
         self.is_ready = False
         """Set by the process once it does its work. Servers that go away later are waited for, and don't unset it."""
+        self.refresh: Refresh | None = None
+        """Brings the metrics up to date, on the event loop, before they are told."""
+
+    def refreshed(self) -> bool:
+        """Whether the metrics are up to date: where something has to be asked for, that gets LIVE_SECONDS."""
+        if self.refresh is None:
+            return True
+        refreshing = asyncio.run_coroutine_threadsafe(self.refresh(), self._loop)
+        try:
+            refreshing.result(LIVE_SECONDS)
+        except (TimeoutError, CancelledError):
+            refreshing.cancel()
+            return False
+        return True
 
     def is_alive(self) -> bool:
         """Whether the event loop still turns: it gets LIVE_SECONDS to do so."""
@@ -50,8 +67,10 @@ class _Handler(MetricsHandler):
 
     def do_GET(self) -> None:  # noqa: N802 - the name that http.server wants
         match urlsplit(self.path).path:
-            case "/metrics":
+            case "/metrics" if self.server.probes.refreshed():
                 super().do_GET()
+            case "/metrics":
+                self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
             case "/health/live":
                 self._tell(self.server.probes.is_alive())
             case "/health/ready":

@@ -18,8 +18,8 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def signals(settings: Settings, process: str, *, has_http: bool = False) -> Iterator[Probes]:
-    """Show the process until the block ends; it says by the probes that it is ready. One with HTTP answers by that.
+def signals(settings: Settings, process: str) -> Iterator[Probes]:
+    """Show the process until the block ends; it says by the probes that it is ready.
 
     Raises ConfigurationError when the port for metrics is taken.
     """
@@ -27,7 +27,7 @@ def signals(settings: Settings, process: str, *, has_http: bool = False) -> Iter
     name_build(release, process)
     probes = Probes(asyncio.get_running_loop())
     with traced(settings.traces, process, release), ExitStack() as stack:
-        if settings.metrics.port and not has_http:
+        if settings.metrics.port:
             _answer(probes, settings.metrics, stack)
         yield probes
 

@@ -189,7 +189,7 @@ async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     # The API has its metrics at its own address; each of the others needs a port.
     first = settings.metrics.port
     processes = [
-        ServiceProcess(name, logs, metrics_port=first + index if first else 0)
+        ServiceProcess(name, logs, metrics_port=first + index if first and name != "api" else 0)
         for index, name in enumerate(_process_names(settings), start=-1)
     ]
     try:

@@ -274,7 +274,8 @@ async def running_service(
     """A service with one API and one worker, ready; stopped in the end, whatever happened."""
     service = service or Service(servers, folder)
     try:
-        service.start("api")
+        if "api" not in service.processes:
+            service.start("api")
         for name in workers:
             service.start("worker", name)
         await service.until_ready()

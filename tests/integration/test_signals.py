@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.metrics import FAMILIES, PREFIX
 from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.secured import Secured
 from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -31,7 +32,7 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         "PLAUDIT_LOG__FORMAT": "json",
         "PLAUDIT_LOG__LEVEL": "debug",
     }
-    for name in ("scheduler", "mailer", "worker"):
+    for name in ("scheduler", "mailer", "api", "worker"):
         service.environment["PLAUDIT_METRICS__PORT"] = service.environment[f"{name}_port"] = str(free_port())
         if name != "worker":
             service.start(name)
@@ -84,6 +85,24 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
     names, samples = found
     assert {name for name in names if name.startswith(PREFIX)} == FAMILIES
     assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
+
+
+async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Servers, tmp_path: Path) -> None:
+    port = free_port()
+    service = Service(servers, tmp_path, environment={"PLAUDIT_METRICS__PORT": str(port)})
+    Secured(service).trust()
+    async with running_service(servers, tmp_path, service=service, workers=()):
+        async with service.client() as http:
+            assert (await http.get("/metrics")).status_code == 401
+        _, samples = await scraped(f"http://127.0.0.1:{port}")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            assert (await http.get("/health/ready")).status_code == 200
+            assert (await http.get("/api/stores")).status_code == 404
+    assert {what: sample(samples, "state_known", what=what) for what in ("kafka", "mongodb")} == {
+        "kafka": 1,
+        "mongodb": 1,
+    }
+    assert any(name == "plaudit_consumer_lag_records" for name, _ in samples)
 
 
 async def test_a_worker_that_consumes_is_ready(service: Service) -> None:

@@ -102,12 +102,15 @@ def test_a_process_is_watched_at_a_port_of_its_own(process: str) -> None:
     template = deployment["spec"]["template"]
     assert deployment["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
     only = container(template)
-    (port,) = only["ports"]
+    ports = {port["name"]: port["containerPort"] for port in only["ports"]}
+    assert set(ports) == ({"http", "metrics"} if process == "api" else {"metrics"})
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        assert only[probe]["httpGet"]["port"] == port["name"]
-    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(port["containerPort"])
-    variable = "HTTP" if process == "api" else "METRICS"
-    assert f"PLAUDIT_{variable}__PORT={port['containerPort']}" in (FOLDER.parents[1] / "Dockerfile").read_text()
+        assert only[probe]["httpGet"]["port"] == ("http" if process == "api" else "metrics")
+    # The facade's own port asks who wants to know; this one doesn't.
+    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(ports["metrics"])
+    image = (FOLDER.parents[1] / "Dockerfile").read_text()
+    for name, port in ports.items():
+        assert f"PLAUDIT_{name.upper()}__PORT={port}" in image
     budget = named("PodDisruptionBudget", f"plaudit-{process}")["spec"]
     assert budget["selector"]["matchLabels"] == template["metadata"]["labels"]
 

@@ -1,8 +1,9 @@
-"""What processes without a facade tell those who watch over them."""
+"""What processes tell those who watch over them."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from prometheus_client import Gauge
 
+from messaging.metrics import REGISTRY
 from plaudit import probes as probes_module
 from plaudit.probes import Probes, answered
 from tests.service import free_port
@@ -56,6 +59,36 @@ async def test_a_process_lives_while_its_event_loop_turns(
 async def test_other_paths_are_unknown(port: int) -> None:
     assert await status(port, "/metrics") == 200
     assert await status(port, "/") == 404
+
+
+async def test_metrics_are_brought_up_to_date_before_they_are_told(probes: Probes, port: int) -> None:
+    gauge = Gauge("refreshed", "Told by this test", registry=REGISTRY)
+
+    async def refresh() -> None:
+        gauge.inc()
+
+    probes.refresh = refresh
+    async with httpx.AsyncClient() as http:
+        told = [(await http.get(f"http://127.0.0.1:{port}/metrics")).text for _ in range(2)]
+    REGISTRY.unregister(gauge)
+    assert [re.findall(r"^refreshed (.+)$", text, re.MULTILINE) for text in told] == [["1.0"], ["2.0"]]
+
+
+async def test_metrics_that_cannot_be_brought_up_to_date_are_not_told(
+    probes: Probes, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes_module, "LIVE_SECONDS", 0.05)
+    stuck = asyncio.Event()
+
+    async def refresh() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stuck.set()
+
+    probes.refresh = refresh
+    assert await status(port, "/metrics") == 503
+    await stuck.wait()
 
 
 @contextmanager
