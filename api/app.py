@@ -81,6 +81,8 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
+        # A request has one span: ours. FastAPI's own would hold its query, and begin a second trace.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=[
             Middleware(HeadAsGet),
             Middleware(Signals),
