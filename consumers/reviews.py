@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -200,9 +201,9 @@ def _outcome(submission: _Submission, reason: Refusal | None, place: TakenId | N
 
 
 def _count(ids: Iterable[str], reasons: Mapping[str, Refusal], taken: Container[str]) -> None:
-    for id in ids:
-        refused = reasons[id].value if id in reasons else "stored"
-        SUBMISSIONS.labels("repeated" if id in taken else refused).inc()
+    results = Counter("repeated" if id in taken else reasons[id].value if id in reasons else "stored" for id in ids)
+    for result, count in results.items():
+        SUBMISSIONS.labels(result).inc(count)
 
 
 def _derived_id(record: RawRecord, index: int) -> str:
