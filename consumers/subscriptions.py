@@ -25,7 +25,7 @@ from messaging.topics import Topic, TopicNames
 _LOOK_MS: Final = 1_000
 """How long a consumer waits for records at a time; it is told of each that comes."""
 
-_FETCH_MS: Final = 100
+_FETCH_MS: Final = 250
 """How long a broker holds a fetch of partitions without news. One whose records are in hand isn't among them, and waits
 for its end before it is asked for again: by default up to half a second."""
 

@@ -25,7 +25,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 T = TypeVar("T")
 Json = dict[str, Any]
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-changes")
 PARTITIONS = 4
 QUIET_MS = 600
