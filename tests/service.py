@@ -133,7 +133,7 @@ class Service:
         )
 
     async def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait for the end; on a busy machine it takes longer than it should. Returns the exit code."""
+        """Send a signal and wait for the end, on a busy machine longer than it should take. Returns the exit code."""
         process = self.processes[name]
         process.send_signal(number)
         code = await asyncio.to_thread(process.wait, DEADLINE_S)
