@@ -23,6 +23,7 @@ from messaging.connection import KafkaConnection
 from messaging.envelope import Envelope
 from messaging.publisher import Publisher
 from messaging.topics import Topic, TopicNames
+from storage.cancellation import ended
 from storage.database import Database
 from storage.orders import OrderRepository
 from storage.outbox import OutboxRepository
@@ -90,4 +91,4 @@ async def running_worker(
         house.cancel()
         naming.cancel()
         await broker.stop()
-        await asyncio.wait([naming])
+        await ended(house, naming)

@@ -14,8 +14,9 @@ from plaudit.connections import connected, stop_requested
 from plaudit.probes import Probes
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
-from scheduler.clock import ReminderClock
+from scheduler.clock import GRACE_S, ReminderClock
 from scheduler.reminders import ReminderJob
+from storage.cancellation import ended
 from storage.leases import LeaseRepository
 from storage.stores import StoreRepository
 
@@ -50,5 +51,4 @@ async def _keep_time(settings: Settings, stop: asyncio.Task[bool], probes: Probe
         await asyncio.wait([keeping, stop], return_when=asyncio.FIRST_COMPLETED)
         if keeping.done():
             keeping.result()
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        await ended(keeping, again_s=GRACE_S + 1)

@@ -30,7 +30,7 @@ _MAKE_UP: Final = timedelta(hours=1)
 _AGAIN: Final = timedelta(seconds=30)
 """After a run that failed because MongoDB or Kafka was away."""
 
-_GRACE_S: Final = 7.0
+GRACE_S: Final = 7.0
 """At a stop, how long a batch in hand may take; a transaction that is cut off has no effect."""
 
 
@@ -154,7 +154,7 @@ class ReminderClock:
     async def _stop(self) -> None:
         self._stopping = True
         try:
-            async with asyncio.timeout(_GRACE_S), self._working:
+            async with asyncio.timeout(GRACE_S), self._working:
                 await self._leases.release(LEASE, self._holder)
         except Exception as error:
             log.warning("stopped without letting go", error=f"{type(error).__name__}: {error}"[:300])
