@@ -148,7 +148,9 @@ class Service:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:
-        async with httpx.AsyncClient(base_url=self.address, timeout=40) as client:
+        # A connection that has been idle is not used again: the server may be closing it at that very moment.
+        limits = httpx.Limits(keepalive_expiry=2)
+        async with httpx.AsyncClient(base_url=self.address, timeout=40, limits=limits) as client:
             yield client
 
     async def until_ready(self) -> None:
