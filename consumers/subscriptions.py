@@ -88,10 +88,6 @@ def subscribed_broker(
         graceful_timeout=GRACE_S,
         logger=logging.getLogger("faststream"),
     )
-    configuration = broker.config.broker_config
-    if not isinstance(configuration.builder, partial):
-        raise TypeError("FastStream builds its consumers differently than it used to")
-    configuration.builder = partial(PatientConsumer, **configuration.builder.keywords)
     for subscription in (each for each in subscriptions for _ in range(each.shares)):
         subscriber = broker.subscriber(
             topics.name(subscription.topic),
@@ -110,11 +106,16 @@ def subscribed_broker(
 async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
     """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds."""
     await broker.connect()
+    # Only now, as connecting sets it anew.
+    configuration = broker.config.broker_config
+    if not isinstance(configuration.builder, partial):
+        raise TypeError("FastStream builds its consumers differently than it used to")
+    options: dict[str, Any] = configuration.builder.keywords
     tokens = connection.client_options().get("sasl_oauth_token_provider")
     if tokens is not None:
         # FastStream knows the mechanism, and no way to hand the tokens on.
-        config = broker.config.broker_config
-        config.builder = partial(config.builder, sasl_oauth_token_provider=tokens)
+        options = options | {"sasl_oauth_token_provider": tokens}
+    configuration.builder = partial(PatientConsumer, **options)
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 
