@@ -22,13 +22,14 @@ from api.services import Services
 from messaging.lag import ConsumerLag
 from plaudit.authentication import authenticator, check_authentication
 from plaudit.config import Settings
-from plaudit.connections import connected, stop_requested
+from plaudit.connections import STOP_S, connected, stop_requested
 from plaudit.entity_types import registered_entity_types
 from plaudit.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.probes import Probes
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 from storage.database import Database
+from storage.cancellation import ended
 
 log = structlog.get_logger()
 
@@ -61,7 +62,7 @@ async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
     check_authentication(settings)
     entity_types = registered_entity_types(settings)
-    stop = stop_requested()
+    stop = stop_requested(at_most=STOP_S)
     http = settings.http
     _allow_files(http.max_connections)
     async with (
@@ -122,8 +123,7 @@ async def run_api(settings: Settings) -> None:
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
-            preparing.cancel()
-            stop.cancel()
+            await ended(preparing, stop)
 
 
 async def _prepare(settings: Settings, database: Database) -> None:

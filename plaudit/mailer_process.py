@@ -10,11 +10,13 @@ import structlog
 
 from consumers.mailer import running_mailer
 from consumers.smtp import SmtpServer
+from consumers.subscriptions import GRACE_S
 from domain.mails import RetryPlan
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
-from plaudit.connections import connected, stop_requested
+from plaudit.connections import STOP_S, connected, stop_requested
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
+from storage.cancellation import ended
 
 log = structlog.get_logger()
 
@@ -26,7 +28,7 @@ async def run_mailer(settings: Settings) -> None:
     """
     server = _server(settings)
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
-    stop = stop_requested()
+    stop = stop_requested(at_most=STOP_S)
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
         probes = stack.enter_context(signals(settings, "mailer"))
 
@@ -40,8 +42,7 @@ async def run_mailer(settings: Settings) -> None:
         starting = asyncio.create_task(start())
         await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            await ended(starting, again_s=GRACE_S + 1)
             return
         sending = starting.result()
         probes.is_ready = True

@@ -10,7 +10,7 @@ from uuid import uuid4
 import structlog
 
 from plaudit.config import Settings
-from plaudit.connections import connected, stop_requested
+from plaudit.connections import STOP_S, connected, stop_requested
 from plaudit.probes import Probes
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 async def run_scheduler(settings: Settings) -> None:
     """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over."""
-    stop = stop_requested()
+    stop = stop_requested(at_most=STOP_S)
     with signals(settings, "scheduler") as probes:
         await _keep_time(settings, stop, probes)
     log.info("scheduler stopped")

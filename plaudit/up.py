@@ -24,6 +24,7 @@ from plaudit.embedded.child import Child
 from plaudit.embedded.errors import Report
 from plaudit.embedded.waiting import until
 from plaudit.entity_types import registered_entity_types
+from storage.cancellation import ended
 from storage.database import Database
 from storage.stores import StoreRepository
 
@@ -94,13 +95,12 @@ async def run_up(settings: Settings, report: Report) -> None:
         starting = asyncio.create_task(_start(settings, stack, report))
         await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            await ended(starting, again_s=_STOP_GRACE_S)
             return
         servers, processes = starting.result()
         watching = asyncio.create_task(_watch(servers, processes))
         await asyncio.wait([watching, stop], return_when=asyncio.FIRST_COMPLETED)
-        watching.cancel()
+        await ended(watching, again_s=_STOP_GRACE_S)
         if not stop.done():
             watching.result()
         report("Stopping")

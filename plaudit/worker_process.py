@@ -8,12 +8,14 @@ from datetime import timedelta
 
 import structlog
 
+from consumers.subscriptions import GRACE_S
 from consumers.worker import running_worker
 from plaudit.config import Settings
-from plaudit.connections import connected, stop_requested
+from plaudit.connections import STOP_S, connected, stop_requested
 from plaudit.entity_types import registered_entity_types
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
+from storage.cancellation import ended
 
 log = structlog.get_logger()
 
@@ -21,7 +23,7 @@ log = structlog.get_logger()
 async def run_worker(settings: Settings) -> None:
     """Consume until SIGTERM or SIGINT; then finish what is in hand."""
     entity_types = registered_entity_types(settings)
-    stop = stop_requested()
+    stop = stop_requested(at_most=STOP_S)
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
         probes = stack.enter_context(signals(settings, "worker"))
 
@@ -41,8 +43,7 @@ async def run_worker(settings: Settings) -> None:
         starting = asyncio.create_task(start())
         await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            await ended(starting, again_s=GRACE_S + 1)
             return
         housekeeping = starting.result()
         probes.is_ready = True

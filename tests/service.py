@@ -26,6 +26,9 @@ from pymongo.asynchronous.database import AsyncDatabase
 T = TypeVar("T")
 Json = dict[str, Any]
 DEADLINE_S = 60.0
+STOP_S = 12.0
+"""The 10 s in which every process has to stop, and what it takes on a busy machine to notice the signal."""
+
 FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-changes")
 PARTITIONS = 4
 QUIET_MS = 600
@@ -133,10 +136,10 @@ class Service:
         )
 
     async def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait for the end, on a busy machine longer than it should take. Returns the exit code."""
+        """Send a signal and wait for the end. Returns the exit code."""
         process = self.processes[name]
         process.send_signal(number)
-        code = await asyncio.to_thread(process.wait, DEADLINE_S)
+        code = await asyncio.to_thread(process.wait, STOP_S)
         del self.processes[name]
         return code
 

@@ -1,0 +1,46 @@
+"""How a process ends when it is asked to."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+_HANGING = """
+import asyncio, time
+from plaudit.connections import stop_requested
+
+async def run():
+    stop = stop_requested(at_most=0.2)
+    print("running", flush=True)
+    await stop
+    print("stopping", flush=True)
+    {hang}
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.parametrize("hang", ["time.sleep(600)", "await asyncio.sleep(600)"])
+def test_one_that_hangs_is_ended(hang: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HANGING.format(hang=hang)], stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "stopping\n"
+        assert "not stopped in time" in process.stdout.read()
+        assert process.wait(60) == 1
+
+
+def test_one_that_does_not_ends_by_itself() -> None:
+    process = subprocess.Popen([sys.executable, "-c", _HANGING.format(hang="pass")], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
