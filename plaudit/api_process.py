@@ -28,8 +28,8 @@ from plaudit.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.probes import Probes
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
-from storage.database import Database
 from storage.cancellation import ended
+from storage.database import Database
 
 log = structlog.get_logger()
 

@@ -60,6 +60,7 @@ def test_killed_while_it_fetches(data: Path, tmp_path: Path, marked: Marked, mom
     assert not KafkaJars(tmp_path).cached
 
 
+@pytest.mark.slow
 def test_killed_while_it_archives(data: Path, tmp_path: Path, marked: Marked) -> None:
     jars = KafkaJars(tmp_path).folder
     jars.mkdir(parents=True)

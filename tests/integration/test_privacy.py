@@ -8,10 +8,14 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from storage.mails import MailRepository, StoredRecord
 from tests.facade import Facade, new_id, submission
 from tests.orders import Returns
 from tests.service import Json, Message, Servers, Service, eventually
+
+pytestmark = pytest.mark.slow
 
 EMAIL, STREET, WORDS = "anna.berg@example.com", "Lindenallee 7", "Nobody else would put it like this"
 

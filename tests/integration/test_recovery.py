@@ -34,7 +34,7 @@ PUBLISHING_S = 10.0
 PAUSE_S = 0.02
 """Between the requests of a client: a load that one machine carries beside everything else."""
 
-SUBMISSIONS = int(os.environ.get("PLAUDIT_TEST_SUBMISSIONS", "4000"))
+SUBMISSIONS = int(os.environ.get("PLAUDIT_TEST_SUBMISSIONS", "2000"))
 """Half as many moderations come with them; 20,000 in `make test-slow`."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
 from consumers import subscriptions
 from consumers.subscriptions import Subscription, subscribed_broker
@@ -20,13 +21,13 @@ from tests.service import Message, Service
 async def test_a_consumer_without_records_is_not_sent_to_sleep(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[None] = []
+    looked: asyncio.Queue[None] = asyncio.Queue()
     slept: list[float] = []
     received: asyncio.Queue[bytes | None] = asyncio.Queue()
-    plain_look = subscriptions.AIOKafkaConsumer.getmany
+    plain_look = AIOKafkaConsumer.getmany
 
     async def look(self: object, *partitions: object, **options: object) -> object:
-        looks.append(None)
+        looked.put_nowait(None)
         return await plain_look(self, *partitions, **options)
 
     async def process(records: Sequence[RawRecord]) -> None:
@@ -41,7 +42,7 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
         await asyncio.sleep(seconds)
 
     monkeypatch.setattr(subscriptions, "_LOOK_MS", 20)
-    monkeypatch.setattr(subscriptions.AIOKafkaConsumer, "getmany", look)
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", look)
     monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", sleep)
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
     broker = subscribed_broker(
@@ -50,8 +51,8 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
     await subscriptions.start(broker, connection)
     try:
         async with asyncio.timeout(60):
-            while len(looks) < 10:
-                await asyncio.sleep(0.01)
+            for _ in range(10):
+                await looked.get()
             await service.publish("mail-commands", Message("key", b"a value"))
             while await received.get() != b"a value":
                 pass

@@ -67,6 +67,7 @@ def line_of(checkpoint: Path) -> int:
     return int(json.loads(checkpoint.read_text())["line"]) if checkpoint.exists() else 0
 
 
+@pytest.mark.slow
 async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     file, report = tmp_path / "reviews.csv", tmp_path / "report.jsonl"
@@ -136,6 +137,7 @@ async def test_an_import_used_wrongly(tools: Service, tmp_path: Path) -> None:
     assert "column=field" in wrong
 
 
+@pytest.mark.slow
 async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     source = tmp_path / "source.jsonl"
@@ -165,6 +167,7 @@ async def contents(service: Service, entity_type: str) -> list[Json]:
         return await found.sort("_id").to_list()
 
 
+@pytest.mark.slow
 async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     review = submission("c-1", EntityType=kind)

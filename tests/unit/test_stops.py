@@ -25,9 +25,7 @@ asyncio.run(run())
 
 @pytest.mark.parametrize("hang", ["time.sleep(600)", "await asyncio.sleep(600)"])
 def test_one_that_hangs_is_ended(hang: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _HANGING.format(hang=hang)], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", _HANGING.format(hang=hang)], stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
