@@ -119,7 +119,12 @@ async def list_reviews(
 async def count_reviews(services: Services, search: ReviewSearch) -> int:
     """How many reviews match over all pages; a large number may be a second old."""
     same = replace(search, sort=(), skip=0, take=0)
-    return await services.review_counts.of(repr(same), partial(services.reviews.count, same))
+
+    async def count() -> int:
+        approved = await services.ratings.count_reviews(same)
+        return await services.reviews.count(same) if approved is None else approved
+
+    return await services.review_counts.of(repr(same), count)
 
 
 @router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))

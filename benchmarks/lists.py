@@ -40,6 +40,12 @@ CASES: Final[tuple[tuple[str, dict[str, Any], Document, list[tuple[str, int]]], 
         {"entityType": "Product", "entityId": object_id(7)},
         _NEWEST,
     ),
+    (
+        "approved of an object",
+        {"reviewStatus": "Approved", "entityIds": [object_id(7)], "entityType": "Product"},
+        {"status": 1, "entityType": "Product", "entityId": object_id(7)},
+        _NEWEST,
+    ),
     ("of a type", {"entityType": "Product"}, {"entityType": "Product"}, _NEWEST),
     ("of a customer", {"userId": "user-7"}, {"userId": "user-7"}, _NEWEST),
     ("of a small store", {"storeId": "small"}, {"storeId": "small"}, _NEWEST),
@@ -73,11 +79,20 @@ CASES: Final[tuple[tuple[str, dict[str, Any], Document, list[tuple[str, int]]], 
 
 
 async def fill(place: Place, count: int) -> None:
-    """Have so many reviews: one in ten new, a hundred of a small store."""
+    """Have so many reviews, and their tallies: one in ten new, a hundred of a small store."""
     await store(place, 0, count * 9 // 10, status=1)
     await store(place, count * 9 // 10, count - count * 9 // 10)
     small = [stored_review(count + number, store="small") for number in range(100)]
-    await place.database["reviews"].insert_many(small)
+    reviews = place.database["reviews"]
+    await reviews.insert_many(small)
+    key = {name: f"${name}" for name in ("entityType", "entityId", "storeId")}
+    tallies: list[Document] = [
+        {"$match": {"status": 1}},
+        {"$group": {"_id": key, "count": {"$sum": 1}, "sumHundredths": {"$sum": "$ratingHundredths"}}},
+        {"$replaceWith": {"$mergeObjects": ["$_id", {"count": "$count", "sumHundredths": "$sumHundredths"}]}},
+        {"$merge": {"into": "ratings", "on": list(key)}},
+    ]
+    await reviews.aggregate(tallies)
 
 
 async def compare(ground: Ground, runs: int, count: int, requests: int, seconds: float) -> list[Comparison]:

@@ -11,6 +11,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session
+from storage.review_search import ReviewSearch, tallied
 
 COLLECTION: Final = "ratings"
 _REVIEWS: Final = "reviews"
@@ -64,6 +65,16 @@ class RatingRepository:
             {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}}
         )
         return {_key(document): _tally(document) async for document in found}
+
+    async def count_reviews(self, search: ReviewSearch) -> int | None:
+        """How many reviews match, over all pages, by the tallies; None where they don't tell. The cost follows the
+        number of tallies, not of reviews."""
+        condition = tallied(search)
+        if condition is None:
+            return None
+        counting = [{"$match": condition}, {"$group": {"_id": None, "count": {"$sum": "$count"}}}]
+        counts = await (await self._ratings.aggregate(counting)).to_list()
+        return int(counts[0]["count"]) if counts else 0
 
     async def recount(self, entity: Entity, at: datetime, session: Session) -> dict[TallyKey, RatingTally]:
         """Set the tallies of an object to what its approved reviews say, and name those that were wrong."""

@@ -66,19 +66,11 @@ def criteria(search: ReviewSearch) -> Document:
     created: Document = {"$gte": search.created_from or SINCE_EVER}
     if search.created_to:
         created["$lte"] = search.created_to
-    conditions: Document = {"createdDate": created}
-    for name, values in (
-        ("status", search.statuses),
-        ("entityType", search.entity_types),
-        ("entityId", search.entity_ids),
-    ):
-        if values is not None:
-            conditions[name] = _one_of([int(v) if isinstance(v, ReviewStatus) else v for v in values])
-    for name, value in (("storeId", search.store_id), ("userId", search.user_id)):
-        if value is not None:
-            conditions[name] = value
-    if search.stores is not None:
-        conditions["$and"] = [{"storeId": {"$in": list(search.stores)}}]
+    conditions: Document = {"createdDate": created, **_about(search)}
+    if search.statuses is not None:
+        conditions["status"] = _one_of([int(status) for status in search.statuses])
+    if search.user_id is not None:
+        conditions["userId"] = search.user_id
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating
@@ -92,11 +84,35 @@ def criteria(search: ReviewSearch) -> Document:
     return conditions
 
 
+def tallied(search: ReviewSearch) -> Document | None:
+    """The filter of MongoDB for the tallies that count these reviews; None where they don't: they count approved
+    reviews, by object and store."""
+    if search.statuses is None or set(search.statuses) != {ReviewStatus.APPROVED}:
+        return None
+    others = (search.user_id, search.phrase, search.created_from, search.created_to)
+    if any(each is not None for each in (*others, search.lowest_rating, search.highest_rating)):
+        return None
+    return _about(search)
+
+
 def order(search: ReviewSearch) -> list[tuple[str, int]]:
     """The order of MongoDB for a search: newest first by default; ties are broken by id."""
     keys = search.sort or [(ReviewSortField.CREATED_DATE, Direction.DESC)]
     fields = [(_STORED_FIELD.get(key, key.value), _ORDER[direction]) for key, direction in keys]
     return [*fields, ("_id", fields[-1][1])]
+
+
+def _about(search: ReviewSearch) -> Document:
+    """The part of the filter that is about objects and stores, the same for reviews and tallies."""
+    conditions: Document = {}
+    for name, values in (("entityType", search.entity_types), ("entityId", search.entity_ids)):
+        if values is not None:
+            conditions[name] = _one_of(list(values))
+    if search.store_id is not None:
+        conditions["storeId"] = search.store_id
+    if search.stores is not None:
+        conditions["$and"] = [{"storeId": {"$in": list(search.stores)}}]
+    return conditions
 
 
 def _one_of(values: list[Any]) -> Any:

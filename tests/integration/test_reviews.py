@@ -136,12 +136,18 @@ async def test_filters(facade: Facade) -> None:
         page = await facade.page(**both, **search)
         found = {row["id"] for row in page["results"]}
         assert page["totalCount"] == len(found)
+        assert await facade.page(**both, **search, take=0) == {"totalCount": len(found), "results": []}
         return found
 
     assert await found() == {a, b, c, d}
     assert await found(reviewStatus=None, entityType="", searchPhrase="", storeId=None) == {a, b, c, d}
     assert await found(reviewStatus="New") == {b}
     assert await found(reviewStatus="approved") == {a, c}
+    assert await found(reviewStatus="Approved", storeId=store) == {a}
+    assert await found(reviewStatus="Approved", entityType="Product") == {a, c}
+    assert await found(reviewStatus="Approved", entityType="Vendor") == set()
+    assert await found(reviewStatus="Approved", startRating=2) == {c}
+    assert await found(reviewStatus=["Approved", "New"]) == {a, b, c}
     assert await found(reviewStatus=["Rejected", "New"]) == {b, d}
     assert await found(reviewStatus=[]) == {a, b, c, d}
     assert await found(entityType="Vendor") == {d}
