@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.subjects.surroundings import FETCH, consumer, database, document, run
+from benchmarks.subjects.surroundings import FETCH, consumer, database, run, submitted
 from messaging.topics import Topic
 
 
@@ -12,7 +12,7 @@ async def main() -> None:
     async with consumer(Topic.REVIEW_SUBMISSIONS, "bare") as source:
         while True:
             batches = await source.getmany(timeout_ms=1_000, max_records=FETCH)
-            documents = [document(r.value, r.timestamp) for records in batches.values() for r in records]
+            documents = [submitted(r.value, r.timestamp) for records in batches.values() for r in records]
             if documents:
                 await reviews.insert_many(documents, ordered=False)
                 await source.commit()

@@ -8,7 +8,7 @@ from faststream import FastStream
 from faststream.kafka import KafkaBroker
 from pydantic import BaseModel
 
-from benchmarks.subjects.surroundings import database, run
+from benchmarks.subjects.surroundings import database, document, run
 from messaging.topics import Topic
 from plaudit.config import Settings
 
@@ -36,24 +36,7 @@ reviews = database()["reviews"]
 @broker.subscriber(settings.topics.name(Topic.REVIEW_SUBMISSIONS), group_id="usual", auto_offset_reset="earliest")
 async def store(review: Review) -> None:
     """Store one review."""
-    now = datetime.now(UTC)
-    await reviews.insert_one(
-        {
-            "_id": review.id,
-            "entityType": review.EntityType,
-            "entityId": review.EntityId,
-            "entityName": review.EntityName,
-            "storeId": review.storeId,
-            "userId": review.userId,
-            "userName": review.userName,
-            "title": review.title,
-            "review": review.review,
-            "ratingHundredths": review.rating * 100,
-            "status": 0,
-            "createdDate": now,
-            "modifiedDate": now,
-        }
-    )
+    await reviews.insert_one(document(vars(review), datetime.now(UTC)))
 
 
 if __name__ == "__main__":

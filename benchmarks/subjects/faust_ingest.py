@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import faust
 import uvloop
 
-from benchmarks.subjects.surroundings import database
+from benchmarks.subjects.surroundings import database, document
 from messaging.topics import Topic
 from plaudit.config import Settings
 
@@ -45,24 +45,7 @@ async def store(stream: faust.Stream[Review]) -> None:
     """Store one review after the other."""
     reviews = database()["reviews"]
     async for review in stream:
-        now = datetime.now(UTC)
-        await reviews.insert_one(
-            {
-                "_id": review.id,
-                "entityType": review.EntityType,
-                "entityId": review.EntityId,
-                "entityName": review.EntityName,
-                "storeId": review.storeId,
-                "userId": review.userId,
-                "userName": review.userName,
-                "title": review.title,
-                "review": review.review,
-                "ratingHundredths": review.rating * 100,
-                "status": 0,
-                "createdDate": now,
-                "modifiedDate": now,
-            }
-        )
+        await reviews.insert_one(document(vars(review), datetime.now(UTC)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from benchmarks.subjects.surroundings import FETCH, consumer, database, document, run
+from benchmarks.subjects.surroundings import FETCH, consumer, database, run, submitted
 from messaging.topics import Topic
 
 
@@ -18,7 +18,7 @@ async def main() -> None:
         writing: asyncio.Task[None] | None = None
         while True:
             batches = await source.getmany(timeout_ms=1_000, max_records=FETCH)
-            documents = [document(r.value, r.timestamp) for records in batches.values() for r in records]
+            documents = [submitted(r.value, r.timestamp) for records in batches.values() for r in records]
             ends = {partition: records[-1].offset + 1 for partition, records in batches.items() if records}
             if writing:
                 await writing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -43,21 +43,24 @@ def consumer(topic: Topic, group: str) -> AIOKafkaConsumer:
     )
 
 
-def document(value: bytes, timestamp: int) -> dict[str, Any]:
-    """The document that Plaudit stores for a submission, without any check."""
-    body = orjson.loads(value)
-    created = datetime.fromtimestamp(timestamp / 1000, UTC)
+def submitted(value: bytes, timestamp: int) -> dict[str, Any]:
+    """The document of a record, without any check."""
+    return document(orjson.loads(value), datetime.fromtimestamp(timestamp / 1000, UTC))
+
+
+def document(review: Mapping[str, Any], created: datetime) -> dict[str, Any]:
+    """The document that Plaudit stores for a submission."""
     return {
-        "_id": body["id"],
-        "entityType": body["EntityType"],
-        "entityId": body["EntityId"],
-        "entityName": body["EntityName"],
-        "storeId": body["storeId"],
-        "userId": body["userId"],
-        "userName": body["userName"],
-        "title": body["title"],
-        "review": body["review"],
-        "ratingHundredths": body["rating"] * 100,
+        "_id": review["id"],
+        "entityType": review["EntityType"],
+        "entityId": review["EntityId"],
+        "entityName": review["EntityName"],
+        "storeId": review["storeId"],
+        "userId": review["userId"],
+        "userName": review["userName"],
+        "title": review["title"],
+        "review": review["review"],
+        "ratingHundredths": review["rating"] * 100,
         "status": 0,
         "createdDate": created,
         "modifiedDate": created,

@@ -47,7 +47,7 @@ class Checker:
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
             if not found or loop.time() > end:
                 return found
-            await asyncio.sleep(2)
+            await asyncio.sleep(2)  # what differs may still be on its way
 
     async def idle(self) -> None:
         """Wait until all has been consumed."""
@@ -56,7 +56,7 @@ class Checker:
             while lag := await self.fleet.service.lag(topic):
                 if asyncio.get_running_loop().time() > end:
                     raise AssertionError(f"{lag} records of {topic} are not consumed")
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)  # until it is asked again
 
     async def of_reviews(self) -> list[Difference]:
         shown = {row["id"]: row async for row in self.pages(f"{REVIEWS}/reviewList", sort="createdDate:asc")}

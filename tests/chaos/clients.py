@@ -98,7 +98,7 @@ class Http:
                 self.ledger.unknown += 1
             if asyncio.get_running_loop().time() > end:
                 raise NotAcknowledgedError(f"{method} {path}: {problem}")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # a client that was told to come again
         raise AssertionError("unreachable: the loop ends by an answer or an exception")
 
     async def wait_for(self, method: str, path: str, body: Any, *, key: str) -> Answer:

@@ -86,10 +86,10 @@ async def workers_come_and_go(stage: Stage) -> None:
     guests = [f"worker-guest{number}" for number in range(3)]
     for guest in guests:
         stage.fleet.start(guest)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # the fault: partitions change hands every second
     for guest in guests:
         stage.fleet.kill(guest) if stage.chance.random() < 0.5 else await stage.fleet.stop(guest)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # as above
 
 
 async def _restarted(server: Broker | Member, stage: Stage) -> None:
@@ -194,7 +194,7 @@ async def disk_full(stage: Stage) -> None:
     await stage.a_while(4.0, 10.0)
     disk.free()
     # It ended when it could not write its journal; or it will, having got half of a page to the disk.
-    await asyncio.sleep(1)
+    await asyncio.sleep(1)  # nothing tells which
     if not member.running:
         await member.start()
 

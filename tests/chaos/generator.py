@@ -264,7 +264,7 @@ class Buyer(Actor):
             answer = await ask()
             if answer.status == status:
                 return answer
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # until it is asked again
         raise NotAcknowledgedError(f"expected {status}: {answer}")
 
     def wanted(self, order: str) -> list[Json]:

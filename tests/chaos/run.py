@@ -170,7 +170,7 @@ class Run:
                 self.result.failures.append(f"{type(error).__name__}: {error}")
                 self.is_over.set()
                 return
-            await asyncio.sleep(2)
+            await asyncio.sleep(2)  # a sample of the soak every so often
 
     async def faults(self, stage: Stage) -> None:
         """One fault after the other, every kind in its turn, in an order that follows from the seed."""
@@ -180,7 +180,7 @@ class Run:
         bag: list[str] = []
         while not self.is_done and not self.is_over.is_set():
             if self.result.faults.total() >= self.plan.faults and not self.plan.faults:
-                await asyncio.sleep(1)
+                await asyncio.sleep(1)  # a run without faults lasts until its commands or seconds are over
                 continue
             bag = bag or stage.chance.sample(kinds, len(kinds))
             kind = bag.pop()

@@ -38,4 +38,4 @@ def eventually(condition: Callable[[], bool], deadline_s: float = _DEADLINE_S) -
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end, "not in time"
-        time.sleep(0.005)
+        time.sleep(0.005)  # until it is asked again

@@ -175,7 +175,7 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
         await eventually(planned, lambda found: found == (6, 7))
 
         waiting = asyncio.create_task(other.keep())
-        await asyncio.sleep(3 * LEASE_S / 10)
+        await asyncio.sleep(3 * LEASE_S / 10)  # a while in which it could have taken over, and must not
         assert other.next_run is None
         await ended(keeping, again_s=LEASE_S)
         assert (await database["leases"].find_one({"_id": LEASE}) or {}).get("holder") != "a"
