@@ -18,13 +18,14 @@ up: $(VENV)/run.stamp
 demo: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo
 
+# In the order of the folders: the longest files have few tests, and would come last by themselves.
 test: $(VENV)/dev.stamp
-	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --broker=$(BROKER) -m "not slow" $(ARGS)
+	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "not slow" $(ARGS)
 
 # What takes minutes, and what `make test` does in small at its full size.
 test-slow: $(VENV)/dev.stamp
 	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
-	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --broker=$(BROKER) -m "slow or scaled" $(ARGS)
+	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "slow or scaled" $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
