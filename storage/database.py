@@ -47,6 +47,9 @@ _FINAL_CODES: Final = frozenset(
     }
 )
 
+_LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
+"""What PyMongo can say while it waits for a server: its `asyncio.wait_for` lets go of a lock on Python before 3.12."""
+
 
 def connect(
     uri: str, database: str, *, timeout: float = 5.0, query_timeout: float | None = None
@@ -85,6 +88,8 @@ def is_database_away(error: BaseException) -> bool:
         return not any(failure["code"] in _FINAL_CODES for failure in failures)
     if isinstance(error, OperationFailure):
         return error.code not in _FINAL_CODES
+    if isinstance(error, RuntimeError):
+        return str(error) in _LOST_LOCK
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
 
 
