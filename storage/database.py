@@ -48,7 +48,8 @@ _FINAL_CODES: Final = frozenset(
 )
 
 _LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
-"""What PyMongo can say while it waits for a server: its `asyncio.wait_for` lets go of a lock on Python before 3.12."""
+"""What PyMongo 4 has been seen to say while it waited for a server (on Python 3.11): a lock of its own was gone. The other
+is what its lock says of the same."""
 
 
 def connect(
