@@ -48,8 +48,8 @@ _FINAL_CODES: Final = frozenset(
 )
 
 _LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
-"""What PyMongo 4 has been seen to say while it waited for a server (on Python 3.11): a lock of its own was gone. The other
-is what its lock says of the same."""
+"""What PyMongo 4 was seen to say while it waited for a server (on Python 3.11): a lock of its own was gone. And what the
+lock says of the same when it is let go."""
 
 
 def connect(
