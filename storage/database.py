@@ -48,7 +48,7 @@ _FINAL_CODES: Final = frozenset(
 )
 
 _LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
-"""What PyMongo 4 was seen to say while it waited for a server (on Python 3.11): a lock of its own was gone. And what the
+"""What PyMongo 4 was seen to say on Python 3.11 while it waited for a server: a lock of its own was gone. And what the
 lock says of the same when it is let go."""
 
 
