@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6 * 3600.0, help="at most so long")
     parser.add_argument("--kinds", default=",".join(FAULTS), help="of faults, by name")
     parser.add_argument("--reviewers", type=int, default=16)
+    parser.add_argument("--importers", type=int, default=3)
     parser.add_argument("--buyers", type=int, default=4)
     parser.add_argument("--keep", type=Path, help="a folder for logs and data, kept; else they are deleted at the end")
     options = parser.parse_args()
@@ -36,6 +37,7 @@ def main() -> None:
         commands=options.commands,
         seconds=options.seconds,
         reviewers=options.reviewers,
+        importers=options.importers,
         buyers=options.buyers,
         processes=PROCESSES,
         kinds=options.kinds.split(","),

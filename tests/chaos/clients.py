@@ -133,11 +133,11 @@ class Upstream:
         self._polling = threading.Thread(target=self._poll, daemon=True)
         self._polling.start()
 
-    async def publish(self, topic: str, key: str, *values: Json | bytes) -> None:
+    async def publish(self, topic: str, key: str, *values: Json | Sequence[Json] | bytes) -> None:
         """Publish values with one key; they are in Kafka when this returns. Raises NotAcknowledgedError."""
         await asyncio.gather(*[self._send(topic, key, value) for value in values])
 
-    def _send(self, topic: str, key: str, value: Json | bytes) -> asyncio.Future[None]:
+    def _send(self, topic: str, key: str, value: Json | Sequence[Json] | bytes) -> asyncio.Future[None]:
         done: asyncio.Future[None] = self._loop.create_future()
 
         def delivered(error: KafkaError | None, _: Message) -> None:

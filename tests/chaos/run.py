@@ -16,7 +16,7 @@ from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledged
 from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.faults import FAULTS, Stage, end_of_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
-from tests.chaos.generator import Actor, Buyer, Reviewer, World
+from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.model import CLOSED_STORE, OPEN_STORE, Json, Model
 from tests.chaos.soak import Soak
 
@@ -32,6 +32,7 @@ class Plan:
     commands: int
     seconds: float
     reviewers: int
+    importers: int
     buyers: int
     processes: Sequence[str]
     kinds: Sequence[str] = tuple(FAULTS)
@@ -158,7 +159,8 @@ class Run:
     def actors(self) -> list[Actor]:
         seed = self.plan.seed
         reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
-        return [*reviewers, *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers))]
+        importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
+        return [*reviewers, *importers, *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers))]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""

@@ -26,6 +26,7 @@ async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest
         commands=200,
         seconds=20,
         reviewers=5,
+        importers=1,
         buyers=2,
         processes=("api-1", "worker-1", "worker-2"),
         kinds=KINDS,
