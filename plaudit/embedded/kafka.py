@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shutil
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from plaudit.embedded.errors import EmbeddedServerError
 from plaudit.embedded.java import Java
 from plaudit.embedded.ports import HOST, ReservedPort
 from plaudit.embedded.server import ServerProcess, accepts_connections
+
+CHECKPOINT = "bootstrap.checkpoint"
+"""In the log folder: the features that a new cluster begins with."""
 
 _LOG4J = Path(__file__).with_name("log4j2.xml")
 _FORMAT_TIMEOUT_S = 60.0
@@ -33,11 +37,13 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """What Kafka's programs run on: Java, the jars, and an archive of their classes if there is one."""
+    """What Kafka's programs run on: Java, the jars, and what an earlier run has left: an archive of their classes, and
+    the features of a new cluster as Kafka's own tool wrote them down."""
 
     java: Java
     class_path: str
     archive: Path | None = None
+    checkpoint: Path | None = None
 
     def command(self, main_class: str, *arguments: str | Path, options: Sequence[str] = ()) -> Sequence[str | Path]:
         """The command that runs one of the programs."""
@@ -64,7 +70,7 @@ class KafkaProcess(ServerProcess):
         self.node_id = node_id
         self._runtime = runtime
         self._controller_port: ReservedPort | None = None
-        self._cluster_id = _new_cluster_id()
+        self._cluster_id = _new_id()
         self._voters: Sequence[str] = ()
 
     @property
@@ -100,6 +106,9 @@ class KafkaProcess(ServerProcess):
         # Kafka writes this file last, so a format that was killed is done again.
         if (self.folder / "log" / "meta.properties").exists():
             return
+        if self._runtime.checkpoint is not None:
+            self._format_alike(self._runtime.checkpoint)
+            return
         finished = await run(
             self._program(
                 "kafka.tools.StorageTool",
@@ -113,6 +122,21 @@ class KafkaProcess(ServerProcess):
         )
         if finished.exit_code != 0:
             raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{finished.output}")
+
+    def _format_alike(self, checkpoint: Path) -> None:
+        """Do what the tool would do, and a JVM less takes its second: the same file, and a name of one's own."""
+        log = self.folder / "log"
+        log.mkdir(exist_ok=True)
+        shutil.copyfile(checkpoint, log / CHECKPOINT)
+        properties = {
+            "version": 1,
+            "cluster.id": self._cluster_id,
+            "node.id": self.node_id,
+            "directory.id": _new_id(),
+        }
+        partial = log / "meta.properties.partial"
+        partial.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        partial.rename(log / "meta.properties")
 
     def _command(self) -> Sequence[str | Path]:
         return self._program("kafka.Kafka", "server.properties")
@@ -168,11 +192,11 @@ async def form_cluster(nodes: Sequence[KafkaProcess]) -> None:
     """Claim the ports of nodes with different ids and tell each about all; start them together afterwards."""
     for node in nodes:
         await node.claim()
-    cluster_id = _new_cluster_id()
+    cluster_id = _new_id()
     voters = [node.voter for node in nodes]
     for node in nodes:
         node.join(cluster_id, voters)
 
 
-def _new_cluster_id() -> str:
+def _new_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -1,16 +1,18 @@
 """What happens once before the first Kafka starts: its jars are fetched, and its classes archived.
 
 The archive holds Kafka's classes as the JVM wants them in memory (class data sharing), and halves the time of a start.
+Beside it is kept what the run that made it began with, so that later ones need not have their folders formatted.
 """
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from plaudit.embedded.errors import Report
 from plaudit.embedded.java import Java, find_java
-from plaudit.embedded.kafka import KafkaProcess, KafkaRuntime
+from plaudit.embedded.kafka import CHECKPOINT, KafkaProcess, KafkaRuntime
 from plaudit.embedded.kafka_jars import KafkaJars, find_maven
 
 
@@ -35,12 +37,22 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
                 await _make_archive(archive, KafkaRuntime(java, jars.class_path))
         finally:
             lock.release()
-    return KafkaRuntime(java, jars.class_path, archive if archive.stat().st_size else None)
+    checkpoint = _checkpoint(archive)
+    return KafkaRuntime(
+        java,
+        jars.class_path,
+        archive if archive.stat().st_size else None,
+        checkpoint if checkpoint.exists() else None,
+    )
 
 
 def _archive(jars: KafkaJars, java: Java) -> Path:
     build = hashlib.sha256(java.build.encode()).hexdigest()[:12]  # a JVM can't use the archive of another build
     return jars.folder / f"{build}.jsa"
+
+
+def _checkpoint(archive: Path) -> Path:
+    return archive.with_suffix(".checkpoint")
 
 
 class _ArchivingKafka(KafkaProcess):
@@ -60,8 +72,8 @@ async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
     partial = archive.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        async with _ArchivingKafka(Path(scratch), runtime, partial):
-            pass
+        async with _ArchivingKafka(Path(scratch), runtime, partial) as kafka:
+            shutil.copyfile(kafka.folder / "log" / CHECKPOINT, _checkpoint(archive))
     if not partial.exists():  # a JVM of another make; the empty file says not to try again
         partial.touch()
     partial.rename(archive)

@@ -74,7 +74,7 @@ def test_killed_while_it_archives(data: Path, tmp_path: Path, marked: Marked) ->
     assert not list(jars.glob("*.jsa"))
 
 
-@pytest.mark.parametrize("moment", ["--replSet", "StorageTool", "kafka.Kafka"])
+@pytest.mark.parametrize("moment", ["--replSet", "kafka.Kafka"])
 def test_killed_while_it_starts(data: Path, marked: Marked, moment: str) -> None:
     with plaudit(data, "kafka") as parent:
         eventually(lambda: marked.run(moment))
