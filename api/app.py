@@ -41,11 +41,12 @@ DESCRIPTION: Final = (
 )
 MAX_CONCURRENT_REQUESTS: Final = 1_000
 WEB_RULES: Final = WebRules()
-# By feature; within customerReviews, fixed paths come before /{id}.
+# By feature, in the order in which a request is compared with their routes: what is asked for most comes first.
+# Within customerReviews, fixed paths come before /{id}.
 ROUTERS: Final = (
+    ratings.router,
     moderation.router,
     reviews.router,
-    ratings.router,
     returns.router,
     stores.router,
     templates.router,

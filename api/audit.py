@@ -14,6 +14,7 @@ from api.paging import DEFAULT_TAKE, Skip, Take, total_count
 from api.permissions import AuditReader
 from api.problems import ProblemKind
 from api.responses import JsonResponse
+from api.routes import PlainRoute
 from api.services import Injected
 from api.store_bounds import check_store
 from domain.reviews import ModerationAction
@@ -44,7 +45,10 @@ class AuditPage(TypedDict):
 
 
 router = APIRouter(
-    prefix="/api/audit", tags=["Audit"], responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+    route_class=PlainRoute,
+    prefix="/api/audit",
+    tags=["Audit"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
 )
 
 

@@ -13,6 +13,7 @@ from api.documents import problems
 from api.permissions import ReviewReader
 from api.problems import ProblemError, ProblemKind, unavailable
 from api.responses import JsonResponse
+from api.routes import PlainRoute
 from api.services import Injected
 from domain.entity_types import EntityType, ResolverError
 from messaging.schemas import Id
@@ -51,7 +52,9 @@ class ShownEntity(TypedDict):
     imageUrl: str | None
 
 
-router = APIRouter(prefix="/api/entityTypes", tags=["Object types"], responses=problems(ProblemKind.VALIDATION))
+router = APIRouter(
+    route_class=PlainRoute, prefix="/api/entityTypes", tags=["Object types"], responses=problems(ProblemKind.VALIDATION)
+)
 
 
 @router.get("", response_model=list[ShownEntityType])

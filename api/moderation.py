@@ -15,6 +15,7 @@ from api.documents import command, problems, request_body
 from api.permissions import Moderator, ReviewDeleter
 from api.problems import ProblemKind, invalid
 from api.responses import JsonResponse
+from api.routes import PlainRoute
 from api.services import Injected, Services
 from api.store_bounds import check_reviews, stores_of
 from domain.permissions import Caller
@@ -41,7 +42,7 @@ _IDS: Final = command(request_body(REVIEW_IDS, {"One review": examples.REVIEW_ID
 ReviewIds = Annotated[list[str], Depends(json_body(REVIEW_IDS))]
 Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
-router = APIRouter(prefix="/api/customerReviews", tags=["Moderation"], responses=_RESPONSES)
+router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=["Moderation"], responses=_RESPONSES)
 
 
 @router.post("/approve", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)

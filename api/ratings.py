@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Collection, Mapping
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field, TypeAdapter
@@ -18,10 +17,11 @@ from api.permissions import RatingCalculator, RatingReader
 from api.problems import ProblemKind
 from api.responses import JsonResponse
 from api.review_rows import store_name
-from api.services import Injected
+from api.routes import PlainRoute
+from api.services import Injected, Services
 from api.store_bounds import check_store
-from domain.ratings import RatingTally, TallyKey, rating_value
-from domain.stores import GeneralSettings, Store, rating_method
+from domain.ratings import Entity, RatingMethod, RatingTally, rating_value
+from domain.stores import rating_method
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
 from messaging.topics import Topic
 
@@ -47,6 +47,7 @@ class EntityRating(TypedDict):
 ENTITY_RATING: TypeAdapter[EntityRatingRequest] = TypeAdapter(EntityRatingRequest)
 
 router = APIRouter(
+    route_class=PlainRoute,
     prefix="/api/rating",
     tags=["Ratings"],
     responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
@@ -67,27 +68,41 @@ async def list_entity_ratings(
     ids = list(dict.fromkeys(request.entity_ids))
     if not ids:
         return JsonResponse([])
-    tallies, general = await asyncio.gather(
-        services.lookups.tallies(request.entity_type, ids), services.lookups.general()
-    )
-    tallies = {key: tally for key, tally in tallies.items() if caller.may_touch(key.store_id)}
-    stores = await services.lookups.stores({key.store_id for key in tallies if key.store_id is not None})
-    place = {id: index for index, id in enumerate(ids)}
-    keys = sorted(tallies, key=lambda key: (place[key.entity.id], key.store_id is not None, key.store_id or ""))
-    return JsonResponse([entity_rating(key, tallies[key], stores, general) for key in keys])
+    found = await services.lookups.tallies(request.entity_type, ids)
+    tallies = [
+        (entity, store_id, of_entity[store_id])
+        for entity, of_entity in found.items()
+        for store_id in sorted(of_entity, key=_without_a_store_first)
+        if caller.may_touch(store_id)
+    ]
+    shown = await _stores_shown(services, {store_id for _, store_id, _ in tallies})
+    return JsonResponse([_rating(entity, store_id, tally, shown[store_id]) for entity, store_id, tally in tallies])
 
 
-def entity_rating(
-    key: TallyKey, tally: RatingTally, stores: Mapping[str, Store], general: GeneralSettings
-) -> EntityRating:
-    """A tally as the interface shows it, by the method of its store."""
-    store = stores.get(key.store_id) if key.store_id is not None else None
+class _Shown(NamedTuple):
+    """What the ratings in a store have in common."""
+
+    store_name: str | None
+    method: RatingMethod
+
+
+async def _stores_shown(services: Services, ids: Collection[str | None]) -> Mapping[str | None, _Shown]:
+    general = await services.lookups.general()
+    stores = await services.lookups.stores({id for id in ids if id is not None})
+    return {id: _Shown(store_name(id, stores), rating_method(general, stores.get(id or ""))) for id in ids}
+
+
+def _without_a_store_first(store_id: str | None) -> str:
+    return store_id or ""
+
+
+def _rating(entity: Entity, store_id: str | None, tally: RatingTally, shown: _Shown) -> EntityRating:
     return {
-        "storeName": store_name(key.store_id, stores),
-        "storeId": key.store_id,
-        "entityId": key.entity.id,
-        "entityType": key.entity.type,
-        "value": rating_value(tally, rating_method(general, store)),
+        "storeName": shown.store_name,
+        "storeId": store_id,
+        "entityId": entity.id,
+        "entityType": entity.type,
+        "value": rating_value(tally, shown.method),
         "reviewCount": tally.count,
     }
 

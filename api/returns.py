@@ -20,6 +20,7 @@ from api.responses import JsonResponse
 from api.return_checks import check_change, check_new
 from api.return_rows import ReturnList, ReturnRow, return_row
 from api.return_search import RETURN_SEARCH, ReturnSearchRequest
+from api.routes import PlainRoute
 from api.services import Injected, Services
 from api.store_bounds import returns_within, stores_of
 from messaging.returns import CreateReturn, NewReturn, ReturnChanges, UpdateReturn
@@ -29,7 +30,10 @@ NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
 RETURN_CHANGES: TypeAdapter[ReturnChanges] = TypeAdapter(ReturnChanges)
 
 router = APIRouter(
-    prefix="/api/return", tags=["Returns"], responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+    route_class=PlainRoute,
+    prefix="/api/return",
+    tags=["Returns"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
 )
 
 

@@ -22,6 +22,7 @@ from api.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.responses import JsonResponse
 from api.review_rows import ReviewDetails, ReviewList, review_details, review_row, store_ids
 from api.review_search import REVIEW_SEARCH, ReviewSearchRequest
+from api.routes import PlainRoute
 from api.services import Injected, Services
 from api.store_bounds import check_author, check_store, check_submissions, reviews_within
 from api.store_rules import Author, check_store_rules, reasons_against
@@ -50,6 +51,7 @@ class Permission(TypedDict):
 CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
 
 router = APIRouter(
+    route_class=PlainRoute,
     prefix="/api/customerReviews",
     tags=["Reviews"],
     responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from time import perf_counter
 from typing import Final
 
 import structlog
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
+from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from messaging import tracing
@@ -49,12 +51,22 @@ class Signals:
                 seconds = perf_counter() - started
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 route = getattr(scope.get("route"), "path", "none")
-                HTTP_REQUESTS.labels(method, route, f"{status // 100}xx" if status else "none").inc()
-                HTTP_SECONDS.labels(method, route).observe(seconds)
+                _requests(method, route, status // 100).inc()
+                _seconds(method, route).observe(seconds)
                 tell = _log.debug if route in _QUIET else _log.info
                 tell("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
                 if span is not None:
                     _describe(span, method, route, status)
+
+
+@cache
+def _requests(method: str, route: str, hundreds: int) -> Counter:
+    return HTTP_REQUESTS.labels(method, route, f"{hundreds}xx" if hundreds else "none")
+
+
+@cache
+def _seconds(method: str, route: str) -> Histogram:
+    return HTTP_SECONDS.labels(method, route)
 
 
 @contextmanager

@@ -63,5 +63,6 @@ async def check_store_rules(services: Services, reviews: Sequence[SubmittedRevie
 async def reasons_against(services: Services, author: Author) -> list[Refusal]:
     """Every reason for which the store wouldn't take a review by this author."""
     store = await services.stores.get(author.store_id) or Store(author.store_id)
+    services.lookups.forget()
     has_purchased = await purchasers(services, [author])
     return list(refusals(store, user_id=author.user_id, has_purchased=partial(has_purchased, author)))

@@ -15,6 +15,7 @@ from api.documents import command, problems, request_body
 from api.permissions import SettingsEditor, SettingsReader
 from api.problems import ProblemError, ProblemKind
 from api.responses import JsonResponse
+from api.routes import PlainRoute
 from api.services import Injected
 from api.store_bounds import check_store
 from domain.ratings import RatingMethod
@@ -68,14 +69,19 @@ class ShownStore(TypedDict):
 
 
 router = APIRouter(
-    prefix="/api", tags=["Stores and settings"], responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+    route_class=PlainRoute,
+    prefix="/api",
+    tags=["Stores and settings"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
 )
 
 
 @router.get("/settings", response_model=ShownSettings)
 async def read_settings(_: SettingsReader, services: Injected) -> JsonResponse:
     """The settings that hold for all stores."""
-    return JsonResponse(shown_settings(await services.stores.general()))
+    settings = await services.stores.general()
+    services.lookups.forget()
+    return JsonResponse(shown_settings(settings))
 
 
 @router.put(
@@ -99,13 +105,16 @@ async def change_settings(
         "settings.update",
         {"generalSettings": _given(fields), **command.marks},
     )
-    return await carry_out(services, command, [GENERAL], [message])
+    answer = await carry_out(services, command, [GENERAL], [message])
+    services.lookups.forget()
+    return answer
 
 
 @router.get("/stores", response_model=list[ShownStore])
 async def list_stores(caller: SettingsReader, services: Injected) -> JsonResponse:
     """Every registered store, by id."""
     stores = await services.stores.all()
+    services.lookups.forget()
     return JsonResponse([shown_store(store) for store in stores if caller.may_touch(store.id)])
 
 
@@ -116,6 +125,7 @@ async def read_store(
     """One store."""
     check_store(caller, store_id)
     store = await services.stores.get(store_id)
+    services.lookups.forget()
     if store is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it with PUT.")
     return JsonResponse(shown_store(store))
@@ -143,7 +153,9 @@ async def change_store(
         "store.update",
         {**_given(fields), "id": store_id, **command.marks},
     )
-    return await carry_out(services, command, [store_id], [message])
+    answer = await carry_out(services, command, [store_id], [message])
+    services.lookups.forget()
+    return answer
 
 
 def _given(fields: GeneralSettingsFields | StoreFields) -> dict[str, Any]:

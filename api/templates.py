@@ -14,6 +14,7 @@ from api.documents import command, problems, request_body
 from api.permissions import TemplateEditor, TemplateReader
 from api.problems import ProblemError, ProblemKind, invalid
 from api.responses import JsonResponse
+from api.routes import PlainRoute
 from api.services import Injected, Services
 from api.store_bounds import check_store
 from domain.delivery import OutgoingMessage
@@ -72,6 +73,7 @@ Name = Annotated[str, Depends(_known)]
 At = Annotated[Place, Depends(_place)]
 
 router = APIRouter(
+    route_class=PlainRoute,
     prefix="/api/notificationTemplates",
     tags=["Notification templates"],
     responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),

@@ -1,4 +1,4 @@
-"""Questions that come at the same time, asked as one.
+"""Questions that come at the same time, asked as one; and answers that are good for a moment.
 
 A look-up by a driver costs the facade several times what its own part of a request does. Under load many requests ask
 for the same kind of thing at once, and one query answers them all.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from time import monotonic
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
@@ -17,6 +18,8 @@ _AT_ONCE: Final = 2
 """Queries under way: one is answered while the next is asked."""
 
 _MOST_KEYS: Final = 2_000
+
+_MOST_KEPT: Final = 10_000
 
 
 class _Batch(Generic[K, V]):
@@ -64,3 +67,33 @@ class Together(Generic[K, V]):
                 batch.answers.set_exception(error)
             else:
                 batch.answers.set_result(answers)
+
+
+class Kept(Generic[K, V]):
+    """Answers that may be as old as `age_s` seconds, for what changes rarely. That there is none is not kept."""
+
+    def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]], age_s: float) -> None:
+        self._together = Together(ask)
+        self._age_s = age_s
+        self._kept: dict[K, tuple[float, V]] = {}
+        self._forgotten = 0
+
+    async def of(self, keys: Collection[K]) -> dict[K, V]:
+        """What there is for these keys; raises what the query raises."""
+        now = monotonic()
+        known = {key: kept[1] for key in keys if (kept := self._kept.get(key)) and kept[0] > now}
+        if len(known) == len(keys):
+            return known
+        forgotten = self._forgotten
+        found = await self._together.of([key for key in keys if key not in known])
+        # What was asked for before it was to be forgotten may be of before.
+        if forgotten == self._forgotten:
+            if len(self._kept) + len(found) > _MOST_KEPT:
+                self._kept.clear()
+            self._kept |= {key: (now + self._age_s, answer) for key, answer in found.items()}
+        return known | found
+
+    def forget(self) -> None:
+        """Ask anew: something has changed, or somebody has seen what it is by now."""
+        self._kept.clear()
+        self._forgotten += 1

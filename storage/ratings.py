@@ -15,6 +15,8 @@ from storage.review_search import ReviewSearch, tallied
 
 COLLECTION: Final = "ratings"
 _REVIEWS: Final = "reviews"
+_AT_ONCE: Final = 1_000
+"""Tallies in one answer of the database; it would give 101."""
 
 INDEXES: Final = [
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), ("storeId", ASCENDING)], name="tally", unique=True),
@@ -59,12 +61,19 @@ class RatingRepository:
             tallies |= {_key(document): _tally(document) async for document in found}
         return {key: tallies[key] for key in keys}
 
-    async def of_entities(self, entity_type: str, entity_ids: Collection[str]) -> dict[TallyKey, RatingTally]:
-        """The tallies of these objects in all stores; an object without approved reviews has none."""
+    async def of_entities(
+        self, entity_type: str, entity_ids: Collection[str]
+    ) -> dict[str, dict[str | None, RatingTally]]:
+        """The tallies of these objects by id and store; an object without approved reviews has none."""
         found = self._ratings.find(
-            {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}}
+            {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}},
+            {"_id": 0, "entityType": 0},
+            batch_size=_AT_ONCE,
         )
-        return {_key(document): _tally(document) async for document in found}
+        tallies: dict[str, dict[str | None, RatingTally]] = {}
+        async for document in found:
+            tallies.setdefault(document["entityId"], {})[document["storeId"]] = _tally(document)
+        return tallies
 
     async def count_reviews(self, search: ReviewSearch) -> int | None:
         """How many reviews match, over all pages, by the tallies; None where they don't tell. The cost follows the

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from api.together import Together
+from api.together import Kept, Together
 
 
 class Shelf:
@@ -84,3 +84,34 @@ async def test_nothing_is_asked_for_nothing() -> None:
     shelf = Shelf()
     assert await Together(shelf).of([]) == {}
     assert shelf.asked == []
+
+
+async def test_an_answer_is_kept_for_its_time_and_none_is_not() -> None:
+    shelf = Shelf()
+    shelf.go_on.set()
+    kept = Kept(shelf, age_s=60)
+    assert await kept.of(["a", "c"]) == {"a": 1}
+    shelf.things = {"a": 2, "b": 3, "c": 4}
+    assert await kept.of(["a", "b", "c"]) == {"a": 1, "b": 3, "c": 4}
+    assert shelf.asked == [{"a", "c"}, {"b", "c"}]
+
+
+async def test_an_old_answer_is_asked_for_again() -> None:
+    shelf = Shelf()
+    shelf.go_on.set()
+    kept = Kept(shelf, age_s=0)
+    await kept.of(["a"])
+    shelf.things["a"] = 7
+    assert await kept.of(["a"]) == {"a": 7}
+
+
+async def test_what_is_forgotten_while_it_is_asked_for_is_not_kept() -> None:
+    shelf = Shelf()
+    kept = Kept(shelf, age_s=60)
+    early = asyncio.create_task(kept.of(["a"]))
+    await shelf.is_asked.get()
+    shelf.things["a"] = 7
+    kept.forget()
+    shelf.go_on.set()
+    assert await early == {"a": 1}
+    assert await kept.of(["a"]) == {"a": 7}

@@ -1,0 +1,99 @@
+"""Routes that resolve the parameters of their endpoints themselves, where the request is all that takes.
+
+FastAPI's own solver is made for every kind of dependency and took 40% of the facade's part of a request. What the
+signature of an endpoint declares, and with it the OpenAPI document, is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import iscoroutinefunction
+from typing import Any, NamedTuple
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from fastapi.security import SecurityScopes
+from starlette.responses import Response
+from starlette.routing import Match, request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class _Parameter(NamedTuple):
+    """A parameter of an endpoint: the dependency that gives its value, and what that one is called with."""
+
+    name: str
+    call: Callable[..., Awaitable[Any]]
+    request_name: str
+    fixed: dict[str, Any]
+
+
+class PlainRoute(APIRoute):
+    """A route for endpoints whose dependencies are coroutines of the request (and of security scopes) and nothing else.
+
+    They are resolved in the order of the signature. FastAPI serves endpoints with other parameters as usual, and
+    requests with a query; `is_plain` tells which those are.
+    """
+
+    is_plain: bool
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        parameters = _parameters(self.dependant) if iscoroutinefunction(endpoint) else None
+        self.is_plain = parameters is not None
+        if parameters is not None:
+            self.app = _without_a_query(request_response(_handler(endpoint, parameters)), self.app)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this route; most others are told by a look at the end of their paths."""
+        if not (self.param_convertors or scope["path"].endswith(self.path)):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def _without_a_query(plain: ASGIApp, usual: ASGIApp) -> ASGIApp:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (usual if scope["query_string"] else plain)(scope, receive, send)
+
+    return app
+
+
+def _handler(
+    endpoint: Callable[..., Awaitable[Response]], parameters: Sequence[_Parameter]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        values = {
+            name: await call(**{request_name: request}, **fixed) for name, call, request_name, fixed in parameters
+        }
+        return await endpoint(**values)
+
+    return handle
+
+
+def _parameters(endpoint: Dependant) -> Sequence[_Parameter] | None:
+    """The parameters of an endpoint, None where one is of another kind. What a query gives must have a default."""
+    if any(parameter.field_info.is_required() for parameter in endpoint.query_params):
+        return None
+    if _takes_values(endpoint) or endpoint.request_param_name:
+        return None
+    parameters = []
+    for needed in endpoint.dependencies:
+        if needed.name is None or needed.call is None or needed.request_param_name is None:
+            return None
+        if needed.dependencies or needed.query_params or _takes_values(needed):
+            return None
+        scopes = needed.security_scopes_param_name
+        fixed = {scopes: SecurityScopes(needed.own_oauth_scopes)} if scopes else {}
+        parameters.append(_Parameter(needed.name, needed.call, needed.request_param_name, fixed))
+    return parameters
+
+
+def _takes_values(called: Dependant) -> bool:
+    """Whether it takes parts of a request or response by themselves, its query apart."""
+    return any(
+        (
+            *(called.path_params, called.header_params, called.cookie_params, called.body_params),
+            *(called.websocket_param_name, called.http_connection_param_name),
+            *(called.response_param_name, called.background_tasks_param_name),
+        )
+    )

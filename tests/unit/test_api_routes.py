@@ -1,0 +1,112 @@
+"""Routes that resolve the parameters of their endpoints themselves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import httpx
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, Request, Security
+from fastapi.routing import APIRoute
+from fastapi.security import SecurityScopes
+from starlette.responses import JSONResponse, Response
+
+from api.app import ROUTERS
+from api.routes import PlainRoute
+
+resolved: list[str] = []
+
+
+async def who(request: Request, scopes: SecurityScopes) -> str:
+    resolved.append("who")
+    request.state.who = request.headers.get("x-who", "nobody")
+    return f"{request.state.who} for {' and '.join(scopes.scopes)}"
+
+
+async def body(request: Request) -> Any:
+    resolved.append(f"body of {request.state.who}")
+    return await request.json()
+
+
+Who = Annotated[str, Security(who, scopes=["read", "write"])]
+Body = Annotated[Any, Depends(body)]
+
+
+async def told(caller: Who, content: Body, reason: str = "none") -> Response:
+    """Tell what was resolved."""
+    return JSONResponse({"caller": caller, "content": content, "reason": reason}, 201)
+
+
+async def told_at_a_place(caller: Who, place: str, often: int, content: Body) -> Response:
+    """Parts of the path and of the query are FastAPI's."""
+    return JSONResponse({"caller": caller, "content": content, "at": [place] * often})
+
+
+def application(route_class: type[Any]) -> FastAPI:
+    router = APIRouter(prefix="/things", route_class=route_class)
+    router.post("", status_code=201)(told)
+    router.post("/{place}")(told_at_a_place)
+    return FastAPI(routes=router.routes)
+
+
+@pytest.fixture(autouse=True)
+def nothing_resolved() -> None:
+    resolved.clear()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(application(PlainRoute))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+        yield http
+
+
+async def test_parameters_are_resolved_in_their_order(http: httpx.AsyncClient) -> None:
+    response = await http.post("/things", json=[1], headers={"x-who": "ann"})
+    expected = {"caller": "ann for read and write", "content": [1], "reason": "none"}
+    assert (response.status_code, response.json()) == (201, expected)
+    assert resolved == ["who", "body of ann"]
+
+
+async def test_a_query_is_heard(http: httpx.AsyncClient) -> None:
+    assert (await http.post("/things", json=[], params={"reason": "rude"})).json()["reason"] == "rude"
+
+
+async def test_fastapi_resolves_what_takes_more_than_the_request(http: httpx.AsyncClient) -> None:
+    response = await http.post("/things/here", json=[1], params={"often": 2})
+    assert response.json() == {"caller": "nobody for read and write", "content": [1], "at": ["here", "here"]}
+    assert (await http.post("/things/here", json=[1], params={"often": "x"})).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/thing", "/other/things", "/things/here/there"])
+async def test_other_paths_are_not_found(http: httpx.AsyncClient, path: str) -> None:
+    assert (await http.post(path, json=[])).status_code == 404
+
+
+async def test_other_methods_are_not_allowed(http: httpx.AsyncClient) -> None:
+    response = await http.get("/things")
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+
+async def test_below_a_prefix_that_a_proxy_adds() -> None:
+    transport = httpx.ASGITransport(application(PlainRoute), root_path="/shop")
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+        assert (await http.post("/shop/things", json=[])).status_code == 201
+
+
+def test_the_document_is_the_same() -> None:
+    assert application(PlainRoute).openapi() == application(APIRoute).openapi()
+
+
+def test_what_is_asked_for_most_passes_fastapi_by() -> None:
+    routes = {
+        (method, route.path): route
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, PlainRoute)
+        for method in route.methods or ()
+    }
+    for hot in ("/api/customerReviews", "/api/customerReviews/approve", "/api/rating/entityRating"):
+        assert routes["POST", hot].is_plain, hot
+    assert not routes["GET", "/api/customerReviews/{id}"].is_plain
