@@ -6,7 +6,7 @@ https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/kafka-protoco
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -53,7 +53,8 @@ class Envelope:
 
 def of_command(message: OutgoingMessage, command_id: str) -> OutgoingMessage:
     """The message with a header that names its command."""
-    return replace(message, headers=(*message.headers, (COMMAND_HEADER, command_id.encode())))
+    headers = (*message.headers, (COMMAND_HEADER, command_id.encode()))
+    return OutgoingMessage(message.topic, message.key, message.value, headers)
 
 
 def command_id_in(headers: Iterable[Header]) -> str | None:

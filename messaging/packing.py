@@ -26,10 +26,13 @@ async def sent(producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage]) 
 
     Messages with one key keep their order.
     """
+    counts = {topic: len(await producer.partitions_for(topic)) for topic in {m.topic for m in messages}}
     # A large one is left to the producer, which knows what is too large for the broker.
     if len(messages) < _WORTHWHILE or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
-        return [await producer.send(m.topic, m.value, m.key, headers=list(m.headers)) for m in messages]
-    counts = {topic: len(await producer.partitions_for(topic)) for topic in {m.topic for m in messages}}
+        return [
+            await producer.send(m.topic, m.value, m.key, _place(m, counts[m.topic]), headers=list(m.headers))
+            for m in messages
+        ]
     parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
     for message in messages:
         partition = partition_of(message.key, counts[message.topic])
@@ -57,6 +60,11 @@ async def _packed(
     batch.close()
     futures.append(await producer.send_batch(batch, topic, partition=partition))
     return futures
+
+
+def _place(message: OutgoingMessage, count: int) -> int | None:
+    # Without a key the producer chooses one that has a leader.
+    return None if message.key is None else partition_of(message.key, count)
 
 
 def partition_of(key: bytes | None, count: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 from dataclasses import replace
 from datetime import datetime
@@ -14,16 +13,14 @@ from scheduler.clock import ReminderClock
 from storage.leases import LeaseRepository
 from storage.stores import StoreRepository
 
+from .forks import FORKS
 from .reminders import connected_job
 from .service import Service
-
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["__main__", __name__])
 
 
 def start_run(service: Service, now: datetime) -> tuple[ForkServerProcess, Event]:
     """A process that runs the job once, and an event that is set when it begins."""
-    is_ready = _FORKS.Event()
+    is_ready = FORKS.Event()
     return _started(_run, service, now, is_ready), is_ready
 
 
@@ -33,7 +30,7 @@ def start_clock(service: Service, lease_s: float) -> ForkServerProcess:
 
 
 def _started(target: object, service: Service, *arguments: object) -> ForkServerProcess:
-    process = _FORKS.Process(target=target, args=(replace(service, processes={}), *arguments))  # type: ignore[arg-type]
+    process = FORKS.Process(target=target, args=(replace(service, processes={}), *arguments))  # type: ignore[arg-type]
     process.start()
     return process
 

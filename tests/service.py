@@ -23,6 +23,8 @@ from aiokafka.structs import OffsetAndMetadata
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
+from tests.forks import ForkedCommand
+
 T = TypeVar("T")
 Json = dict[str, Any]
 DEADLINE_S = 60.0
@@ -85,7 +87,7 @@ class Service:
     port: int = field(default_factory=free_port)
     prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}.")
     environment: dict[str, str] = field(default_factory=dict)
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, ForkedCommand] = field(default_factory=dict)
     log_starts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -113,15 +115,10 @@ class Service:
     def start(self, command: str, name: str | None = None) -> None:
         """Start `plaudit <command>` as a process of that name."""
         name = name or command
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.log_starts[name] = log.tell()
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "plaudit", command],
-                env=self.command_environment(),
-                cwd=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        log = self.folder / f"{name}.log"
+        self.log_starts[name] = log.stat().st_size if log.exists() else 0
+        environment = self.command_environment()
+        self.processes[name] = ForkedCommand(command, environment=environment, folder=self.folder, log=log)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
