@@ -41,7 +41,7 @@ bench: $(VENV)/bench.stamp
 
 # SEED, FAULTS, COMMANDS, SECONDS, KINDS and the others of `python -m tests.chaos --help`.
 chaos: $(VENV)/dev.stamp
-	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS IMPORTERS BUYERS KEEP,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
+	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS IMPORTERS BUYERS KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
 bad-input: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))

@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS
-from tests.chaos.run import Plan, Result, run_chaos
+from tests.chaos.run import Plan, run_chaos
 
-RESULTS = Path(__file__).with_name("results")
+RESULTS = Path(__file__).with_name("results") / "latest.json"
 PROCESSES = ("api-1", "api-2", "worker-1", "worker-2", "worker-3", "scheduler-1", "scheduler-2")
 
 
@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--importers", type=int, default=3)
     parser.add_argument("--buyers", type=int, default=4)
     parser.add_argument("--keep", type=Path, help="a folder for logs and data, kept; else they are deleted at the end")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures are kept")
     options = parser.parse_args()
     plan = Plan(
         seed=options.seed,
@@ -49,15 +50,10 @@ def main() -> None:
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    write(result)
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    options.results.write_text(json.dumps(result.document(), indent=2) + "\n")
     say(json.dumps(result.document(), indent=2))
     sys.exit(0 if result.is_good else 1)
-
-
-def write(result: Result) -> None:
-    """Keep the figures of the last run."""
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "latest.json").write_text(json.dumps(result.document(), indent=2) + "\n")
 
 
 def say(line: str) -> None:
