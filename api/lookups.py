@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 from typing import Final
 
+from api.rating_rows import RatingRow, rating_rows
 from api.together import Kept, Together
-from domain.ratings import Entity, RatingTally
+from domain.ratings import Entity
 from domain.stores import GeneralSettings, Store
 from storage.ratings import RatingRepository
 from storage.stores import StoreRepository
@@ -20,28 +22,29 @@ class Lookups:
     """
 
     def __init__(self, ratings: RatingRepository, stores: StoreRepository) -> None:
-        async def tallies(entities: Collection[Entity]) -> Mapping[Entity, Mapping[str | None, RatingTally]]:
+        async def rows(entities: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], list[RatingRow]]:
             ids_of_type: dict[str, list[str]] = {}
-            for entity in entities:
-                ids_of_type.setdefault(entity.type, []).append(entity.id)
-            found: dict[Entity, Mapping[str | None, RatingTally]] = {}
-            for type, ids in ids_of_type.items():
-                of_type = await ratings.of_entities(type, ids)
-                found |= {Entity(type, id): tallies for id, tallies in of_type.items()}
-            return found
+            for type, id in entities:
+                ids_of_type.setdefault(type, []).append(id)
+            found = {
+                Entity(type, id): tallies
+                for type, ids in ids_of_type.items()
+                for id, tallies in (await ratings.of_entities(type, ids)).items()
+            }
+            of_all = await self.general()
+            of_stores = await self.stores({id for tallies in found.values() for id in tallies if id is not None})
+            return {entity: rating_rows(entity, tallies, of_stores, of_all) for entity, tallies in found.items()}
 
         async def general(_: Collection[None]) -> Mapping[None, GeneralSettings]:
             return {None: await stores.general()}
 
-        self._tallies = Together(tallies)
+        self._ratings = Together(rows)
         self._stores = Kept(stores.of_ids, _AGE_S)
         self._general = Kept(general, _AGE_S)
 
-    async def tallies(
-        self, entity_type: str, entity_ids: Collection[str]
-    ) -> dict[Entity, Mapping[str | None, RatingTally]]:
-        """The tallies of these objects by store, in the order of the ids; without approved reviews there is none."""
-        return await self._tallies.of([Entity(entity_type, id) for id in entity_ids])
+    async def ratings(self, entity_type: str, entity_ids: Sequence[str]) -> dict[tuple[str, str], list[RatingRow]]:
+        """The ratings of these objects, in the order of the ids; of those without approved reviews there are none."""
+        return await self._ratings.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
 
     async def stores(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones among these stores, by id."""

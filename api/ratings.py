@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field, TypeAdapter
-from typing_extensions import TypedDict
 
 from api import examples
 from api.bodies import json_body
@@ -15,13 +13,11 @@ from api.commands import CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
 from api.permissions import RatingCalculator, RatingReader
 from api.problems import ProblemKind
+from api.rating_rows import EntityRating
 from api.responses import JsonResponse
-from api.review_rows import store_name
 from api.routes import PlainRoute
-from api.services import Injected, Services
+from api.services import Injected
 from api.store_bounds import check_store
-from domain.ratings import Entity, RatingMethod, RatingTally, rating_value
-from domain.stores import rating_method
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
 from messaging.topics import Topic
 
@@ -31,17 +27,6 @@ class EntityRatingRequest(Message):
 
     entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)]
     entity_type: Id
-
-
-class EntityRating(TypedDict):
-    """The rating of an object in one store, or without one."""
-
-    storeName: str | None
-    storeId: str | None
-    entityId: str
-    entityType: str
-    value: float
-    reviewCount: int
 
 
 ENTITY_RATING: TypeAdapter[EntityRatingRequest] = TypeAdapter(EntityRatingRequest)
@@ -66,45 +51,8 @@ async def list_entity_ratings(
 ) -> JsonResponse:
     """The ratings of objects: one for each store in which an object has approved reviews, and one without a store."""
     ids = list(dict.fromkeys(request.entity_ids))
-    if not ids:
-        return JsonResponse([])
-    found = await services.lookups.tallies(request.entity_type, ids)
-    tallies = [
-        (entity, store_id, of_entity[store_id])
-        for entity, of_entity in found.items()
-        for store_id in sorted(of_entity, key=_without_a_store_first)
-        if caller.may_touch(store_id)
-    ]
-    shown = await _stores_shown(services, {store_id for _, store_id, _ in tallies})
-    return JsonResponse([_rating(entity, store_id, tally, shown[store_id]) for entity, store_id, tally in tallies])
-
-
-class _Shown(NamedTuple):
-    """What the ratings in a store have in common."""
-
-    store_name: str | None
-    method: RatingMethod
-
-
-async def _stores_shown(services: Services, ids: Collection[str | None]) -> Mapping[str | None, _Shown]:
-    general = await services.lookups.general()
-    stores = await services.lookups.stores({id for id in ids if id is not None})
-    return {id: _Shown(store_name(id, stores), rating_method(general, stores.get(id or ""))) for id in ids}
-
-
-def _without_a_store_first(store_id: str | None) -> str:
-    return store_id or ""
-
-
-def _rating(entity: Entity, store_id: str | None, tally: RatingTally, shown: _Shown) -> EntityRating:
-    return {
-        "storeName": shown.store_name,
-        "storeId": store_id,
-        "entityId": entity.id,
-        "entityType": entity.type,
-        "value": rating_value(tally, shown.method),
-        "reviewCount": tally.count,
-    }
+    found = await services.lookups.ratings(request.entity_type, ids)
+    return JsonResponse([row.content for rows in found.values() for row in rows if caller.may_touch(row.store_id)])
 
 
 @router.post(
