@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import ProducerClosed
 from aiokafka.partitioner import murmur2
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from domain.delivery import OutgoingMessage
 
@@ -37,14 +40,13 @@ async def sent(producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage]) 
     for message in messages:
         partition = partition_of(message.key, counts[message.topic])
         parts.setdefault((message.topic, partition), []).append(message)
-    by_part = await asyncio.gather(*(_packed(producer, *part, content) for part, content in parts.items()))
-    return [future for futures in by_part for future in futures]
+    return [future for part, content in parts.items() for future in _packed(producer, *part, content)]
 
 
-async def _packed(
+def _packed(
     producer: AIOKafkaProducer, topic: str, partition: int, messages: Sequence[OutgoingMessage]
 ) -> list[asyncio.Future[Any]]:
-    futures = []
+    place, futures = TopicPartition(topic, partition), []
     batch = producer.create_batch()
     for message in messages:
         content: dict[str, Any] = {
@@ -54,12 +56,26 @@ async def _packed(
             "headers": list(message.headers),
         }
         if batch.append(**content) is None:
-            futures.append(await producer.send_batch(batch, topic, partition=partition))
+            futures.append(_queued(producer, batch, place))
             batch = producer.create_batch()
             batch.append(**content)
+    return [*futures, _queued(producer, batch, place)]
+
+
+def _queued(producer: AIOKafkaProducer, batch: BatchBuilder, place: TopicPartition) -> asyncio.Future[Any]:
+    """Put a batch behind those that wait for its partition.
+
+    The producer's own `send_batch` waits until none does, which is never while others send, and counts that wait
+    several times over: it gives up within a second or two. Raises what the producer has failed of.
+    """
     batch.close()
-    futures.append(await producer.send_batch(batch, topic, partition=partition))
-    return futures
+    accumulator = producer._message_accumulator
+    if accumulator._closed:
+        raise ProducerClosed
+    if accumulator._exception is not None:
+        raise copy(accumulator._exception)
+    queued: asyncio.Future[Any] = accumulator._append_batch(batch, place).future
+    return asyncio.shield(queued)
 
 
 def _place(message: OutgoingMessage, count: int) -> int | None:
