@@ -100,7 +100,9 @@ async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Serv
     async with running_service(servers, tmp_path, service=service, workers=()):
         async with service.client() as http:
             assert (await http.get("/metrics")).status_code == 401
-        await eventually(known, lambda found: found == (1, 1, {"plaudit_consumer_lag_records"}))
+        # The fallback broker tells nobody how far consumers are.
+        lag = (0, 1, set()) if servers.is_tansu else (1, 1, {"plaudit_consumer_lag_records"})
+        await eventually(known, lambda found: found == lag)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
             assert (await http.get("/health/ready")).status_code == 200
             assert (await http.get("/api/stores")).status_code == 404
