@@ -31,8 +31,8 @@ class _Parameter(NamedTuple):
 class PlainRoute(APIRoute):
     """A route for endpoints whose dependencies are coroutines of the request (and of security scopes) and nothing else.
 
-    They are resolved in the order of the signature. FastAPI serves endpoints with other parameters as usual, and
-    requests with a query; `is_plain` tells which those are.
+    They are resolved in the order of the signature. FastAPI serves endpoints with other parameters as usual, and every
+    request with a query; `is_plain` tells whether the endpoint is one of ours.
     """
 
     is_plain: bool
