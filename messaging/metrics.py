@@ -25,6 +25,8 @@ REGISTRY: Final = CollectorRegistry()
 
 BUILD: Final = Gauge("plaudit_build_info", "1, for what runs here", ["version", "python", "process"], registry=REGISTRY)
 
+TASKS: Final = Gauge("plaudit_tasks", "Tasks of asyncio that are not done", registry=REGISTRY)
+
 HTTP_REQUESTS: Final = Counter(
     "plaudit_http_requests", "Requests that were answered", ["method", "route", "status"], registry=REGISTRY
 )

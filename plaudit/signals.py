@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import structlog
 
-from messaging.metrics import name_build
+from messaging.metrics import TASKS, name_build
 from plaudit.config import ConfigurationError, MetricsSettings, Settings
 from plaudit.probes import Probes, answered
 from plaudit.traces import traced
@@ -25,7 +25,9 @@ def signals(settings: Settings, process: str) -> Iterator[Probes]:
     """
     release = version("plaudit")
     name_build(release, process)
-    probes = Probes(asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    TASKS.set_function(lambda: len(asyncio.all_tasks(loop)))
+    probes = Probes(loop)
     with traced(settings.traces, process, release), ExitStack() as stack:
         if settings.metrics.port:
             _answer(probes, settings.metrics, stack)

@@ -39,6 +39,8 @@ class Fleet:
 
     service: Service
     ports: dict[str, int] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
+    """Ports at which processes tell their metrics."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -55,7 +57,11 @@ class Fleet:
         command = name.partition("-")[0]
         if command == "api":
             self.ports.setdefault(name, free_port())
-        environment = self.service.command_environment() | {"PLAUDIT_HTTP__PORT": str(self.ports.get(name, 0))}
+        self.metrics[name] = free_port()
+        environment = self.service.command_environment() | {
+            "PLAUDIT_HTTP__PORT": str(self.ports.get(name, 0)),
+            "PLAUDIT_METRICS__PORT": str(self.metrics[name]),
+        }
         with (self.service.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "plaudit", command],

@@ -18,7 +18,7 @@ from tests.chaos.faults import FAULTS, Stage, end_of_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.model import CLOSED_STORE, OPEN_STORE, Json, Model
-from tests.chaos.soak import Soak
+from tests.chaos.soak import EVERY_S, Soak
 
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
 
@@ -56,7 +56,7 @@ class Result:
     wrong: int = 0
     recovery: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
-    soak: dict[str, dict[str, float]] = field(default_factory=dict)
+    soak: Json = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -127,7 +127,7 @@ class Run:
     async def to_the_end(self) -> None:
         """Load, faults, and the comparison."""
         await open_shop(self.world.http)
-        watching = asyncio.create_task(self.watch())
+        watching = [asyncio.create_task(self.watch()), asyncio.create_task(self.measure())]
         actors = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in self.actors()]
         stage = Stage(self.cluster, self.fleet, random.Random(f"{self.plan.seed}/faults"))
         try:
@@ -147,9 +147,13 @@ class Run:
         self.report(f"{self.seconds:.0f} s: the load is over, {ledger.acknowledged} commands acknowledged")
         if not self.result.failures:
             await self.compare(stage)
-        watching.cancel()
+        for task in watching:
+            task.cancel()
+        for ended in await asyncio.gather(*watching, return_exceptions=True):
+            if isinstance(ended, Exception):
+                self.fail(ended)
         self.result.failures += ledger.unexpected[:20]
-        self.result.soak = self.soak.slopes()
+        self.result.soak = self.soak.document()
 
     def fail(self, error: BaseException) -> None:
         """Note what ended the faults or a client."""
@@ -165,14 +169,19 @@ class Run:
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""
         while True:
-            self.soak.look(self.fleet, self.seconds)
             try:
                 self.fleet.check()
             except EndedByItselfError as error:
                 self.result.failures.append(f"{type(error).__name__}: {error}")
                 self.is_over.set()
                 return
-            await asyncio.sleep(2)  # a sample of the soak every so often
+            await asyncio.sleep(2)  # no supervisor looks more often
+
+    async def measure(self) -> None:
+        """Take samples of the soak."""
+        while True:
+            await self.soak.look(self.fleet, self.seconds)
+            await asyncio.sleep(EVERY_S)
 
     async def faults(self, stage: Stage) -> None:
         """One fault after the other, every kind in its turn, in an order that follows from the seed."""

@@ -1,12 +1,16 @@
-"""What processes take, over time."""
+"""What processes take, and how far behind they are, over time."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import linear_regression
-from typing import NamedTuple
+from statistics import linear_regression, median
+from typing import Any, NamedTuple
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.chaos.fleet import Fleet
 
@@ -14,49 +18,79 @@ WARM_UP_S = 60.0
 LEAST_S = 600.0
 """A slope over less says nothing."""
 
+EVERY_S = 10.0
+PATIENCE_S = 5.0
+"""A process that is frozen, or not there, tells nothing."""
+
 
 class Sample(NamedTuple):
-    """Seconds since the beginning, resident memory in KiB, open descriptors, threads."""
+    """Seconds since the beginning, resident memory in MiB, open descriptors, threads, tasks of asyncio."""
 
     at_s: float
-    memory: int
+    memory: float
     descriptors: int
     threads: int
+    tasks: int
 
 
 @dataclass
 class Soak:
-    """Samples by process."""
+    """Samples by process, and the lag of all groups together as the facades tell it."""
 
     samples: dict[tuple[str, int], list[Sample]] = field(default_factory=lambda: defaultdict(list))
+    lag: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds since the beginning, records."""
 
-    def look(self, fleet: Fleet, at_s: float) -> None:
-        """Take a sample of every living process."""
-        for name, process in fleet.processes.items():
-            folder = Path(f"/proc/{process.pid}")
-            try:
-                status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-                descriptors = len(list((folder / "fd").iterdir()))
-            except OSError:
-                continue  # it has just ended
-            if "VmRSS" in status:
-                memory = int(status["VmRSS"].split()[0])
-                self.samples[name, process.pid].append(Sample(at_s, memory, descriptors, int(status["Threads"])))
+    async def look(self, fleet: Fleet, at_s: float) -> None:
+        """Take a sample of every living process that answers."""
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+            processes = [(name, process.pid) for name, process in fleet.processes.items()]
+            await asyncio.gather(*(self._look(client, fleet.metrics[name], name, pid, at_s) for name, pid in processes))
 
-    def slopes(self) -> dict[str, dict[str, float]]:
-        """By process, once warm: memory at the end (MiB), and what memory, descriptors and threads grow by an hour."""
-        slopes = {}
-        for (name, pid), samples in self.samples.items():
-            warm = [sample for sample in samples if sample.at_s >= samples[0].at_s + WARM_UP_S]
-            if not warm or warm[-1].at_s - warm[0].at_s < LEAST_S:
-                continue
-            hours = [sample.at_s / 3600 for sample in warm]
-            slopes[f"{name}/{pid}"] = {
-                "minutes": round((warm[-1].at_s - warm[0].at_s) / 60, 1),
-                "memoryMiB": round(warm[-1].memory / 1024, 1),
-                "memoryMiBPerHour": round(linear_regression(hours, [s.memory / 1024 for s in warm]).slope, 2),
-                "descriptors": warm[-1].descriptors,
-                "descriptorsPerHour": round(linear_regression(hours, [s.descriptors for s in warm]).slope, 2),
-                "threadsPerHour": round(linear_regression(hours, [s.threads for s in warm]).slope, 2),
-            }
-        return slopes
+    async def _look(self, client: httpx.AsyncClient, port: int, name: str, pid: int, at_s: float) -> None:
+        folder = Path(f"/proc/{pid}")
+        try:
+            told = (await client.get(f"http://127.0.0.1:{port}/metrics")).raise_for_status()
+            status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+            descriptors = len(list((folder / "fd").iterdir()))
+        except (OSError, httpx.HTTPError):
+            return  # it has just ended, is about to listen, or is frozen by a fault
+        families = {family.name: family for family in text_string_to_metric_families(told.text)}
+        memory = int(status["VmRSS"].split()[0]) / 1024
+        tasks = int(families["plaudit_tasks"].samples[0].value)
+        self.samples[name, pid].append(Sample(at_s, memory, descriptors, int(status["Threads"]), tasks))
+        if lag := families["plaudit_consumer_lag_records"].samples:
+            self.lag.append((at_s, sum(sample.value for sample in lag)))
+
+    def document(self) -> dict[str, Any]:
+        """Once warm, by process: what it takes at the end, and what that grows by an hour; and the lag in records.
+
+        Empty where nothing lasted long enough.
+        """
+        processes = {f"{name}/{pid}": grown for (name, pid), all in self.samples.items() if (grown := growth(all))}
+        lag = [(at_s / 3600, records) for at_s, records in self.lag if at_s >= WARM_UP_S]
+        if not processes or len(lag) < 2:
+            return processes
+        records = [records for _, records in lag]
+        return {
+            **processes,
+            "lag": {
+                "median": median(records),
+                "most": max(records),
+                "perHour": round(linear_regression(*zip(*lag, strict=True)).slope, 1),
+            },
+        }
+
+
+def growth(samples: list[Sample]) -> dict[str, float]:
+    """What a process takes at the end, and how that grows; empty if it lived too short a time."""
+    warm = [sample for sample in samples if sample.at_s >= samples[0].at_s + WARM_UP_S]
+    if not warm or warm[-1].at_s - warm[0].at_s < LEAST_S:
+        return {}
+    hours = [sample.at_s / 3600 for sample in warm]
+    grown = {"minutes": round((warm[-1].at_s - warm[0].at_s) / 60, 1)}
+    for name, unit in (("memory", "MiB"), ("descriptors", ""), ("threads", ""), ("tasks", "")):
+        values = [getattr(sample, name) for sample in warm]
+        grown[f"{name}{unit}"] = round(values[-1], 1)
+        grown[f"{name}{unit}PerHour"] = round(linear_regression(hours, values).slope, 2)
+    return grown
