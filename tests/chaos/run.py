@@ -146,7 +146,10 @@ class Run:
         )
         self.report(f"{self.seconds:.0f} s: the load is over, {ledger.acknowledged} commands acknowledged")
         if not self.result.failures:
-            await self.compare(stage)
+            try:
+                await self.compare(stage)
+            except (NotAcknowledgedError, AssertionError) as error:
+                self.fail(error)
         for task in watching:
             task.cancel()
         for ended in await asyncio.gather(*watching, return_exceptions=True):

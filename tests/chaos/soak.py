@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.chaos.fleet import Fleet
 
-WARM_UP_S = 60.0
+WARM_UP_S = 300.0
 LEAST_S = 600.0
 """A slope over less says nothing."""
 
