@@ -10,7 +10,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from multiprocessing import connection
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +26,26 @@ FORKS.set_forkserver_preload(
 )
 
 
-class ForkedCommand:
-    """A `plaudit` command under way, with the part of `subprocess.Popen` that tests use."""
+_TURNS: Final = threading.Lock()
+"""A start looks how others have ended, too; an exit code can be read but once, so threads would rob each other."""
 
-    def __init__(self, command: str, *, environment: Mapping[str, str], folder: Path, log: Path) -> None:
-        log.touch()
+
+class ForkedCommand:
+    """A `plaudit` command under way, with the part of `subprocess.Popen` that tests use.
+
+    What it says, on both ways, is appended to `log`; its errors to `errors` where that is given.
+    """
+
+    def __init__(
+        self, *command: str, environment: Mapping[str, str], folder: Path, log: Path, errors: Path | None = None
+    ) -> None:
+        outputs = log, errors or log
+        for output in outputs:
+            output.touch()
         # A daemon: it ends with the tests, whatever becomes of them.
-        self._process = FORKS.Process(target=_run, args=(command, dict(environment), folder, log), daemon=True)
-        self._process.start()
+        self._process = FORKS.Process(target=_run, args=(command, dict(environment), folder, outputs), daemon=True)
+        with _TURNS:
+            self._process.start()
 
     @property
     def pid(self) -> int:
@@ -39,11 +54,12 @@ class ForkedCommand:
 
     def poll(self) -> int | None:
         """The exit code, None while it runs."""
-        return self._process.exitcode
+        with _TURNS:
+            return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end. Returns the exit code; raises TimeoutExpired."""
-        self._process.join(timeout)
+        connection.wait([self._process.sentinel], timeout)
         code = self.poll()
         if code is None:
             raise subprocess.TimeoutExpired(str(self._process), timeout or 0)
@@ -60,14 +76,27 @@ class ForkedCommand:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(command: str, environment: Mapping[str, str], folder: Path, log: Path) -> None:
-    output = os.open(log, os.O_WRONLY | os.O_APPEND)
-    for descriptor in (1, 2):
+def run_forked(*command: str, environment: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a `plaudit` command to its end. Raises TimeoutExpired after a minute."""
+    with tempfile.TemporaryDirectory() as said:
+        log, errors = Path(said, "out"), Path(said, "err")
+        process = ForkedCommand(*command, environment=environment, folder=folder, log=log, errors=errors)
+        try:
+            code = process.wait(60)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(command, code, log.read_text(), errors.read_text())
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], folder: Path, outputs: tuple[Path, Path]) -> None:
+    for descriptor, path in enumerate(outputs, start=1):
+        output = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.dup2(output, descriptor)
+        os.close(output)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["plaudit", command]
+    sys.argv = ["plaudit", *command]
     from plaudit.cli import main  # where it is imported already: in the forked process
 
     main()

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -23,7 +22,7 @@ from aiokafka.structs import OffsetAndMetadata
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
-from tests.forks import ForkedCommand
+from tests.forks import ForkedCommand, run_forked
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -122,15 +121,7 @@ class Service:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "plaudit", *command],
-            env=self.command_environment(),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return run_forked(*command, environment=self.command_environment(), folder=self.folder)
 
     async def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait for the end. Returns the exit code."""

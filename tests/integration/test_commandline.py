@@ -6,26 +6,18 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forks import run_forked
 from tests.service import PARTITIONS, Servers, Service, free_port
 
 
 def plaudit(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command on a machine where nothing is configured but this."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
-    return subprocess.run(
-        [sys.executable, "-m", "plaudit", *command],
-        env={**bare, **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_forked(*command, environment={**bare, **environment}, folder=folder)
 
 
 def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
