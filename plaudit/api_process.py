@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 import signal
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
+        gc.freeze()  # the application stays for good: requests need not pay for looks through it
         self._probes.is_ready = self.started
 
     @contextmanager

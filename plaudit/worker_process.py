@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import AsyncExitStack
 from datetime import timedelta
 
@@ -46,6 +47,7 @@ async def run_worker(settings: Settings) -> None:
             await ended(starting, again_s=GRACE_S + 1)
             return
         housekeeping = starting.result()
+        gc.freeze()  # a batch makes enough objects for a look through all there are, of which most stay for good
         probes.is_ready = True
         log.info("worker ready")
         await asyncio.wait([housekeeping, stop], return_when=asyncio.FIRST_COMPLETED)

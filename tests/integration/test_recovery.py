@@ -242,9 +242,9 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
         reviews = database["reviews"]
 
         async def stored(share: float) -> None:
-            # Asked without a pause, to strike in the middle of a batch.
+            # Asked more often than `eventually` does, to strike in the middle of a batch.
             while await reviews.estimated_document_count() < share * SUBMISSIONS:
-                pass
+                await asyncio.sleep(0.005)
 
         async def moderated(share: float) -> None:
             count = partial(reviews.count_documents, {"seen": {"$exists": True}})
@@ -358,6 +358,16 @@ class Up:
                 stderr=subprocess.STDOUT,
             )
 
+    @asynccontextmanager
+    async def started(self) -> AsyncIterator[subprocess.Popen[bytes]]:
+        """Start it; if it still runs when the block ends, it is killed."""
+        process = await asyncio.to_thread(self.start)
+        try:
+            yield process
+        finally:
+            process.kill()
+            await asyncio.to_thread(process.wait)
+
     async def says(self, process: subprocess.Popen[bytes], text: str) -> None:
         """Wait until it says that."""
 
@@ -391,14 +401,7 @@ class Up:
 
 async def test_up_in_one_command(servers: Servers, tmp_path: Path) -> None:
     up = Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
-    process = await asyncio.to_thread(up.start)
-    try:
-        await up.says(process, "Starting api")
-        process.kill()
-        await asyncio.to_thread(process.wait)
-        await up.nothing_is_left()
-
-        process = await asyncio.to_thread(up.start)
+    async with up.started() as process:
         await up.says(process, "Plaudit is ready")
         endpoints = json.loads(await asyncio.to_thread(up.endpoints.read_text))
         assert set(endpoints) - {"idempotence"} == {"http", "kafka", "mongo", "database"}
@@ -412,6 +415,14 @@ async def test_up_in_one_command(servers: Servers, tmp_path: Path) -> None:
         assert await asyncio.to_thread(process.wait, 20) == 0
         assert not up.endpoints.exists()
         assert up.marked.commands() == {}
-    finally:
-        process.kill()
-        process.wait()
+
+
+@pytest.mark.slow
+async def test_up_is_killed_and_started_again(servers: Servers, tmp_path: Path) -> None:
+    up = Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
+    async with up.started() as process:
+        await up.says(process, "Starting api")
+    await up.nothing_is_left()
+    async with up.started() as process:
+        await up.says(process, "Plaudit is ready")
+    await up.nothing_is_left()
