@@ -57,6 +57,7 @@ async def eventually(
     expected: Callable[[T], bool] = bool,
     *,
     deadline_s: float = DEADLINE_S,
+    pause_s: float = 0.03,
 ) -> T:
     """Ask until the answer is as expected, and return it; fail with the last answer after the deadline."""
     loop = asyncio.get_running_loop()
@@ -67,7 +68,7 @@ async def eventually(
             return answer
         if loop.time() > end:
             raise AssertionError(f"not within {deadline_s} s; the last answer: {answer!r}"[:2_000])
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(pause_s)
 
 
 def free_port() -> int:

@@ -242,9 +242,8 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
         reviews = database["reviews"]
 
         async def stored(share: float) -> None:
-            # Asked more often than `eventually` does, to strike in the middle of a batch.
-            while await reviews.estimated_document_count() < share * SUBMISSIONS:
-                await asyncio.sleep(0.005)
+            # Asked often, to strike in the middle of a batch.
+            await eventually(reviews.estimated_document_count, lambda n: n >= share * SUBMISSIONS, pause_s=0.005)
 
         async def moderated(share: float) -> None:
             count = partial(reviews.count_documents, {"seen": {"$exists": True}})
