@@ -31,6 +31,7 @@ async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest
         processes=("api-1", "worker-1", "worker-2"),
         kinds=KINDS,
         between_s=(0.0, 0.5),
+        pause_s=0.2,
         waits_for_recovery=False,
     )
     try:
