@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import linear_regression, median
 from typing import Any, NamedTuple
@@ -63,7 +64,7 @@ class Soak:
             self.lag.append((at_s, sum(sample.value for sample in lag)))
 
     def document(self) -> dict[str, Any]:
-        """Once warm, by process: what it takes at the end, and what that grows by an hour; and the lag in records.
+        """Once warm, by process: medians of what it takes in each quarter, and its growth by hour; the lag in records.
 
         Empty where nothing lasted long enough.
         """
@@ -82,15 +83,16 @@ class Soak:
         }
 
 
-def growth(samples: list[Sample]) -> dict[str, float]:
-    """What a process takes at the end, and how that grows; empty if it lived too short a time."""
+def growth(samples: list[Sample]) -> dict[str, Any]:
+    """What a process takes in each quarter of its time, and how that grows; empty if it lived too short a time."""
     warm = [sample for sample in samples if sample.at_s >= samples[0].at_s + WARM_UP_S]
     if not warm or warm[-1].at_s - warm[0].at_s < LEAST_S:
         return {}
     hours = [sample.at_s / 3600 for sample in warm]
-    grown = {"minutes": round((warm[-1].at_s - warm[0].at_s) / 60, 1)}
+    grown: dict[str, Any] = {"minutes": round((warm[-1].at_s - warm[0].at_s) / 60, 1)}
+    quarters = [len(warm) * n // 4 for n in range(5)]
     for name, unit in (("memory", "MiB"), ("descriptors", ""), ("threads", ""), ("tasks", "")):
         values = [getattr(sample, name) for sample in warm]
-        grown[f"{name}{unit}"] = round(values[-1], 1)
+        grown[f"{name}{unit}"] = [round(median(values[a:b]), 1) for a, b in pairwise(quarters)]
         grown[f"{name}{unit}PerHour"] = round(linear_regression(hours, values).slope, 2)
     return grown
