@@ -15,9 +15,12 @@ from messaging.schemas import (
     EntityName,
     Id,
     Message,
+    Milliseconds,
     Name,
     Note,
+    Offset,
     OptionalId,
+    PartitionNumber,
     Rating,
     ReviewText,
     Stores,
@@ -88,7 +91,10 @@ class ModerationOfReview(Message):
     kind: Literal["moderation"] = "moderation"
     action: ModerationAction
     review_id: Id
-    source: Annotated[tuple[int, int, int], Field(description="Partition, offset and timestamp of the command")]
+    source: Annotated[
+        tuple[PartitionNumber, Offset, Milliseconds],
+        Field(description="Partition, offset and timestamp of the command"),
+    ]
     moderator: Name | None = None
     reason: Note | None = None
     command_id: OptionalId = None

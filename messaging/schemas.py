@@ -57,3 +57,7 @@ ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator(_at_most_two_decimals)]
+PartitionNumber = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Offset = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Milliseconds = Annotated[int, Field(ge=-62_135_596_800_000, le=253_402_300_799_999)]
+"""Since 1970: what is from the year 1 to 9999."""

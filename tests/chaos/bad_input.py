@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -81,15 +82,27 @@ async def _send(client: httpx.AsyncClient, findings: Findings, method: str, path
         findings.faults.append(f"{method} {path} {body[:300]!r}: {response.headers['content-type']}")
 
 
+def bad_messages(chance: random.Random, count: int, found: list[Any]) -> Iterator[tuple[str, bytes]]:
+    """Topics and values: every nasty value at every place of every message, or `count` of these; then random ones."""
+    wanted = [
+        (topic, json.dumps(replaced(message, place, value)).encode())
+        for topic, messages in MESSAGES.items()
+        for message in messages
+        for place in places(message)
+        for value in VALUES
+    ]
+    yield from chance.sample(wanted, min(count, len(wanted)))
+    topics = sorted(MESSAGES)
+    for sent in range(len(wanted), count):
+        topic = topics[sent % len(topics)]
+        yield topic, spoilt(chance, chance.choice(MESSAGES[topic]), found)
+
+
 async def send_messages(service: Service, number: int, count: int) -> Findings:
     """`count` messages over all topics; each takes effect or is a dead letter with a reason of its own."""
     chance, findings = random.Random(number), Findings()
-    found = found_by_hypothesis(number, FROM_HYPOTHESIS)
     producer = Producer({"bootstrap.servers": service.servers.kafka, "linger.ms": 20, "message.max.bytes": 2**21})
-    topics = sorted(MESSAGES)
-    for sent in range(count):
-        topic = topics[sent % len(topics)]
-        value = spoilt(chance, chance.choice(MESSAGES[topic]), found)
+    for sent, (topic, value) in enumerate(bad_messages(chance, count, found_by_hypothesis(number, FROM_HYPOTHESIS))):
         key = chance.choice([None, b"", b"e", b"\xff", str(chance.randrange(50)).encode()])
         headers = chance.choice(HEADERS)
         while True:
@@ -102,7 +115,7 @@ async def send_messages(service: Service, number: int, count: int) -> Findings:
             producer.poll(0)
             await asyncio.sleep(0)
     assert await asyncio.to_thread(producer.flush, 120) == 0
-    for topic in topics:
+    for topic in MESSAGES:
         await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=60 + count / 200)
         for letter in await service.records(f"{topic}.dlq"):
             reason = dict(letter.headers)

@@ -228,7 +228,17 @@ async def test_bad_messages_end_as_dead_letters_and_their_neighbours_are_stored(
                 [],
             ],
         ),
-        ("review-changes", {"kind": "recount", "entityType": "a", "entityId": "b"}, [{"kind": "other"}, {}, 1]),
+        (
+            "review-changes",
+            {"kind": "recount", "entityType": "a", "entityId": "b"},
+            [
+                *({"kind": "other"}, {}, 1),
+                *(
+                    {"kind": "moderation", "action": "approve", "reviewId": "nobody", "source": source}
+                    for source in ([2**31, 0, 0], [0, 2**63, 0], [0, -1, 0], [0, 0, 2**48], [0, 0, -(2**63)])
+                ),
+            ],
+        ),
         (
             "store-updates",
             {"id": "good"},
@@ -241,6 +251,7 @@ async def test_bad_messages_of_every_topic(service: Service, topic: str, good: J
     await service.publish(topic, *(message(value, key) for value in [*bad, good]), Message(key, None))
     letters = await dead_letters_of(service, topic, [key], len(bad) + 1)
     assert [letter.value and json.loads(letter.value) for letter in letters] == [*bad, None]
+    assert {dict(letter.headers)["x-error-code"] for letter in letters} == {b"invalid-message", b"empty"}
 
 
 @pytest.mark.kafka
