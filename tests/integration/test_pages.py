@@ -140,6 +140,7 @@ async def visit(address: str, folder: Path) -> Visit:
     return Visit(dom.decode(), [e["url"] for e in events if e.get("url") == address or e.get("initiator") == origin])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "loads", "shows"),
     [
