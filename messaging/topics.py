@@ -91,9 +91,12 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
             for name in missing
         ]
     )
+    created = []
     for name, code, *detail in response.topic_errors:
         error = for_code(code)
-        # Another process may have been faster: that is what was wanted.
-        if code and error is not TopicAlreadyExistsError:
+        if not code:
+            created.append(name)
+        # Another process may have been faster, or the list a moment old: it is there, which was wanted.
+        elif error is not TopicAlreadyExistsError:
             raise error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
-    return missing
+    return created
