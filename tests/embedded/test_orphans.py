@@ -13,11 +13,11 @@ import pytest
 
 from plaudit.embedded.kafka_jars import KafkaJars
 
-from .processes import Marked, eventually
+from .processes import DEADLINE_S, Marked, eventually
 
 PROGRAM = textwrap.dedent(
     """
-    import asyncio, sys
+    import asyncio, signal, sys
     from contextlib import AsyncExitStack
     from pathlib import Path
     from plaudit.embedded import Broker, embedded_kafka, embedded_mongo
@@ -30,6 +30,7 @@ PROGRAM = textwrap.dedent(
             (data / "ready").touch()
             await asyncio.Event().wait()
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background of a shell
     asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
     """
 )
@@ -88,7 +89,7 @@ def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> 
     metadata.parent.mkdir(parents=True)
     metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
     with plaudit(data, "kafka") as parent:
-        assert parent.wait() == 1
+        assert parent.wait(DEADLINE_S) == 1
         assert not marked.commands()
     assert (data / "logs" / "mongod.log").exists()
 
@@ -107,7 +108,7 @@ def test_ctrl_c_in_a_terminal_stops_the_servers_in_order(data: Path, marked: Mar
     with plaudit(data, "kafka") as parent:
         eventually((data / "ready").exists)
         os.killpg(parent.pid, signal.SIGINT)  # as the terminal does
-        parent.wait()
+        parent.wait(DEADLINE_S)
         assert not marked.commands()
     assert (data / "kafka" / "log" / ".kafka_cleanshutdown").exists()
     assert '"msg":"Shutting down","attr":{"exitCode":0}' in (data / "logs" / "mongod.log").read_text()
