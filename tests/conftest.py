@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from plaudit.embedded import Broker, embedded_kafka, embedded_mongo
+from plaudit.embedded import Broker
 
 from .facade import Facade
 from .service import Servers, Service, running_service
+from .shared_servers import shared_servers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,18 +41,10 @@ async def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     if kafka and mongo:
         yield Servers(kafka, mongo, is_tansu=False)
         return
-    data = tmp_path_factory.mktemp("servers")
-    broker = Broker(request.config.getoption("--broker"))
-    async with (
-        embedded_mongo(data, print) as embedded_database,
-        embedded_kafka(data, print, broker=broker) as embedded_broker,
-    ):
-        yield Servers(
-            embedded_broker.bootstrap_servers,
-            embedded_database.uri,
-            is_tansu=embedded_broker.broker is Broker.TANSU,
-        )
-    shutil.rmtree(data, ignore_errors=True)
+    own = tmp_path_factory.getbasetemp()
+    run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    async with shared_servers(run / "servers", Broker(request.config.getoption("--broker"))) as shared:
+        yield shared
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,12 @@ async def find_java() -> Java:
         raise MissingPartError(f"{binary} doesn't tell its version: {finished.output or 'no output'}. {_ADVICE}")
     if int(version[1]) < _OLDEST:
         raise MissingPartError(f"{binary} is Java {version[1]}, too old for Kafka. {_ADVICE}")
-    return Java(binary, finished.output)
+    return Java(binary, _build(finished.output))
+
+
+def _build(output: str) -> str:
+    """What it says of itself, without the mode that options from the environment may have put it into."""
+    return "\n".join(re.findall(r'^.*(?:version "|\(build )[^,)\n]+', output, re.MULTILINE))
 
 
 def _binary() -> Path:

@@ -148,6 +148,14 @@ async def test_java_home_is_honoured(
             pass
 
 
+@pytest.mark.usefixtures("kafka_can_run")
+async def test_options_from_the_environment_make_no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
+    plain = await set_up_kafka(print)
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    assert await set_up_kafka(print) == plain
+
+
 async def test_mavens_error_is_told(data: Path, progress: list[str], commands: Callable[..., None]) -> None:
     commands(java=JAVA, mvn="echo '[ERROR] the registry is on holiday'; exit 1")
     with pytest.raises(EmbeddedServerError, match="the registry is on holiday"):
