@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 import structlog
 from fastapi import Depends, Request
 from typing_extensions import TypedDict
-from uuid6 import uuid7
+from uuid_utils import uuid7
 
 from api.preferences import idempotency_key, wait_seconds
 from api.responses import JsonResponse

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPosition:
+class RecordPosition(NamedTuple):
     """Where a record stands in its topic: partition, offset and timestamp (milliseconds since 1970)."""
 
     partition: int
@@ -43,8 +43,7 @@ class Seen:
         return Seen({**self.marks, position.partition: mark})
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage:
+class OutgoingMessage(NamedTuple):
     """A message on its way out: full topic name, key (None: any partition), value and headers."""
 
     topic: str

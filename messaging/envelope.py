@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 import orjson
-from uuid6 import uuid7
+from uuid_utils import uuid7
 
 from domain.delivery import OutgoingMessage
 from domain.timestamps import timestamp

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -104,7 +104,7 @@ def published(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[Outgoing
             if not spans[key]:
                 return message
             headers = [header for header in message.headers if header[0] != HEADER]
-            return replace(message, headers=[*headers, (HEADER, spans[key])])
+            return message._replace(headers=[*headers, (HEADER, spans[key])])
 
         yield [stamped(message) for message in messages]
 

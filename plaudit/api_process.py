@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import resource
 import signal
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from plaudit.authentication import authenticator, check_authentication
 from plaudit.config import Settings
 from plaudit.connections import STOP_S, connected, stop_requested
 from plaudit.entity_types import registered_entity_types
+from plaudit.garbage import expect_little
 from plaudit.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.probes import Probes
 from plaudit.signals import signals
@@ -51,7 +51,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
-        gc.freeze()  # the application stays for good: requests need not pay for looks through it
+        expect_little()
         self._probes.is_ready = self.started
 
     @contextmanager
