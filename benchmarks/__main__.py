@@ -61,7 +61,7 @@ WHOLE: Final = Size(
     list_requests=40,
     list_seconds=0.5,
     observed=100,
-    worked=30_000,
+    worked=20_000,
     memory=5_000_000,
     minutes=28,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -11,7 +12,7 @@ from typing import Final
 
 from benchmarks.comparison import Comparison, in_turns, paired
 from benchmarks.ground import Ground, Place
-from benchmarks.moderation import store
+from benchmarks.moderation import indexed_afterwards, store
 from benchmarks.samples import approvals
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
@@ -40,7 +41,8 @@ class Objects:
         if size in self._huge:
             return self._huge[size]
         entity = Entity("Product", f"measured-{next(self._numbers)}")
-        await self._store(entity, size, ReviewStatus.APPROVED)
+        async with indexed_afterwards(self.place) if size >= _HUGE else nullcontext():
+            await self._store(entity, size, ReviewStatus.APPROVED)
         tally = {TallyKey(entity, "open"): RatingTally(size, 300 * size)}
         ratings = RatingRepository(self.place.database)
         await in_transaction(self.place.database, lambda session: ratings.add(tally, session))

@@ -12,7 +12,7 @@ from benchmarks.comparison import Comparison, in_turns, p99, paired
 from benchmarks.facade import serving
 from benchmarks.ground import Ground, Place
 from benchmarks.http_load import connected, post
-from benchmarks.moderation import store
+from benchmarks.moderation import indexed_afterwards, store
 from benchmarks.samples import object_id, stored_review
 from storage.database import Document
 
@@ -80,11 +80,11 @@ CASES: Final[tuple[tuple[str, dict[str, Any], Document, list[tuple[str, int]]], 
 
 async def fill(place: Place, count: int) -> None:
     """Have so many reviews, and their tallies: one in ten new, a hundred of a small store."""
-    await store(place, 0, count * 9 // 10, status=1)
-    await store(place, count * 9 // 10, count - count * 9 // 10)
-    small = [stored_review(count + number, store="small") for number in range(100)]
     reviews = place.database["reviews"]
-    await reviews.insert_many(small)
+    async with indexed_afterwards(place):
+        await store(place, 0, count * 9 // 10, status=1)
+        await store(place, count * 9 // 10, count - count * 9 // 10)
+        await reviews.insert_many([stored_review(count + number, store="small") for number in range(100)])
     key = {name: f"${name}" for name in ("entityType", "entityId", "storeId")}
     tallies: list[Document] = [
         {"$match": {"status": 1}},

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.write_concern import WriteConcern
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground, Place
 from benchmarks.samples import OBJECTS, approvals, stored_review
 from messaging.topics import Topic
+from storage.database import Document
+from storage.indexes import ensure_indexes
 
 _AT_ONCE: Final = 5_000
 _HOT_SHARE: Final = 0.1
@@ -24,11 +30,29 @@ async def store(
     """Have so many reviews in the database, with some fields of another value."""
     lasting = place.database["reviews"]
     quick = lasting.with_options(write_concern=WriteConcern(1))
-    for start in range(first, first + count, _AT_ONCE):
-        numbers = range(start, min(start + _AT_ONCE, first + count))
+    end = first + count
+    *most, last = (range(start, min(start + _AT_ONCE, end)) for start in range(first, end, _AT_ONCE))
+    left = iter(most)
+
+    async def insert(numbers: range, reviews: AsyncCollection[Document]) -> None:
         documents = [stored_review(number, objects, status) | fields for number in numbers]
-        # The last waits for the disk, and with it all: else a worker doesn't see them yet.
-        await (lasting if numbers.stop == first + count else quick).insert_many(documents, ordered=False)
+        await reviews.insert_many(documents, ordered=False)
+
+    async def insert_most() -> None:
+        for numbers in left:
+            await insert(numbers, quick)
+
+    await asyncio.gather(insert_most(), insert_most())
+    # The last waits for the disk, and with it all: else a worker doesn't see them yet.
+    await insert(last, lasting)
+
+
+@asynccontextmanager
+async def indexed_afterwards(place: Place) -> AsyncIterator[None]:
+    """Reviews have no indexes while the block stores a million of them, and all of them afterwards."""
+    await place.database["reviews"].drop_indexes()
+    yield
+    await ensure_indexes(place.database, remember_days=place.settings.remember_days)
 
 
 async def our_rate(ground: Ground, count: int, *, objects: int = OBJECTS) -> float:

@@ -21,7 +21,7 @@ from storage.indexes import ensure_indexes
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _WARM_UP: Final = 2_000
-_PARTS: Final = 10
+_PARTS: Final = 50
 _JOINING_S: Final = 60.0
 _STABLE: Final = "Stable"
 
@@ -118,31 +118,31 @@ async def _members(place: Place) -> int:
 
 
 async def memory(ground: Ground, count: int, seconds: float) -> list[Comparison]:
-    """What a worker holds after each tenth of many messages, or of as many as it takes in so many seconds."""
+    """What a worker holds after each part of many messages, or of as many as it takes in so many seconds."""
     held: list[float] = []
-    tenth = count // _PARTS
+    size = count // _PARTS
     end = perf_counter() + seconds
     async with ground.place() as place:
         with place.running("plaudit", "worker") as process:
             for part in range(_PARTS):
                 if held and perf_counter() > end:
                     break
-                place.publish(Topic.REVIEW_SUBMISSIONS, submissions(tenth, first=part * tenth))
-                await place.until_stored("reviews", tenth, process)
+                place.publish(Topic.REVIEW_SUBMISSIONS, submissions(size, first=part * size))
+                await place.until_stored("reviews", size, process)
                 held.append(memory_mb(process.pid))
-                tell(f"  {(part + 1) * tenth:,} messages: {held[-1]:.1f} MB")
+                tell(f"  {(part + 1) * size:,} messages: {held[-1]:.1f} MB")
                 # It is the worker that is looked at: MongoDB needn't become slower meanwhile.
                 await place.database["reviews"].drop()
                 await ensure_indexes(place.database, remember_days=place.settings.remember_days)
     # Fewer messages than the goals are about don't tell whether they are met.
     whole = len(held) == _PARTS
     absolute = "" if whole else f"no time was left for all of {count:,}"
-    name = f"Memory of a worker over {len(held) * tenth:,} messages"
+    name = f"Memory of a worker over {len(held) * size:,} messages"
     return [
         Comparison(name, "", held, 120 if whole else None, "at most", "MB", absolute),
         Comparison(
-            f"{name}, the last tenth",
-            "the first tenth",
+            f"{name}, at last",
+            "at first",
             [held[-1] / held[0]],
             1.1 if whole else None,
             "at most",
