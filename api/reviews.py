@@ -32,7 +32,7 @@ from domain.stores import Refusal
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
 from messaging.topics import Topic
-from storage.review_search import ReviewSearch
+from storage.review_search import ReviewSearch, sorts_everything
 
 
 class ChangesRequest(Message):
@@ -110,11 +110,15 @@ async def list_reviews(
 ) -> JsonResponse:
     """List reviews: filtered, sorted, one page at a time."""
     search = reviews_within(caller, request.criteria(services.entity_types))
-    page = await services.reviews.search(search)
-    stores, total = await asyncio.gather(
-        services.lookups.stores(store_ids(page)),
-        total_count(len(page), search.skip, search.take, partial(count_reviews, services, search)),
-    )
+    count = partial(count_reviews, services, search)
+    if sorts_everything(search) and search.phrase is None:
+        page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
+        stores = await services.lookups.stores(store_ids(page))
+    else:
+        page = await services.reviews.search(search)
+        stores, total = await asyncio.gather(
+            services.lookups.stores(store_ids(page)), total_count(len(page), search.skip, search.take, count)
+        )
     return JsonResponse({"totalCount": total, "results": [review_row(document, stores) for document in page]})
 
 

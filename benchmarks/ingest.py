@@ -36,10 +36,10 @@ SUBJECTS: Final = {
     _BARE: Subject(("benchmarks.subjects.bare_ingest",), 1.0),
     _OURS: Subject(("plaudit", "worker"), None),
     "limit: a bare loop with the next fetch under way": Subject(("benchmarks.subjects.pipelined_ingest",), 0.85),
-    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.005),
-    "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.3),
+    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0025),
+    "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
     "peer: the usual agent of faust-streaming": Subject(
-        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.005, PEERS
+        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.0025, PEERS
     ),
 }
 

@@ -106,8 +106,7 @@ async def compare(ground: Ground, runs: int, count: int, requests: int, seconds:
         async with serving(place, "plaudit", "api") as port:
             for name, body, condition, sort in CASES:
                 pages = Pages(port, place, post(_SEARCH, body), condition, sort)
-                slowest = max(await pages.asked(1), await pages.found(1))
-                asks = max(1, min(requests, int(seconds / slowest)))
+                asks = max(1, min(requests, int(seconds / await pages.asked(1))))
                 pages.answers_ms.clear()
                 times = await in_turns(runs, {name: partial(pages.asked, asks), "bare": partial(pages.found, asks)})
                 title = f"List of {count:,} reviews, {name}"

@@ -99,8 +99,7 @@ class ReviewChangeConsumer:
             await self._reviews.save_moderated(moderated.reviews, session)
             now = datetime.now(UTC)
             changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
-            await self._ratings.add(changes, session)
-            tallies = await self._ratings.tallies(changes, session)
+            tallies = await self._ratings.add(changes, session)
             messages = [*self._review_events(commands, moderated), *self._rating_events(tallies)]
             # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
             # restore, and the review may still come. An answer would make the command that comes with it a repeat.

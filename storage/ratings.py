@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime
 from typing import Final
 
+from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, own_values
 from storage.review_search import ReviewSearch, tallied
 
 COLLECTION: Final = "ratings"
@@ -32,34 +33,41 @@ class RatingRepository:
         self._ratings = database[COLLECTION]
         self._reviews = database[_REVIEWS]
 
-    async def add(self, changes: Mapping[TallyKey, RatingTally], session: Session) -> None:
-        """Add to tallies; the cost follows the number of tallies, not of reviews."""
+    async def add(self, changes: Mapping[TallyKey, RatingTally], session: Session) -> dict[TallyKey, RatingTally]:
+        """Add to tallies, and return them as they stand then; the cost follows their number, not that of reviews."""
         if not changes:
-            return
-        await self._ratings.bulk_write(
-            [
-                UpdateOne(
-                    _key_document(key),
-                    {"$inc": {"count": change.count, "sumHundredths": change.sum_hundredths}},
-                    upsert=True,
-                )
-                for key, change in changes.items()
-            ],
-            ordered=False,
-            session=session,
-        )
+            return {}
+        ids, tallies = await self._stored(changes, session)
+        after = {key: tallies.get(key, RatingTally()) + change for key, change in changes.items()}
+        kept = {ids[key]: _tally_document(tally) for key, tally in after.items() if key in ids}
+        if kept:
+            # In a transaction: whoever else changes one of them meanwhile makes one of the two begin again.
+            await self._ratings.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
+        first = [
+            UpdateOne(_key_document(key), {"$inc": _tally_document(tally)}, upsert=True)
+            for key, tally in after.items()
+            if key not in ids
+        ]
+        if first:
+            await self._ratings.bulk_write(first, ordered=False, session=session)
+        return after
 
-    async def tallies(self, keys: Collection[TallyKey], session: Session) -> dict[TallyKey, RatingTally]:
-        """These tallies as they stand in the transaction."""
+    async def _stored(
+        self, keys: Collection[TallyKey], session: Session
+    ) -> tuple[dict[TallyKey, ObjectId], dict[TallyKey, RatingTally]]:
+        """The ids and the tallies of those of these keys that have one."""
         ids_of_type: dict[str, set[str]] = {}
         for key in keys:
             ids_of_type.setdefault(key.entity.type, set()).add(key.entity.id)
+        ids: dict[TallyKey, ObjectId] = {}
         tallies: dict[TallyKey, RatingTally] = {}
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
-        for entity_type, ids in ids_of_type.items():
-            found = self._ratings.find({"entityType": entity_type, "entityId": {"$in": list(ids)}}, session=session)
-            tallies |= {_key(document): _tally(document) async for document in found}
-        return {key: tallies[key] for key in keys}
+        for entity_type, entity_ids in ids_of_type.items():
+            condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
+            async for document in self._ratings.find(condition, batch_size=_AT_ONCE, session=session):
+                key = _key(document)
+                ids[key], tallies[key] = document["_id"], _tally(document)
+        return ids, tallies
 
     async def of_entities(
         self, entity_type: str, entity_ids: Collection[str]
@@ -169,6 +177,10 @@ def _key(document: Document) -> TallyKey:
 
 def _counted_key(document: Document) -> TallyKey:
     return _key(document["_id"])
+
+
+def _tally_document(tally: RatingTally) -> Document:
+    return {"count": tally.count, "sumHundredths": tally.sum_hundredths}
 
 
 def _tally(document: Document) -> RatingTally:

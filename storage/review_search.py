@@ -102,6 +102,17 @@ def order(search: ReviewSearch) -> list[tuple[str, int]]:
     return [*fields, ("_id", fields[-1][1])]
 
 
+def sorts_everything(search: ReviewSearch) -> bool:
+    """Whether MongoDB has to look at all reviews, or nearly so, and to sort what it finds: no index narrows them down
+    or has them in this order."""
+    narrowing = (search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
+    if any(each is not None for each in (*narrowing, search.created_from, search.created_to)):
+        return False
+    if search.statuses is not None and ReviewStatus.APPROVED not in search.statuses:
+        return False
+    return bool(search.sort) and search.sort[0][0] is not ReviewSortField.CREATED_DATE
+
+
 def _about(search: ReviewSearch) -> Document:
     """The part of the filter that is about objects and stores, the same for reviews and tallies."""
     conditions: Document = {}

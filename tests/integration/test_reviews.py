@@ -218,6 +218,21 @@ async def test_sorts_by_several_fields_and_by_date(facade: Facade) -> None:
     assert (await facade.listed(entityIds=[product], sort="modifiedDate:desc"))[0] == first[0]
 
 
+async def test_sorts_everything(facade: Facade) -> None:
+    product = new_id()
+    await facade.moderate("approve", *await facade.submit(*(submission(product, n, title=product) for n in (2, 5, 1))))
+    for status in (None, "Approved"):
+        page = await facade.page(sort="rating:desc", take=1_000, reviewStatus=status)
+        rows = page["results"]
+        assert [row["rating"] for row in rows] == sorted((row["rating"] for row in rows), reverse=True)
+        assert {row["reviewStatus"] for row in rows} <= ({status} if status else {"New", "Approved", "Rejected"})
+        assert page["totalCount"] == (await facade.page(take=0, reviewStatus=status))["totalCount"] >= 3
+        next_two = await facade.listed(sort="rating:desc", take=2, skip=1, reviewStatus=status)
+        assert next_two == [row["id"] for row in rows[1:3]]
+    found = await facade.page(sort="rating:desc", searchPhrase=product.upper())
+    assert ([row["rating"] for row in found["results"]], found["totalCount"]) == ([5, 2, 1], 3)
+
+
 @pytest.mark.parametrize("sort", ["", "rating", "title:desc;rating", "storeId:desc"])
 async def test_pages_of_equals_never_overlap(facade: Facade, sort: str) -> None:
     product = new_id()
