@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 from confluent_kafka import Producer
 
 from benchmarks.progress import tell
@@ -124,7 +125,10 @@ class Place:
             name = self.topic(topic)
 
             async def committed() -> int:
-                offsets: dict[TopicPartition, Any] = await admin.list_consumer_group_offsets(group)
+                try:
+                    offsets: dict[TopicPartition, Any] = await admin.list_consumer_group_offsets(group)
+                except GroupCoordinatorNotAvailableError:
+                    return 0  # Kafka is about to name one
                 return sum(o.offset for partition, o in offsets.items() if partition.topic == name)
 
             yield committed
