@@ -37,6 +37,7 @@ class Size:
     runs: int
     ingest: int
     moderation: int
+    """Approvals in each turn."""
     object_sizes: tuple[int, ...]
     approvals: int
     seconds: float
@@ -53,17 +54,17 @@ class Size:
 WHOLE: Final = Size(
     runs=5,
     ingest=200_000,
-    moderation=100_000,
+    moderation=20_000,
     object_sizes=(100, 10_000, 1_000_000),
-    approvals=5_000,
-    seconds=2.0,
+    approvals=3_000,
+    seconds=1.5,
     listed=1_000_000,
     list_requests=40,
-    list_seconds=0.5,
+    list_seconds=0.3,
     observed=100,
     worked=20_000,
     memory=5_000_000,
-    minutes=28,
+    minutes=29,
 )
 QUICK: Final = Size(
     runs=1,

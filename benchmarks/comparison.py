@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
@@ -70,17 +70,28 @@ class Comparison:
         }
 
 
-async def in_turns(runs: int, measures: Mapping[str, Callable[[], Awaitable[float]]]) -> dict[str, list[float]]:
-    """The figures of each measure, `runs` of them, taken in turns.
+def turns(runs: int, names: Iterable[str]) -> Iterator[list[str]]:
+    """The order of each of `runs` rounds: every other one goes backwards, so that what changes on the machine meets all
+    alike."""
+    order = list(names)
+    for _ in range(runs):
+        yield order
+        order = order[::-1]
 
-    Every other round goes backwards, so that what changes on the machine meets all alike.
-    """
+
+async def in_turns(runs: int, measures: Mapping[str, Callable[[], Awaitable[float]]]) -> dict[str, list[float]]:
+    """The figures of each measure, `runs` of them, taken in turns."""
     figures: dict[str, list[float]] = {name: [] for name in measures}
-    for number in range(runs):
-        for name in measures if number % 2 == 0 else reversed(list(measures)):
+    for number, order in enumerate(turns(runs, measures)):
+        for name in order:
             figures[name].append(await measures[name]())
-        tell(f"  {number + 1} of {runs}: " + ", ".join(f"{name} {figures[name][-1]:,.4g}" for name in measures))
+        tell_round(number, runs, figures)
     return figures
+
+
+def tell_round(number: int, runs: int, figures: Mapping[str, Sequence[float]]) -> None:
+    """Tell what the round with this number, from 0, came to."""
+    tell(f"  {number + 1} of {runs}: " + ", ".join(f"{name} {of[-1]:,.4g}" for name, of in figures.items()))
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:

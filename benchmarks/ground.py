@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +26,14 @@ from plaudit.config import Settings
 from plaudit.embedded import embedded_kafka, embedded_mongo
 from plaudit.waiting import until_prepared
 from storage.database import Database, connect
+from storage.indexes import ensure_indexes
 
 OPEN_STORE: Final = {
     "_id": "open",
     "name": "Open",
     "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
 }
+_PARTITIONS: Final = 12
 _LOOK_S: Final = 0.02
 _TIMEOUT_S: Final = 900.0
 _LAST_WORDS: Final = 4_000
@@ -64,6 +66,15 @@ class Place:
         """The full name of a topic."""
         return self.settings.topics.name(topic)
 
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[Place]:
+        """A place with the same topics and an empty database: who works here reads what has been published there."""
+        mongo = self.settings.mongo.model_copy(update={"database": _new_name()})
+        settings = self.settings.model_copy(update={"mongo": mongo})
+        async with _database(settings) as database:
+            await ensure_indexes(database, remember_days=settings.remember_days)
+            yield Place(settings, database)
+
     @contextmanager
     def running(
         self, *command: str, python: str = sys.executable, **environment: str
@@ -84,7 +95,7 @@ class Place:
             finally:
                 process.kill()  # what is left undone, nobody needs
 
-    def publish(self, topic: Topic, messages: Iterator[tuple[str, bytes]]) -> int:
+    def publish(self, topic: Topic, messages: Iterable[tuple[str, bytes]]) -> int:
         """Publish keyed values as an upstream system would; returns how many."""
         producer = Producer(
             {
@@ -177,30 +188,41 @@ class Ground:
     folder: Path
 
     @asynccontextmanager
-    async def place(self, *, partitions: int = 12, unindexed: Sequence[str] = ()) -> AsyncIterator[Place]:
-        """A place of its own, gone afterwards; collections in `unindexed` have no index but that of ids."""
-        name = f"b{uuid4().hex[:8]}"
+    async def place(self) -> AsyncIterator[Place]:
+        """A place of its own, gone afterwards."""
+        name = _new_name()
         settings = Settings.model_validate(
             {
                 "mongo": {"uri": self.mongo, "database": name},
-                "kafka": {"bootstrap_servers": self.kafka, "topic_prefix": f"{name}.", "partitions": partitions},
+                "kafka": {"bootstrap_servers": self.kafka, "topic_prefix": f"{name}.", "partitions": _PARTITIONS},
                 "data": self.folder,
             }
         )
-        client, database = connect(self.mongo, name)
         try:
-            await until_prepared(settings, database)
-            await database["stores"].insert_one(dict(OPEN_STORE))
-            for collection in unindexed:
-                await database[collection].drop_indexes()
-            yield Place(settings, database)
+            async with _database(settings) as database:
+                await until_prepared(settings, database)
+                yield Place(settings, database)
         finally:
-            await client.drop_database(name)
-            await client.close()
             admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka)
             await admin.start()
             await admin.delete_topics(settings.topics.all())
             await admin.close()
+
+
+def _new_name() -> str:
+    return f"b{uuid4().hex[:8]}"
+
+
+@asynccontextmanager
+async def _database(settings: Settings) -> AsyncIterator[Database]:
+    """A database with an open store, gone afterwards."""
+    client, database = connect(settings.mongo_uri(), settings.mongo.database)
+    try:
+        await database["stores"].insert_one(dict(OPEN_STORE))
+        yield database
+    finally:
+        await client.drop_database(database.name)
+        await client.close()
 
 
 @asynccontextmanager

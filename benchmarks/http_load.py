@@ -41,7 +41,8 @@ class Connection(asyncio.Protocol):
             body = bytes(self._received[end - length : end])
             self._received.clear()
             answer, self._answer = self._answer, None
-            answer.set_result((int(head[9:12]), body))
+            if not answer.done():  # nobody gave up meanwhile
+                answer.set_result((int(head[9:12]), body))
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell whoever waits, and whoever asks from now on."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from benchmarks.comparison import Comparison, in_turns, paired, per_second
-from benchmarks.ground import Ground
+from benchmarks.comparison import Comparison, paired, per_second, tell_round, turns
+from benchmarks.ground import Ground, Place
 from benchmarks.samples import submissions
 from messaging.topics import Topic
 
@@ -36,30 +37,41 @@ SUBJECTS: Final = {
     _BARE: Subject(("benchmarks.subjects.bare_ingest",), 1.0),
     _OURS: Subject(("plaudit", "worker"), None),
     "limit: a bare loop with the next fetch under way": Subject(("benchmarks.subjects.pipelined_ingest",), 0.85),
-    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0025),
+    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0015),
     "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
     "peer: the usual agent of faust-streaming": Subject(
-        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.0025, PEERS
+        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.0015, PEERS
     ),
 }
 
 
-async def ingest_rate(ground: Ground, subject: Subject, count: int) -> float:
-    """Reviews a second, from the first that is stored to the last."""
-    count = max(_FEWEST, int(count * subject.share))
+@asynccontextmanager
+async def published(ground: Ground, count: int) -> AsyncIterator[Place]:
+    """A place with so many submissions in Kafka."""
     async with ground.place() as place:
         place.publish(Topic.REVIEW_SUBMISSIONS, submissions(count))
-        with place.running(*subject.command, python=subject.python) as process:
-            return await place.stored_rate("reviews", count, process)
+        yield place
+
+
+async def ingest_rate(place: Place, subject: Subject, count: int) -> float:
+    """Reviews a second, from the first that is stored to the last, in a database of its own."""
+    count = max(_FEWEST, int(count * subject.share))
+    async with place.beside() as beside:
+        with beside.running(*subject.command, python=subject.python) as process:
+            return await beside.stored_rate("reviews", count, process)
 
 
 async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
-    """Take `count` reviews in, by each program in turn, `runs` times."""
-    for name in (_OURS, _BARE):
-        await ingest_rate(ground, SUBJECTS[name], _WARM_UP)
-    rates = await in_turns(
-        runs, {name: partial(ingest_rate, ground, subject, count) for name, subject in SUBJECTS.items()}
-    )
+    """Take the same `count` reviews in, by each program in turn, `runs` times."""
+    async with published(ground, _WARM_UP) as place:
+        for name in (_OURS, _BARE):
+            await ingest_rate(place, SUBJECTS[name], _WARM_UP)
+    rates: dict[str, list[float]] = {name: [] for name in SUBJECTS}
+    for number, order in enumerate(turns(runs, SUBJECTS)):
+        async with published(ground, count) as place:
+            for name in order:
+                rates[name].append(await ingest_rate(place, SUBJECTS[name], count))
+        tell_round(number, runs, rates)
     ours = rates.pop(_OURS)
     return [
         Comparison(

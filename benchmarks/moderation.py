@@ -19,7 +19,7 @@ from storage.database import Document
 from storage.indexes import ensure_indexes
 
 _AT_ONCE: Final = 5_000
-_HOT_SHARE: Final = 0.1
+_HOT_SHARE: Final = 0.5
 _FEWEST: Final = 5_000
 """A few batches: a rate needs more than one."""
 
@@ -74,12 +74,12 @@ async def bare_rate(ground: Ground, count: int) -> float:
             return await place.committed_rate("bare", Topic.MODERATION_COMMANDS, count, process)
 
 
-async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
-    """Approve `count` reviews over many objects, by the bare loop, too; and a tenth as many of one object."""
+async def compare(ground: Ground, turns: int, count: int) -> list[Comparison]:
+    """Approve `count` reviews in each turn over many objects, by the bare loop, too; and half as many of one object."""
     await our_rate(ground, _FEWEST)
     await bare_rate(ground, _FEWEST)
     rates = await in_turns(
-        runs,
+        turns,
         {
             "bare": partial(bare_rate, ground, count),
             "spread": partial(our_rate, ground, count),
@@ -89,7 +89,7 @@ async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
     spread, hot, bare = rates["spread"], rates["hot"], rates["bare"]
     return [
         Comparison(
-            f"Moderation, {count:,} approvals",
+            f"Moderation, {turns * count:,} approvals in {turns} turns",
             "limit: a bare loop of status updates, no rating",
             paired(spread, bare),
             0.75,

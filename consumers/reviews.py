@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -120,9 +121,11 @@ class SubmissionConsumer:
         _count(submissions, reasons, taken)
         places = await self._reviews.taken(taken)
         await self._submit_again([submissions[id] for id in places], reasons, places)
-        await self._answer(submissions.values(), reasons, places)
-        # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-        await self._router.release({id: s.review.entity for id, s in submissions.items()})
+        await asyncio.gather(
+            self._answer(submissions.values(), reasons, places),
+            # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
+            self._router.release({id: s.review.entity for id, s in submissions.items()}),
+        )
 
     async def _refusals(self, submissions: Iterable[_Submission]) -> dict[str, Refusal]:
         with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
