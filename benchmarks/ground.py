@@ -34,6 +34,9 @@ OPEN_STORE: Final = {
     "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
 }
 _PARTITIONS: Final = 12
+_CACHE_GB: Final = 2.0
+"""What MongoDB would take by itself on a machine of 5 GB: a million reviews and their indexes fit."""
+
 _LOOK_S: Final = 0.02
 _TIMEOUT_S: Final = 900.0
 _LAST_WORDS: Final = 4_000
@@ -228,5 +231,5 @@ async def _database(settings: Settings) -> AsyncIterator[Database]:
 @asynccontextmanager
 async def ground(folder: Path) -> AsyncIterator[Ground]:
     """Start the servers."""
-    async with embedded_mongo(folder, tell) as mongo, embedded_kafka(folder, tell) as kafka:
+    async with embedded_mongo(folder, tell, cache_gb=_CACHE_GB) as mongo, embedded_kafka(folder, tell) as kafka:
         yield Ground(mongo.uri, kafka.bootstrap_servers, folder)

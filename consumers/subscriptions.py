@@ -29,9 +29,6 @@ _FETCH_MS: Final = 250
 """How long a broker holds a fetch of partitions without news. One whose records are in hand isn't among them, and waits
 for its end before it is asked for again: by default up to half a second."""
 
-_FETCH_BYTES: Final = 256 * 1024
-"""Of a partition at once: some hundred reviews. A megabyte, the default, made a worker 10 MB larger and no faster."""
-
 _METADATA_MS: Final = 5_000
 """How long a consumer may go on asking a broker that leads a partition no more; by itself it does so for 5 minutes."""
 
@@ -100,7 +97,6 @@ def subscribed_broker(
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
             fetch_max_wait_ms=_FETCH_MS,
-            max_partition_fetch_bytes=_FETCH_BYTES,
             max_records=subscription.max_records,
         )
         _attach(subscriber, subscription, publish)

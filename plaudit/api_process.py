@@ -24,8 +24,8 @@ from plaudit.authentication import authenticator, check_authentication
 from plaudit.config import Settings
 from plaudit.connections import STOP_S, connected, stop_requested
 from plaudit.entity_types import registered_entity_types
-from plaudit.garbage import expect_little
 from plaudit.http_protocol import ConnectionLimits, bounded_protocol
+from plaudit.memory import settle
 from plaudit.probes import Probes
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
@@ -51,7 +51,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
-        expect_little()
+        settle()
         self._probes.is_ready = self.started
 
     @contextmanager

@@ -13,7 +13,7 @@ from consumers.worker import running_worker
 from plaudit.config import Settings
 from plaudit.connections import STOP_S, connected, stop_requested
 from plaudit.entity_types import registered_entity_types
-from plaudit.garbage import expect_little
+from plaudit.memory import settle
 from plaudit.signals import signals
 from plaudit.waiting import until_prepared
 from storage.cancellation import ended
@@ -47,7 +47,7 @@ async def run_worker(settings: Settings) -> None:
             await ended(starting, again_s=GRACE_S + 1)
             return
         housekeeping = starting.result()
-        expect_little()
+        settle()
         probes.is_ready = True
         log.info("worker ready")
         await asyncio.wait([housekeeping, stop], return_when=asyncio.FIRST_COMPLETED)

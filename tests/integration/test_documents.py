@@ -354,6 +354,15 @@ async def arrived(documented: Documented, entity_id: str) -> None:
     assert await eventually(found) == 1
 
 
+async def test_growth_on_paper(block: Block) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.growth", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        said, _ = await process.communicate()
+    assert said.decode().strip() == block.text.strip()
+
+
 @pytest.mark.kafka
 async def test_the_python_producer(documented: Documented, block: Block, tmp_path: Path) -> None:
     (tmp_path / "submit.py").write_text(documented.here(block.text))
