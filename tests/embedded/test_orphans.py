@@ -20,7 +20,9 @@ PROGRAM = textwrap.dedent(
     import asyncio, signal, sys
     from contextlib import AsyncExitStack
     from pathlib import Path
-    from plaudit.embedded import Broker, embedded_kafka, embedded_mongo
+    from plaudit.embedded import Broker, KafkaProcess, MongoProcess, embedded_kafka, embedded_mongo
+
+    KafkaProcess.stop_grace_s = MongoProcess.stop_grace_s = 60.0  # other tests take the processor
 
     async def main(data: Path, broker: str) -> None:
         async with AsyncExitStack() as servers:
