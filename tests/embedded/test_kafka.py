@@ -78,6 +78,7 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
         assert server.pid is None
     async with embedded_kafka(data, progress.append) as server:
         assert server.bootstrap_servers == address
+        server.process.stop_grace_s = 60.0  # other tests take the processor
         await produce(server, LARGE)
         assert await consume(server, 3) == [b"1", b"2", LARGE]
         with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
