@@ -11,8 +11,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exp
 from consumers.signals import about_command
 from domain.delivery import OutgoingMessage
 from messaging.connection import is_broker_away
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord
+from messaging.dead_letters import bare_dead_letter, dead_letter_message
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, unreadable_error
 from messaging.metrics import count_wait, topic_label
 from storage.database import is_database_away
 
@@ -35,8 +35,16 @@ async def deliver(records: Sequence[RawRecord], process: Process, publish: Publi
 
     Returns only then, so that the offsets may be committed. `process` must be idempotent: it sees records again
     after a failure. While MongoDB or Kafka is away it is repeated, for as long as it takes. Any other exception is
-    put down to a record: the batch is halved, in order, until the culprit stands alone.
+    put down to a record: the batch is halved, in order, until the culprit stands alone. What could not even be read
+    doesn't reach `process`.
     """
+    unreadable = [DeadLetter(record, error) for record in records if (error := unreadable_error(record))]
+    if unreadable:
+        for letter in unreadable:
+            await _set_aside(letter, publish)
+        records = [record for record in records if not unreadable_error(record)]
+        if not records:
+            return
     try:
         with about_command(records):
             await _patiently(records[0].topic, lambda: process(records))
@@ -50,7 +58,17 @@ async def deliver(records: Sequence[RawRecord], process: Process, publish: Publi
         with about_command(records):
             log.exception("record failed", topic=record.topic, partition=record.partition, offset=record.offset)
             letter = DeadLetter(record, InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}"))
-            await _patiently(record.topic, lambda: publish([dead_letter_message(letter)]))
+            await _set_aside(letter, publish)
+
+
+async def _set_aside(letter: DeadLetter, publish: Publish) -> None:
+    topic = letter.record.topic
+    try:
+        await _patiently(topic, lambda: publish([dead_letter_message(letter)]))
+    except Exception:
+        # What made the record fail may be in the way of its dead letter, too: its place and the reason never are.
+        log.exception("record can't be kept in its dead letter", topic=topic, offset=letter.record.offset)
+        await _patiently(topic, lambda: publish([bare_dead_letter(letter)]))
 
 
 async def _patiently(topic: str, attempt: Callable[[], Awaitable[None]]) -> None:

@@ -20,6 +20,7 @@ from consumers.delivery import Process, Publish, deliver
 from consumers.signals import observed
 from messaging.connection import KafkaConnection
 from messaging.decoding import RawRecord
+from messaging.patient_consumer import PatientConsumer
 from messaging.topics import Topic, TopicNames
 
 _LOOK_MS: Final = 1_000
@@ -51,17 +52,27 @@ class Subscription:
     shares: int = 1
 
 
-class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
-    """Returns from a look only with records: after one that found none, FastStream sleeps."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records in hand, as FastStream acknowledges them: what it commits and rewinds is theirs alone.
 
-    async def getmany(
-        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[RawRecord]]:
-        """Wait for records, for as long as it takes."""
-        found: dict[TopicPartition, list[RawRecord]] = {}
-        while not found:
-            found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
-        return found
+    By itself it commits how far the consumer has read, whatever became of it. Partitions that have gone to another
+    consumer meanwhile are left to that one.
+    """
+
+    consumer: AIOKafkaConsumer
+    records: Sequence[RawRecord]
+
+    async def commit(self) -> None:
+        """Commit that these records were processed."""
+        processed = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in self.records}
+        assigned = self.consumer.assignment()
+        await self.consumer.commit({place: offset for place, offset in processed.items() if place in assigned})
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go back, so that the records come again."""
+        if partition in self.consumer.assignment():
+            self.consumer.seek(partition, offset)
 
 
 def subscribed_broker(
@@ -122,8 +133,11 @@ async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
 def _attach(subscriber: BatchSubscriber, subscription: Subscription, publish: Publish) -> None:
     async def parse(records: tuple[RawRecord, ...]) -> KafkaAckableMessage:
         # FastStream's own parser decodes every header of every record, and fails on one that isn't UTF-8.
-        consumer: AIOKafkaConsumer | None = subscriber.consumer
-        return KafkaAckableMessage(raw_message=records, body=b"", headers={}, consumer=consumer)
+        if subscriber.consumer is None:
+            raise RuntimeError("Records came from a subscriber that has no consumer")
+        return KafkaAckableMessage(
+            raw_message=records, body=b"", headers={}, consumer=Batch(subscriber.consumer, records)
+        )
 
     async def raw_records(message: Any) -> Sequence[RawRecord]:
         records: Sequence[RawRecord] = message.raw_message

@@ -9,10 +9,12 @@ import orjson
 
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.timestamps import timestamp
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, unreadable_error
 from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES
 
 REASON_LENGTH: Final = 1_000
+_NO_KEY: Final = b""
+"""In the place of no key at all: a message has to have a key or a value."""
 _OVERHEAD_BYTES: Final = 16 * 1024
 """More than the reason and Kafka's framing of a record come to."""
 
@@ -27,10 +29,22 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
     reason = _reason(record.topic, RecordPosition(record.partition, record.offset, record.timestamp), letter.error)
     topic = record.topic + DEAD_LETTER_SUFFIX
     if _size(record) > MAX_DEAD_LETTER_BYTES - _OVERHEAD_BYTES:
-        return OutgoingMessage(topic, record.key if len(record.key or b"") <= _OVERHEAD_BYTES else None, None, reason)
+        key = record.key if len(record.key or b"") <= _OVERHEAD_BYTES else None
+        return OutgoingMessage(topic, key or _NO_KEY, None, reason)
     names = {name for name, _ in reason}
     received = [(name, value) for name, value in record.headers if name not in names]
-    return OutgoingMessage(topic, record.key, record.value, [*received, *reason])
+    value = None if record.value == b"" and unreadable_error(record) else record.value
+    key = _NO_KEY if record.key is None and value is None else record.key
+    return OutgoingMessage(topic, key, value, [*received, *reason])
+
+
+def bare_dead_letter(letter: DeadLetter) -> OutgoingMessage:
+    """The message for a letter that can't be sent as it was received: where its record stands, and why it is there."""
+    record = letter.record
+    source = RecordPosition(record.partition, record.offset, record.timestamp)
+    return OutgoingMessage(
+        record.topic + DEAD_LETTER_SUFFIX, _NO_KEY, None, _reason(record.topic, source, letter.error)
+    )
 
 
 def _size(record: RawRecord) -> int:

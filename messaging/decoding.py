@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeVar
 from pydantic import ValidationError
 
 from domain.delivery import RecordPosition
+from messaging.record_batches import UnreadableValue
 
 T = TypeVar("T")
 
@@ -42,6 +43,12 @@ class DeadLetter:
 
     record: RawRecord
     error: InvalidMessageError
+
+
+def unreadable_error(record: RawRecord) -> InvalidMessageError | None:
+    """The reason why the record could not be read at all; None for one that could."""
+    value = record.value
+    return InvalidMessageError(value.code, value.reason) if isinstance(value, UnreadableValue) else None
 
 
 def position_of(record: RawRecord) -> RecordPosition:

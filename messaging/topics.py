@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
-MAX_RECORD_BYTES: Final = 12 * 1024 * 1024
+MAX_RECORD_BYTES: Final = 4 * 1024 * 1024
 """What the broker takes in. Far above MAX_MESSAGE_BYTES, so that what is too large ends as a dead letter with a
 reason rather than as an error at its producer alone."""
 

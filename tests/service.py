@@ -181,7 +181,7 @@ class Service:
 
     async def records(self, topic: str) -> list[Any]:
         """Everything that stands in a topic now."""
-        partitions = self._partitions(topic)
+        partitions = self.partitions_of(topic)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.servers.kafka, auto_offset_reset="earliest", enable_auto_commit=False
         )
@@ -211,8 +211,8 @@ class Service:
 
     async def lag(self, topic: str) -> int:
         """How many records of the topic the consumer group has yet to commit; of use on Apache Kafka alone."""
-        partitions = self._partitions(topic)
-        async with self._group_member(topic) as member:
+        partitions = self.partitions_of(topic)
+        async with self.group_member(topic) as member:
             member.assign(partitions)
             ends = await member.end_offsets(partitions)
             return sum([ends[p] - (await member.committed(p) or 0) for p in partitions])
@@ -225,8 +225,8 @@ class Service:
     async def rewind(self) -> None:
         """Put every consumer group back to the beginning of its topic; no worker may run."""
         for topic in FLOW:
-            partitions = self._partitions(topic)
-            async with self._group_member(topic) as member:
+            partitions = self.partitions_of(topic)
+            async with self.group_member(topic) as member:
                 member.assign(partitions)
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
 
@@ -239,11 +239,12 @@ class Service:
         finally:
             await producer.stop()
 
-    def _partitions(self, topic: str) -> list[TopicPartition]:
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic."""
         return [TopicPartition(self.topic(topic), number) for number in range(PARTITIONS)]
 
     @asynccontextmanager
-    async def _group_member(self, topic: str) -> AsyncIterator[AIOKafkaConsumer]:
+    async def group_member(self, topic: str) -> AsyncIterator[AIOKafkaConsumer]:
         """A consumer that speaks for the worker's group of a topic without joining it."""
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.servers.kafka, group_id=self.topic(topic), enable_auto_commit=False

@@ -1,0 +1,104 @@
+"""Expanding compressed record batches, never further than a bound."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import cramjam
+
+MAX_EXPANDED_BYTES: Final = 16 * 1024 * 1024
+"""The records of a batch, expanded. Producers make batches of 16 KB to 1 MB; 24 KB of zstd can hold 800 MB."""
+
+_GZIP: Final = zlib.MAX_WBITS | 16
+_XERIAL: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER_BYTES: Final = 16
+_BLOCK_SIZE: Final = struct.Struct(">i")
+
+_room = bytearray()
+
+
+class TooFarError(Exception):
+    """The records come to more than MAX_EXPANDED_BYTES."""
+
+
+class MalformedError(Exception):
+    """The bytes are not what the codec makes, or are of a codec that nobody knows."""
+
+
+def expanded(codec: int, payload: memoryview) -> memoryview:
+    """The records of a batch without their compression; `codec` as in the batch's attributes (1 gzip to 4 zstd).
+
+    The answer may lie in a buffer that the next call writes to. Raises TooFarError or MalformedError.
+    """
+    expand = _CODECS.get(codec)
+    if expand is None:
+        raise MalformedError(f"unknown compression codec {codec}")
+    try:
+        return expand(payload)
+    except (cramjam.DecompressionError, zlib.error, struct.error, ValueError) as error:
+        raise MalformedError(f"{_NAMES[codec]}: {error}") from error
+
+
+def _gzip(payload: memoryview) -> memoryview:
+    parts: list[bytes] = []
+    left, rest = MAX_EXPANDED_BYTES, bytes(payload)
+    while rest:
+        member = zlib.decompressobj(_GZIP)
+        parts.append(member.decompress(rest, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
+            raise TooFarError
+        if not member.eof:
+            raise MalformedError("gzip: it ends too early")
+        rest = member.unused_data.lstrip(b"\0")
+    return memoryview(b"".join(parts))
+
+
+def _snappy(payload: memoryview) -> memoryview:
+    """As one block, or as the sequence of blocks that the Java library xerial writes."""
+    if bytes(payload[: len(_XERIAL)]) != _XERIAL:
+        return _snappy_block(payload, MAX_EXPANDED_BYTES)
+    parts: list[bytes] = []
+    left, position = MAX_EXPANDED_BYTES, _XERIAL_HEADER_BYTES
+    while position < len(payload):
+        (size,) = _BLOCK_SIZE.unpack_from(payload, position)
+        position += _BLOCK_SIZE.size
+        if not 0 < size <= len(payload) - position:
+            raise MalformedError(f"snappy: a block of {size} bytes where {len(payload) - position} are left")
+        parts.append(bytes(_snappy_block(payload[position : position + size], left)))
+        left -= len(parts[-1])
+        position += size
+    return memoryview(b"".join(parts))
+
+
+def _snappy_block(block: memoryview, at_most: int) -> memoryview:
+    compressed = bytes(block)
+    if cramjam.snappy.decompress_raw_len(compressed) > at_most:
+        raise TooFarError
+    return memoryview(bytes(cramjam.snappy.decompress_raw(compressed)))
+
+
+def _framed(decompress_into: Callable[[bytes, bytearray], int], payload: memoryview) -> memoryview:
+    # One buffer for all, since a new one would have to be zeroed for each batch, however small.
+    if not _room:
+        _room.extend(bytes(MAX_EXPANDED_BYTES))
+    try:
+        length = decompress_into(bytes(payload), _room)
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):
+            raise TooFarError from error
+        raise
+    return memoryview(_room)[:length]
+
+
+_NAMES: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+_CODECS: Final[Mapping[int, Callable[[memoryview], memoryview]]] = {
+    1: _gzip,
+    2: _snappy,
+    3: partial(_framed, cramjam.lz4.decompress_into),
+    4: partial(_framed, cramjam.zstd.decompress_into),
+}

@@ -1,0 +1,213 @@
+"""Bad records of every kind among good ones, in every partition of every topic, while workers come and go.
+
+Each good one must have its effect, and each bad one must be told by a dead letter; no partition may stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tests.chaos.record_kinds import Fate, Kind
+from tests.facade import new_id, submission
+from tests.orders import an_order
+from tests.raw_batches import batch, produce, record
+from tests.service import PARTITIONS, Json, Service, eventually
+
+TOPICS: Final = (
+    *("store-updates", "order-events", "review-submissions", "return-commands"),
+    *("moderation-commands", "review-changes"),
+)
+LIMIT_MIB: Final = 512
+"""Memory of a worker in deploy/kubernetes."""
+
+
+@dataclass
+class Sent:
+    """What was put into Kafka: ids of good messages by topic, and bad records by their places."""
+
+    good: dict[str, list[str]] = field(default_factory=lambda: {topic: [] for topic in TOPICS})
+    told: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    """The kind of each record that must become a dead letter, by topic, partition and offset."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Batches that Kafka itself did not take, by kind."""
+
+
+def good_value(topic: str, id: str) -> bytes:
+    """A message that has an effect by which `effects` finds it."""
+    review_change = {"kind": "moderation", "action": "approve", "reviewId": id, "source": [0, 0, 1]}
+    values: Mapping[str, Callable[[], Json]] = {
+        "store-updates": lambda: {"id": id, "name": "Shop"},
+        "order-events": lambda: an_order(id, {"l": 1}),
+        "review-submissions": lambda: submission(new_id(), 4, id=id),
+        "return-commands": lambda: {
+            "action": "create",
+            "return": {"id": id, "orderId": f"{id}-order", "lineItems": [{"orderLineItemId": "l", "quantity": 1}]},
+        },
+        "moderation-commands": lambda: {"action": "approve", "ids": [id]},
+        "review-changes": lambda: review_change,
+    }
+    return json.dumps(values[topic]()).encode()
+
+
+async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
+    """Put there what the good messages of a topic are about."""
+    if topic == "return-commands":
+        orders = [f"{id}-order" for id in ids]
+        await put(service, "order-events", [json.dumps(an_order(order, {"l": 1})).encode() for order in orders])
+        await eventually(partial(effects, service, "order-events", orders), lambda done: done == set(orders))
+    if topic in ("moderation-commands", "review-changes"):
+        await put(service, "review-submissions", [good_value("review-submissions", id) for id in ids])
+        await eventually(partial(effects, service, "review-submissions", ids), lambda done: done == set(ids))
+
+
+async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
+    """Put values into the partitions of a topic in turns."""
+    for number, value in enumerate(values):
+        code = await produce(service.servers.kafka, service.topic(topic), number % PARTITIONS, batch(record(value)))
+        assert code == 0, code
+
+
+async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
+    """Those of the ids whose message of that topic has had its effect."""
+    collection, condition = {
+        "store-updates": ("stores", {}),
+        "order-events": ("orders", {}),
+        "review-submissions": ("reviews", {}),
+        "return-commands": ("returns", {}),
+        "moderation-commands": ("reviews", {"status": 1}),
+        "review-changes": ("reviews", {"status": 1}),
+    }[topic]
+    async with service.mongo() as database:
+        found = database[collection].find({"_id": {"$in": list(ids)}, **condition}, {"_id": 1})
+        return {document["_id"] async for document in found}
+
+
+async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: random.Random, sent: Sent) -> None:
+    """Each kind once into each partition of the topic, in any order, each between good records."""
+    places = [(name, partition) for name in kinds for partition in range(PARTITIONS)]
+    chance.shuffle(places)
+    ids = [new_id(topic) for _ in range(len(places) + PARTITIONS)]
+    await prepare(service, topic, ids)
+    full = service.topic(topic)
+    offsets = [await end_of(service, topic, partition) for partition in range(PARTITIONS)]
+    remaining = iter(ids)
+
+    async def put_good(partition: int) -> None:
+        id = next(remaining)
+        assert await produce(service.servers.kafka, full, partition, batch(record(good_value(topic, id)))) == 0
+        sent.good[topic].append(id)
+        offsets[partition] += 1
+
+    for name, partition in places:
+        await put_good(partition)
+        kind = kinds[name]
+        # About a thing of its own: whether an odd record takes effect doesn't matter to the good ones.
+        raw = kind.make(good_value(topic, new_id("odd")))
+        if await produce(service.servers.kafka, full, partition, raw):
+            sent.refused[name] += 1
+            continue
+        if kind.fate is Fate.TOLD:
+            for delta in range(kind.records):
+                sent.told[full, partition, offsets[partition] + delta] = name
+        offsets[partition] += kind.records
+    for partition in range(PARTITIONS):
+        await put_good(partition)
+
+
+async def end_of(service: Service, topic: str, partition: int) -> int:
+    """The offset that the next record of a partition will have."""
+    async with service.group_member(topic) as member:
+        place = service.partitions_of(topic)[partition]
+        ends = await member.end_offsets([place])
+        return int(ends[place])
+
+
+async def untold(service: Service, sent: Sent) -> list[str]:
+    """Bad records of which no dead letter tells."""
+    found: set[tuple[str, int, int]] = set()
+    for topic in TOPICS:
+        for letter in await service.records(f"{topic}.dlq"):
+            headers = {name: value.decode() for name, value in letter.headers if name.startswith("x-")}
+            first, partition = int(headers["x-source-offset"]), int(headers["x-source-partition"])
+            found.add((headers["x-source-topic"], partition, first))
+    return [f"{name} at {place}" for place, name in sent.told.items() if place not in found]
+
+
+async def without_effect(service: Service, sent: Sent) -> list[str]:
+    """Good messages that have had no effect."""
+    lost: list[str] = []
+    for topic, ids in sent.good.items():
+        lost += sorted(set(ids) - await effects(service, topic, ids))
+    return lost
+
+
+def most_memory_mib(service: Service) -> dict[str, int]:
+    """The most that each process has ever held, in MiB."""
+    held: dict[str, int] = {}
+    for name, process in service.processes.items():
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
+        held[name] = int(kilobytes) // 1024
+    return held
+
+
+async def disturb(service: Service, done: asyncio.Event, chance: random.Random) -> None:
+    """Have workers join, leave in order and be killed, until `done`."""
+    number = 0
+    while not done.is_set():
+        workers = [name for name in service.processes if name.startswith("worker")]
+        if len(workers) < 3:
+            number += 1
+            service.start("worker", f"worker-{number}")
+        else:
+            how = chance.choice([signal.SIGKILL, signal.SIGTERM])
+            await service.stop(chance.choice(workers), how)
+        try:
+            await asyncio.wait_for(done.wait(), chance.uniform(2, 8))
+        except TimeoutError:
+            continue
+
+
+async def run(service: Service, kinds: Mapping[str, Kind], number: int, *, disturbed: bool) -> dict[str, Any]:
+    """Send everything to a running service; returns what was found, `faults` empty if all is as promised."""
+    chance, sent, done = random.Random(number), Sent(), asyncio.Event()
+    disturbing = asyncio.create_task(disturb(service, done, chance)) if disturbed else None
+    memory: Counter[str] = Counter()
+    faults: list[str] = []
+    try:
+        for topic in TOPICS:
+            await send(service, topic, kinds, chance, sent)
+            for name, held in most_memory_mib(service).items():
+                memory[name] = max(memory[name], held)
+    finally:
+        done.set()
+        if disturbing:
+            await disturbing
+    try:
+        await eventually(partial(without_effect, service, sent), lambda lost: not lost, deadline_s=120, pause_s=1)
+        for topic in TOPICS:
+            await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=90)
+    except AssertionError as error:
+        faults.append(f"a partition stands, or good records are lost: {error}")
+    faults += [f"not told: {record}" for record in await untold(service, sent)]
+    for name, held in most_memory_mib(service).items():
+        memory[name] = max(memory[name], held)
+    faults += [f"{name} held {held} MiB" for name, held in memory.items() if held > LIMIT_MIB]
+    return {
+        "kinds": len(kinds),
+        "good": sum(len(ids) for ids in sent.good.values()),
+        "bad": len(sent.told),
+        "refusedByKafka": dict(sent.refused),
+        "memoryMiB": dict(memory),
+        "faults": faults[:50],
+    }

@@ -1,0 +1,165 @@
+"""Records that no client should have to read: undecodable, oversized, compressed beyond measure, and odd but well."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import Final
+
+import cramjam
+
+from tests.raw_batches import GZIP, LZ4, PLAIN, SNAPPY, ZSTD, batch, nullable, record, varint
+
+MIB: Final = 1024 * 1024
+
+Compress = Callable[[bytes], bytes]
+
+
+class Fate(Enum):
+    """What becomes of each record of a kind."""
+
+    TOLD = auto()
+    """It is a dead letter: nothing in it can be used."""
+    USED_OR_TOLD = auto()
+    """It is odd around its value: it takes effect, or is a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A batch in the making: from a value that is well to the bytes that are sent, and how many records it holds."""
+
+    make: Callable[[bytes], bytes]
+    fate: Fate = Fate.TOLD
+    records: int = 1
+
+
+def xerial(data: bytes) -> bytes:
+    """Snappy as the Java library writes it."""
+    blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + 32_768])) for at in range(0, len(data), 32_768)]
+    framed = b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+    return b"\x82SNAPPY\0" + (1).to_bytes(4, "big") + (1).to_bytes(4, "big") + framed
+
+
+CODECS: Final[dict[str, tuple[int, Compress]]] = {
+    "gzip": (GZIP, partial(gzip.compress, compresslevel=1)),
+    "snappy": (SNAPPY, xerial),
+    "lz4": (LZ4, lambda data: bytes(cramjam.lz4.compress(data))),
+    "zstd": (ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
+}
+BOMB_MIB: Final = {"gzip": 60, "snappy": 60, "lz4": 60, "zstd": 800}
+"""As much as comes through below the topic's limit."""
+
+
+def plain(payload: bytes, records: int = 1) -> bytes:
+    return batch(payload, count=records, codec=PLAIN)
+
+
+def of_length(length: int, *, codec: int = PLAIN, compress: Compress = bytes) -> Callable[[bytes], bytes]:
+    """A batch with one value of so many zeros, made once."""
+    return partial(_always, batch(compress(record(bytes(length))), codec=codec))
+
+
+def three_with(name: bytes, value: bytes) -> bytes:
+    return b"".join(record(value, delta=delta, headers=[(name, b"x")]) for delta in range(3))
+
+
+def kinds() -> dict[str, Kind]:
+    """All kinds by name. Making them takes a second or two: the bombs have to be compressed."""
+    found = {**_undecodable(), **_oversized(), **_values(), **_odd()}
+    for name, (codec, compress) in CODECS.items():
+        found |= _compressed(name, codec, compress)
+    return found
+
+
+def _undecodable() -> dict[str, Kind]:
+    def cut(value: bytes, by: int) -> bytes:
+        content = record(value)
+        return plain(content[:-by])
+
+    def body(content: bytes) -> bytes:
+        return plain(varint(len(content)) + content)
+
+    start = b"\0" + varint(0) + varint(0)
+    return {
+        "header-name-not-utf8": Kind(lambda v: plain(record(v, headers=[(b"\xff\xfe", b"x")]))),
+        "header-name-half-a-character": Kind(lambda v: plain(record(v, headers=[(b"a\xe2\x82", b"x")]))),
+        "header-name-surrogate": Kind(lambda v: plain(record(v, headers=[(b"\xed\xa0\x80", None)]))),
+        "second-header-not-utf8": Kind(lambda v: plain(record(v, headers=[(b"a", b""), (b"\xc3\x28", b"")]))),
+        "three-header-names-not-utf8": Kind(lambda v: plain(three_with(b"\xff", v), 3), records=3),
+        "header-value-cut": Kind(partial(cut, by=1)),
+        "value-cut": Kind(partial(cut, by=3)),
+        "no-records": Kind(lambda _: plain(b"")),
+        "noise": Kind(lambda _: plain(b"\xff" * 40)),
+        "record-of-negative-length": Kind(lambda _: plain(varint(-5) + b"x" * 20)),
+        "record-of-endless-length": Kind(lambda _: plain(b"\xff" * 9 + b"\x01" + b"x" * 20)),
+        "key-longer-than-record": Kind(lambda v: body(start + varint(10_000) + b"k" + nullable(v) + varint(0))),
+        "value-longer-than-record": Kind(lambda v: body(start + varint(-1) + varint(10_000) + v)),
+        "more-headers-than-there-are": Kind(lambda v: body(start + varint(-1) + nullable(v) + varint(9))),
+        "headers-of-negative-count": Kind(lambda v: body(start + varint(-1) + nullable(v) + varint(-4))),
+        "bytes-behind-headers": Kind(lambda v: body(start + varint(-1) + nullable(v) + varint(0) + b"xx")),
+        "unknown-codec": Kind(lambda v: batch(record(v), codec=5)),
+    }
+
+
+def _compressed(name: str, codec: int, compress: Compress) -> dict[str, Kind]:
+    def packed(payload: bytes, records: int = 1) -> bytes:
+        return batch(payload, count=records, codec=codec)
+
+    bomb = of_length(BOMB_MIB[name] * MIB, codec=codec, compress=compress)
+    large = of_length(15 * MIB, codec=codec, compress=compress)
+    return {
+        f"{name}-header-name-not-utf8": Kind(lambda v: packed(compress(three_with(b"\xff\xfe", v)), 3), records=3),
+        f"{name}-with-garbage-behind": Kind(lambda v: packed(compress(record(v)) + b"garbage")),
+        f"{name}-cut": Kind(lambda v: packed(compress(record(v))[:-5])),
+        f"{name}-noise": Kind(lambda _: packed(b"\x07noise that nobody compressed")),
+        f"{name}-of-nothing": Kind(lambda _: packed(compress(b""))),
+        f"{name}-bomb": Kind(bomb),
+        f"{name}-15-mib": Kind(large),
+        f"{name}-just-too-large": Kind(of_length(MIB + 1, codec=codec, compress=compress)),
+        f"{name}-two-members": Kind(
+            lambda v: packed(compress(record(v)) + compress(record(v, delta=1)), 2), Fate.USED_OR_TOLD, records=2
+        ),
+    }
+
+
+def _oversized() -> dict[str, Kind]:
+    return {
+        "just-too-large": Kind(of_length(MIB + 1)),
+        "three-mib": Kind(of_length(3 * MIB)),
+        "key-of-a-mib": Kind(lambda v: plain(record(v, key=b"k" * MIB)), Fate.USED_OR_TOLD),
+        "header-of-a-mib": Kind(lambda v: plain(record(v, headers=[(b"h", b"x" * MIB)])), Fate.USED_OR_TOLD),
+        "header-name-of-a-mib": Kind(lambda v: plain(record(v, headers=[(b"h" * MIB, b"")])), Fate.USED_OR_TOLD),
+        "ten-thousand-headers": Kind(lambda v: plain(record(v, headers=[(b"h", b"x")] * 10_000)), Fate.USED_OR_TOLD),
+    }
+
+
+def _values() -> dict[str, Kind]:
+    values = {
+        "null": None,
+        "empty": b"",
+        "not-utf8": b"\xff\xfe{}",
+        "deep": b"[" * 100_000,
+        "long-number": b"9" * 100_000,
+        "many-names": b"{" + b",".join(b'"%d":0' % n for n in range(50_000)) + b"}",
+    }
+    made = {name: plain(record(value)) for name, value in values.items()}
+    return {f"value-{name}": Kind(partial(_always, raw)) for name, raw in made.items()}
+
+
+def _always(raw: bytes, _: bytes) -> bytes:
+    return raw
+
+
+def _odd() -> dict[str, Kind]:
+    odd = {
+        "header-value-null": lambda v: plain(record(v, headers=[(b"ce_id", None), (b"traceparent", None)])),
+        "header-value-not-utf8": lambda v: plain(record(v, headers=[(b"ce_id", b"\xff"), (b"ce_time", b"\xfe")])),
+        "header-name-empty": lambda v: plain(record(v, headers=[(b"", b""), (b"", None)])),
+        "key-not-utf8": lambda v: plain(record(v, key=b"\xff\xfe")),
+        "time-before-1970": lambda v: batch(record(v), time=-(2**53)),
+        "time-far-away": lambda v: batch(record(v), time=2**53),
+    }
+    return {name: Kind(make, Fate.USED_OR_TOLD) for name, make in odd.items()}

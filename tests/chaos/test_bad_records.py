@@ -1,0 +1,35 @@
+"""Bad records among good ones: `tests.chaos.bad_records` on real servers."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.bad_records import run
+from tests.chaos.record_kinds import kinds
+from tests.service import Servers, running_service
+
+pytestmark = pytest.mark.kafka
+
+FEW = ("header-name-not-utf8", "gzip-with-garbage-behind", "zstd-bomb", "value-null")
+
+
+async def test_good_records_among_bad_ones_take_effect(servers: Servers, tmp_path: Path) -> None:
+    every = kinds()
+    async with running_service(servers, tmp_path) as service:
+        found = await run(service, {name: every[name] for name in FEW}, 1, disturbed=False)
+    assert found["faults"] == []
+    assert not found["refusedByKafka"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("disturbed", [False, True], ids=["one-worker", "workers-come-and-go"])
+async def test_all_kinds_on_all_topics(servers: Servers, tmp_path: Path, disturbed: bool) -> None:
+    seed = int(os.environ.get("SEED", random.randrange(10**6)))
+    async with running_service(servers, tmp_path) as service:
+        found = await run(service, kinds(), seed, disturbed=disturbed)
+    assert found["faults"] == [], (seed, found)
+    assert found["kinds"] - len(found["refusedByKafka"]) >= 50, found["refusedByKafka"]

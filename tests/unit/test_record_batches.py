@@ -1,0 +1,155 @@
+"""Record batches that can't be read, or not as a whole: what is well is read, the rest is told."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from typing import Any
+
+import aiokafka.consumer.fetcher as fetcher
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.expansion import MAX_EXPANDED_BYTES
+from messaging.record_batches import Allowance, ReadableBatches, UnreadableValue, allowance, read_within_bounds
+from tests.raw_batches import GZIP, LZ4, PLAIN, SNAPPY, ZSTD, batch, record
+
+COMPRESS: dict[int, Callable[[bytes], bytes]] = {
+    PLAIN: bytes,
+    GZIP: gzip.compress,
+    SNAPPY: lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    LZ4: lambda data: bytes(cramjam.lz4.compress(data)),
+    ZSTD: lambda data: bytes(cramjam.zstd.compress(data)),
+}
+
+
+def read(*batches: bytes) -> list[Any]:
+    records: list[Any] = []
+    fetched = ReadableBatches(b"".join(batches))
+    while fetched.has_next():
+        one = fetched.next_batch()
+        assert one.validate_crc()
+        records += list(one)
+    return records
+
+
+def unreadable(records: list[Any]) -> list[tuple[int, str]]:
+    return [(r.offset, r.value.code) for r in records if isinstance(r.value, UnreadableValue)]
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_good_records_are_read_as_they_are(codec: int) -> None:
+    payload = b"".join(record(b"v%d" % n, delta=n, key=b"k", headers=[(b"h", b"x"), (b"n", None)]) for n in range(5))
+    records = read(batch(COMPRESS[codec](payload), count=5, codec=codec))
+    assert [(r.offset, r.key, r.value) for r in records] == [(n, b"k", b"v%d" % n) for n in range(5)]
+    assert records[0].headers == [("h", b"x"), ("n", None)]
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_a_header_name_that_is_no_text_spoils_its_record_alone(codec: int) -> None:
+    payload = b"".join(record(b"v%d" % n, delta=n, headers=[(b"\xff\xfe" if n == 2 else b"h", b"")]) for n in range(5))
+    records = read(batch(COMPRESS[codec](payload), count=5, codec=codec))
+    assert [r.offset for r in records] == list(range(5))
+    assert unreadable(records) == [(2, "undecodable")]
+    assert [bytes(r.value) for r in records] == [b"v%d" % n for n in range(5)]
+    assert records[2].headers == [("\\xff\\xfe", b"")]
+    assert "header" in records[2].value.reason
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("size", [MAX_EXPANDED_BYTES + 1, 100 * 1024 * 1024])
+def test_a_bomb_is_not_expanded(codec: int, size: int) -> None:
+    bomb = batch(COMPRESS[codec](record(bytes(size))), codec=codec)
+    records = read(bomb, batch(record(b"next")))
+    assert [(r.offset, bytes(r.value)) for r in records] == [(0, b""), (0, b"next")]
+    assert unreadable(records) == [(0, "too-large")]
+
+
+@pytest.mark.parametrize(
+    ("codec", "payload"),
+    [
+        (GZIP, gzip.compress(record(b"v")) + b"garbage"),
+        (GZIP, gzip.compress(record(b"v"))[:-5]),
+        (GZIP, b""),
+        (SNAPPY, b"\xff" * 20),
+        (SNAPPY, b"\x82SNAPPY\0" + bytes(8) + b"\xff\xff\xff\xfc" + b"x" * 8),
+        (SNAPPY, b"\x82SNAPPY\0" + bytes(8) + b"\0\0\0\xff" + b"x" * 8),
+        (SNAPPY, b"\x82SNAPPY\0" + bytes(8) + b"\0\0"),
+        (LZ4, bytes(cramjam.lz4.compress(record(b"v")))[:-5]),
+        (ZSTD, bytes(cramjam.zstd.compress(record(b"v"))) + b"garbage"),
+        (ZSTD, b"not zstd"),
+        (5, record(b"v")),
+        (7, b""),
+        (PLAIN, b""),
+        (PLAIN, b"\xff" * 30),
+        (PLAIN, record(b"v")[:-1]),
+    ],
+)
+def test_what_is_no_batch_is_told_as_one_record(codec: int, payload: bytes) -> None:
+    records = read(batch(payload, codec=codec), batch(record(b"next")))
+    assert unreadable(records) == [(0, "undecodable")]
+    assert records[1].value == b"next"
+
+
+def test_a_batch_of_many_records_that_is_lost_tells_of_each_up_to_a_thousand() -> None:
+    records = read(batch(b"not zstd", codec=ZSTD, count=3))
+    assert unreadable(records) == [(n, "undecodable") for n in range(3)]
+    records = read(batch(b"not zstd", codec=ZSTD, count=2_000_000_000))
+    assert len(records) == 1_000
+    assert "1999999999" in records[-1].value.reason
+
+
+def test_records_before_and_behind_a_spoilt_one_are_read() -> None:
+    middle = record(b"v1", delta=1)
+    spoilt = middle[:-1] + b"\x07"  # says that it has headers, and ends
+    records = read(batch(record(b"v0") + spoilt + record(b"v2", delta=2), count=3))
+    assert [r.offset for r in records] == [0, 1, 2]
+    assert unreadable(records) == [(1, "undecodable")]
+    assert records[2].value == b"v2"
+
+
+@given(st.binary(max_size=200), st.integers(0, 7), st.integers(0, 50))
+def test_any_bytes_are_read_as_something(payload: bytes, codec: int, count: int) -> None:
+    assert len(read(batch(payload, codec=codec, count=count))) <= 50
+
+
+@given(st.data(), st.sampled_from(sorted(COMPRESS)))
+def test_a_changed_byte_loses_no_record_and_makes_none(data: st.DataObject, codec: int) -> None:
+    payload = bytearray(b"".join(record(b"v%d" % n, delta=n, headers=[(b"h", b"x")]) for n in range(4)))
+    place = data.draw(st.integers(0, len(payload) - 1))
+    payload[place] = data.draw(st.integers(0, 255))
+    records = read(batch(COMPRESS[codec](bytes(payload)), count=4, codec=codec))
+    # A changed offset, or length, can hide others, as it does for every client.
+    assert len(records) <= 4
+
+
+def test_a_look_expands_no_more_than_its_allowance_after_the_first_batch() -> None:
+    limit = Allowance()
+    token = allowance.set(limit)
+    try:
+        half = batch(COMPRESS[ZSTD](record(bytes(MAX_EXPANDED_BYTES // 2 + 1))), codec=ZSTD)
+        fetched = ReadableBatches(half * 3)
+    finally:
+        allowance.reset(token)
+    assert fetched.has_next()  # aiokafka asks on arrival
+    taken = 0
+    while fetched.has_next():
+        list(fetched.next_batch())
+        taken += 1
+    assert taken == 2
+    limit.renew()
+    assert fetched.has_next()
+
+
+def test_it_takes_the_place_of_the_class_of_aiokafka() -> None:
+    read_within_bounds()
+    read_within_bounds()
+    assert fetcher.MemoryRecords is ReadableBatches
+
+
+def test_a_change_of_aiokafka_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher, "MemoryRecords", object)
+    with pytest.raises(AttributeError, match="another class"):
+        read_within_bounds()
