@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, NotRequired
 
 import structlog
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
 from api.documents import OPEN_TO_ALL, problems
@@ -27,9 +27,10 @@ class Alive(TypedDict):
 
 
 class Ready(Alive):
-    """Everything that the service needs can be reached."""
+    """Everything that the service needs can be reached. `warn`: it serves, but a partition makes no progress."""
 
     checks: dict[str, str]
+    standstill: NotRequired[list[str]]
 
 
 router = APIRouter(prefix="/health", tags=["Operation"])
@@ -42,14 +43,18 @@ async def live() -> JsonResponse:
 
 
 @router.get("/ready", response_model=Ready, responses=problems(ProblemKind.UNAVAILABLE), openapi_extra=OPEN_TO_ALL)
-async def ready(services: Injected) -> JsonResponse:
-    """Whether MongoDB and Kafka can be reached."""
+async def ready(services: Injected, request: Request) -> JsonResponse:
+    """Whether MongoDB and Kafka can be reached, and whether consumers make progress."""
     checks = {"mongodb": services.database.command("ping"), "kafka": services.publisher.ping()}
     passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
     shown = {name: "pass" if ok else "fail" for name, ok in zip(checks, passed, strict=True)}
     away = [name for name, status in shown.items() if status == "fail"]
     if away:
         raise unavailable(" and ".join(away), {"checks": shown})
+    # The facade can serve, so it stays ready; the workers whose partitions these are don't.
+    standing = request.app.state.gauges.standstill.told()
+    if standing:
+        return JsonResponse({"status": "warn", "checks": shown | {"consumers": "warn"}, "standstill": standing})
     return JsonResponse({"status": "pass", "checks": shown})
 
 

@@ -15,7 +15,8 @@ from starlette.responses import PlainTextResponse
 from api.permissions import MetricsReader
 from api.services import Services
 from messaging.connection import is_broker_away
-from messaging.metrics import CONSUMER_LAG, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
+from messaging.metrics import CONSUMER_LAG, CONSUMER_STANDSTILL, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
+from messaging.standstill import LOOK_EVERY_S, Standstill
 from storage.database import is_database_away
 from storage.outbox import COLLECTION as OUTBOX_COLLECTION
 from storage.parking import COLLECTION as PARKED_REVIEWS
@@ -41,6 +42,7 @@ class Gauges:
     """
 
     services: Services
+    standstill: Standstill = field(default_factory=Standstill)
     asked_at: float = float("-inf")
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -52,6 +54,12 @@ class Gauges:
             await asyncio.gather(self._lag(), self._documents())
             self.asked_at = monotonic()
 
+    async def keep_looking(self) -> None:
+        """Ask now and then until cancelled, so that a standstill is noticed where nobody reads metrics."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(LOOK_EVERY_S)
+
     async def _lag(self) -> None:
         if self.services.lag is None:
             return
@@ -61,10 +69,15 @@ class Gauges:
             if not (isinstance(error, TimeoutError) or is_broker_away(error)):
                 _log.exception("Lag can't be measured")
             CONSUMER_LAG.clear()
+            CONSUMER_STANDSTILL.clear()
             STATE_KNOWN.labels("kafka").set(0)
             return
-        for (topic, partition), records in lag.items():
-            CONSUMER_LAG.labels(topic.value, str(partition)).set(records)
+        for (topic, partition), backlog in lag.items():
+            CONSUMER_LAG.labels(topic.value, str(partition)).set(backlog.records)
+        self.standstill.observe(lag, monotonic())
+        CONSUMER_STANDSTILL.clear()
+        for (topic, partition), seconds in self.standstill.seconds().items():
+            CONSUMER_STANDSTILL.labels(topic.value, str(partition)).set(seconds)
         STATE_KNOWN.labels("kafka").set(1)
 
     async def _documents(self) -> None:

@@ -21,6 +21,7 @@ from consumers.signals import observed
 from messaging.connection import KafkaConnection
 from messaging.decoding import RawRecord
 from messaging.patient_consumer import PatientConsumer
+from messaging.record_batches import read_within_bounds
 from messaging.topics import Topic, TopicNames
 
 _LOOK_MS: Final = 1_000
@@ -116,6 +117,7 @@ def subscribed_broker(
 
 async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
     """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds."""
+    read_within_bounds()
     await broker.connect()
     # Only now, as connecting sets it anew.
     configuration = broker.config.broker_config

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+
+from faststream.kafka import KafkaBroker
+from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers.events import EventOutbox
 from consumers.housekeeping import keep_house
@@ -37,6 +41,22 @@ from storage.stores import StoreRepository
 from storage.traces import TraceRepository
 
 
+@dataclass(frozen=True, slots=True)
+class RunningWorker:
+    """A worker that consumes. Housekeeping never ends by itself: if it does, the worker is broken."""
+
+    housekeeping: asyncio.Task[None]
+    broker: KafkaBroker
+    topics: TopicNames
+
+    def partitions(self) -> set[tuple[Topic, int]]:
+        """Those that this worker consumes at the moment."""
+        names = {self.topics.name(topic): topic for topic in Topic}
+        consumers = [each.consumer for each in self.broker.subscribers if isinstance(each, BatchSubscriber)]
+        places = [place for consumer in consumers if consumer for place in consumer.assignment()]
+        return {(names[place.topic], place.partition) for place in places}
+
+
 @asynccontextmanager
 async def running_worker(
     connection: KafkaConnection,
@@ -46,12 +66,10 @@ async def running_worker(
     entity_types: EntityTypes = SAMPLE,
     *,
     remember: timedelta,
-) -> AsyncIterator[asyncio.Task[None]]:
+) -> AsyncIterator[RunningWorker]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
     Ids of deleted reviews are remembered for that long.
-
-    Yields the housekeeping task, which never ends by itself: if it does, the worker is broken.
     """
     envelope = Envelope("/plaudit/worker")
     reviews, stores = ReviewRepository(database), StoreRepository(database)
@@ -86,7 +104,7 @@ async def running_worker(
     naming = asyncio.create_task(fill_names(reviews, entity_types, names))
     try:
         await start(broker, connection)
-        yield house
+        yield RunningWorker(house, broker, topics)
     finally:
         house.cancel()
         naming.cancel()

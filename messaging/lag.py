@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -11,8 +11,16 @@ from aiokafka.admin import AIOKafkaAdminClient
 from messaging.connection import KafkaConnection
 from messaging.topics import Topic, TopicNames
 
-Lag = dict[tuple[Topic, int], int]
-"""Records to commit, by topic and partition."""
+
+class Backlog(NamedTuple):
+    """Of one partition: the records that its group has yet to commit, and the offset of the first of them."""
+
+    records: int
+    next_offset: int
+
+
+Lag = dict[tuple[Topic, int], Backlog]
+"""By topic and partition."""
 
 
 class ConsumerLag:
@@ -72,7 +80,8 @@ class ConsumerLag:
         )
         committed = {place: offset.offset for group in groups for place, offset in group.items() if offset.offset >= 0}
         # What retention has removed is nobody's to read any more.
+        following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
         return {
-            (names[place.topic], place.partition): max(0, ends[place] - max(committed.get(place, 0), first[place]))
-            for place in partitions
+            (names[place.topic], place.partition): Backlog(max(0, ends[place] - offset), offset)
+            for place, offset in following.items()
         }

@@ -74,6 +74,12 @@ CONSUMER_LAG: Final = Gauge(
     ["topic", "partition"],
     registry=REGISTRY,
 )
+CONSUMER_STANDSTILL: Final = Gauge(
+    "plaudit_consumer_standstill_seconds",
+    "For how long a partition with a backlog has made no progress; told by the API, of backlogs alone",
+    ["topic", "partition"],
+    registry=REGISTRY,
+)
 PARKED: Final = Gauge(
     "plaudit_parked_commands",
     "Commands that wait for what they are about (reviews or returns); told by the API",

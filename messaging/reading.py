@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from messaging.connection import KafkaConnection
 from messaging.decoding import RawRecord
+from messaging.record_batches import read_within_bounds
 from messaging.topics import MAX_DEAD_LETTER_BYTES
 
 _POLL_MS: Final = 300
@@ -31,6 +32,7 @@ class TopicReader:
     @asynccontextmanager
     async def opened(cls, connection: KafkaConnection) -> AsyncIterator[TopicReader]:
         """A connected reader."""
+        read_within_bounds()
         consumer = AIOKafkaConsumer(
             **connection.client_options(),
             enable_auto_commit=False,

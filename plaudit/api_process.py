@@ -116,6 +116,7 @@ async def run_api(settings: Settings) -> None:
         )
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))
+        looking = asyncio.create_task(app.state.gauges.keep_looking())
         server = _Server(config, probes)
         stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
         try:
@@ -125,7 +126,7 @@ async def run_api(settings: Settings) -> None:
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
-            await ended(preparing, stop)
+            await ended(preparing, looking, stop)
 
 
 async def _prepare(settings: Settings, database: Database) -> None:

@@ -14,7 +14,6 @@ import structlog
 
 from messaging.lost_connections import know_lost_connections
 from messaging.publisher import Publisher
-from messaging.record_batches import read_within_bounds
 from plaudit.config import Settings
 from plaudit.waiting import until_prepared
 from storage.database import Database, connect
@@ -31,7 +30,6 @@ async def connected(
 ) -> AsyncIterator[tuple[Database, Publisher]]:
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
     know_lost_connections()
-    read_within_bounds()
     client, database = connect(
         settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
     )

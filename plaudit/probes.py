@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -29,7 +29,10 @@ class Probes:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.is_ready = False
-        """Set by the process once it does its work. Servers that go away later are waited for, and don't unset it."""
+        """Set by the process once it does its work. Servers that go away later are waited for, and don't unset it: only
+        partitions that stand for a minute make a worker unready."""
+        self.hindrances: list[str] = []
+        """Sentences of the process on why it does not do its work at the moment; while there is one, it isn't ready."""
         self.refresh: Refresh | None = None
         """Brings the metrics up to date, on the event loop, before they are told."""
 
@@ -74,12 +77,14 @@ class _Handler(MetricsHandler):
             case "/health/live":
                 self._tell(self.server.probes.is_alive())
             case "/health/ready":
-                self._tell(self.server.probes.is_ready)
+                probes = self.server.probes
+                self._tell(probes.is_ready and not probes.hindrances, probes.hindrances)
             case _:
                 self.send_error(HTTPStatus.NOT_FOUND)
 
-    def _tell(self, passed: bool) -> None:
-        body = json.dumps({"status": "pass" if passed else "fail"}).encode()
+    def _tell(self, passed: bool, reasons: Sequence[str] = ()) -> None:
+        told = {"status": "pass" if passed else "fail"} | ({"reasons": list(reasons)} if reasons else {})
+        body = json.dumps(told).encode()
         self.send_response(HTTPStatus.OK if passed else HTTPStatus.SERVICE_UNAVAILABLE)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

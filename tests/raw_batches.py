@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from aiokafka.record.util import calc_crc32c, encode_varint
+
+_NOT_LEADER = 6, 5, 3
 
 PLAIN, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
@@ -42,12 +45,29 @@ def text(content: str) -> bytes:
     return struct.pack(">h", len(content)) + content.encode()
 
 
-async def produce(kafka: str, topic: str, partition: int, raw: bytes) -> int:
-    """Put a batch into a partition, acknowledged by all replicas. Returns Kafka's error code: 0 if it took it."""
+class Placed(NamedTuple):
+    """Kafka's answer: its error code, 0 if it took the batch, and the offset of the first record."""
+
+    code: int
+    offset: int
+
+
+async def produce(kafka: str, topic: str, partition: int, raw: bytes) -> Placed:
+    """Put a batch into a partition, acknowledged by all replicas; the addresses of `kafka` are tried in turns."""
+    placed = Placed(_NOT_LEADER[0], -1)
+    for address in kafka.split(",") * 50:
+        placed = await _produce_to(address, topic, partition, raw)
+        if placed.code not in _NOT_LEADER:
+            break
+        await asyncio.sleep(0.1)  # a partition that is new has no leader yet
+    return placed
+
+
+async def _produce_to(address: str, topic: str, partition: int, raw: bytes) -> Placed:
     body = struct.pack(">h", -1) + struct.pack(">hi", -1, 30_000) + struct.pack(">i", 1) + text(topic)
     body += struct.pack(">iii", 1, partition, len(raw)) + raw
     request = struct.pack(">hhi", 0, 7, 1) + text("raw") + body
-    host, _, port = kafka.rpartition(":")
+    host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         writer.write(struct.pack(">i", len(request)) + request)
@@ -56,6 +76,5 @@ async def produce(kafka: str, topic: str, partition: int, raw: bytes) -> int:
         answer = await reader.readexactly(length)
     finally:
         writer.close()
-    # Correlation, one topic with its name, one partition with its number: behind them stands the code.
-    (code,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic.encode()) + 4 + 4)
-    return int(code)
+    # Correlation, one topic with its name, one partition with its number: behind them stand code and offset.
+    return Placed(*struct.unpack_from(">hq", answer, 4 + 4 + 2 + len(topic.encode()) + 4 + 4))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -12,6 +14,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from messaging.connection import KafkaConnection
 from messaging.lag import ConsumerLag
+from messaging.reading import TopicReader
+from messaging.standstill import STANDS_AFTER_S
 from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES, Topic
 from plaudit.config import Settings
 from plaudit.doctor.findings import Finding, failed, ok, warn
@@ -19,6 +23,9 @@ from plaudit.doctor.findings import Finding, failed, ok, warn
 _DAY_MS: Final = 86_400_000
 _FUTURE_S: Final = 60
 _MUCH_LAG: Final = 10_000
+_MOST_READ: Final = 3
+_PROGRESS_S: Final = 2.0
+"""In which a partition with a backlog should come further."""
 
 
 async def check_kafka(
@@ -128,12 +135,15 @@ async def _clock(consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> Fi
 async def _lag(admin: AIOKafkaAdminClient, connection: KafkaConnection, settings: Settings) -> AsyncIterator[Finding]:
     measured = ConsumerLag(connection, settings.topics)
     try:
+        earlier = await measured.measure()
+        if any(backlog.records for backlog in earlier.values()):
+            await asyncio.sleep(_PROGRESS_S)
         lag = await measured.measure()
     finally:
         await measured.stop()
     by_topic: dict[Topic, int] = {}
-    for (topic, _), records in lag.items():
-        by_topic[topic] = by_topic.get(topic, 0) + records
+    for (topic, _), backlog in lag.items():
+        by_topic[topic] = by_topic.get(topic, 0) + backlog.records
     unread = []
     for topic, records in by_topic.items():
         if records and not await _has_members(admin, settings.topics.name(topic)):
@@ -146,6 +156,28 @@ async def _lag(admin: AIOKafkaAdminClient, connection: KafkaConnection, settings
         yield warn("lag", text, "Start more workers, up to one for each partition.")
     else:
         yield ok("lag", text or "none")
+    standing = [
+        (topic, partition, backlog.next_offset)
+        for (topic, partition), backlog in lag.items()
+        if backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
+    ]
+    yield await _progress(connection, settings, standing)
+
+
+async def _progress(
+    connection: KafkaConnection, settings: Settings, standing: Sequence[tuple[Topic, int, int]]
+) -> Finding:
+    """Whether each of these partitions stands only since a moment ago, going by its next record."""
+    for topic, partition, offset in standing[:_MOST_READ]:
+        async with TopicReader.opened(connection) as reader:
+            record = await reader.record(TopicPartition(settings.topics.name(topic), partition), offset)
+        if record is not None and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
+            came = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+            text = (
+                f"partition {partition} of {topic} stands at offset {offset}, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
+            )
+            return failed("progress", text, "See the log of the workers for what they wait for or fail at.")
+    return ok("progress", "no partition stands")
 
 
 async def _has_members(admin: AIOKafkaAdminClient, group: str) -> bool:

@@ -73,8 +73,8 @@ async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
 async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
     """Put values into the partitions of a topic in turns."""
     for number, value in enumerate(values):
-        code = await produce(service.servers.kafka, service.topic(topic), number % PARTITIONS, batch(record(value)))
-        assert code == 0, code
+        placed = await produce(service.servers.kafka, service.topic(topic), number % PARTITIONS, batch(record(value)))
+        assert placed.code == 0, placed
 
 
 async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
@@ -99,37 +99,27 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: 
     ids = [new_id(topic) for _ in range(len(places) + PARTITIONS)]
     await prepare(service, topic, ids)
     full = service.topic(topic)
-    offsets = [await end_of(service, topic, partition) for partition in range(PARTITIONS)]
     remaining = iter(ids)
 
     async def put_good(partition: int) -> None:
         id = next(remaining)
-        assert await produce(service.servers.kafka, full, partition, batch(record(good_value(topic, id)))) == 0
+        placed = await produce(service.servers.kafka, full, partition, batch(record(good_value(topic, id))))
+        assert placed.code == 0, placed
         sent.good[topic].append(id)
-        offsets[partition] += 1
 
     for name, partition in places:
         await put_good(partition)
         kind = kinds[name]
         # About a thing of its own: whether an odd record takes effect doesn't matter to the good ones.
         raw = kind.make(good_value(topic, new_id("odd")))
-        if await produce(service.servers.kafka, full, partition, raw):
+        placed = await produce(service.servers.kafka, full, partition, raw)
+        if placed.code:
             sent.refused[name] += 1
-            continue
-        if kind.fate is Fate.TOLD:
+        elif kind.fate is Fate.TOLD:
             for delta in range(kind.records):
-                sent.told[full, partition, offsets[partition] + delta] = name
-        offsets[partition] += kind.records
+                sent.told[full, partition, placed.offset + delta] = name
     for partition in range(PARTITIONS):
         await put_good(partition)
-
-
-async def end_of(service: Service, topic: str, partition: int) -> int:
-    """The offset that the next record of a partition will have."""
-    async with service.group_member(topic) as member:
-        place = service.partitions_of(topic)[partition]
-        ends = await member.end_offsets([place])
-        return int(ends[place])
 
 
 async def untold(service: Service, sent: Sent) -> list[str]:

@@ -16,6 +16,7 @@ from tests.chaos.model import Json, Model
 
 Kind = Literal["lost", "duplicated", "wrong"]
 PAGE = 1_000
+UNREADABLE = ("undecodable", "too-large")
 PATIENCE_S = 90.0
 """What a dead process has left behind is done by others within 20 s; a busy machine takes longer."""
 
@@ -149,15 +150,20 @@ class Checker:
 
     async def of_letters(self) -> list[Difference]:
         missing, found = set(self.model.poison), []
+        untold = dict(self.model.unreadable)
         for topic in (*TOPICS, "review-changes"):
             for record in await self.fleet.service.records(f"{topic}.dlq"):
                 value = (record.value or b"").decode(errors="replace")
+                headers = {name: (content or b"").decode(errors="replace") for name, content in record.headers}
+                place = headers["x-source-topic"], int(headers["x-source-partition"]), int(headers["x-source-offset"])
+                untold.pop(place, None)
                 if value in self.model.poison:
                     missing.discard(value)
-                else:
-                    headers = {name: content.decode(errors="replace") for name, content in record.headers}
+                # One that wasn't acknowledged, and is there even so, isn't known by its place.
+                elif place not in self.model.unreadable and headers["x-error-code"] not in UNREADABLE:
                     found.append(Difference("lost", value[:80], f"dead letter of {topic}: {headers}"))
-        return found + [Difference("lost", mark, "poison that is no dead letter") for mark in missing]
+        found += [Difference("lost", mark, "poison that is no dead letter") for mark in missing]
+        return found + [Difference("lost", str(place), f"{kind} is no dead letter") for place, kind in untold.items()]
 
     async def of_refusals(self) -> list[Difference]:
         told = set()

@@ -15,12 +15,17 @@ from aiokafka.structs import OffsetAndMetadata
 
 from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
 from tests.chaos.fleet import TOPICS, Fleet
-from tests.chaos.model import MOST_MAILS
+from tests.chaos.model import MOST_MAILS, Model
+from tests.chaos.record_kinds import Fate, kinds
+from tests.raw_batches import produce
 from tests.reminder_processes import start_run
 from tests.service import PARTITIONS, eventually
 
 SESSION_S = 10.0
 """Of our consumers: one that is silent for longer is believed dead."""
+
+BAD_RECORDS = 4
+"""Of each topic, in each fault."""
 
 REWOUND = 300
 """Records of each partition that a redelivery brings again."""
@@ -33,6 +38,7 @@ class Stage:
     cluster: Cluster
     fleet: Fleet
     chance: random.Random
+    model: Model
 
     async def a_while(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(self.chance.uniform(least_s, most_s))
@@ -199,12 +205,29 @@ async def disk_full(stage: Stage) -> None:
         await member.start()
 
 
+async def bad_records(stage: Stage) -> None:
+    """Records that no client can decode, bombs, and what else is spoilt, in any partition of every topic."""
+    spoilt = [(name, kind) for name, kind in kinds().items() if kind.fate is Fate.TOLD]
+    service = stage.fleet.service
+    for topic in (*TOPICS, "review-changes"):
+        for name, kind in stage.chance.sample(spoilt, BAD_RECORDS):
+            full, partition = service.topic(topic), stage.chance.randrange(PARTITIONS)
+            try:
+                placed = await produce(service.servers.kafka, full, partition, kind.make(b"spoilt"))
+            except (OSError, asyncio.IncompleteReadError):
+                continue  # not acknowledged: nothing is promised of it
+            if placed.code == 0:
+                for delta in range(kind.records):
+                    stage.model.unreadable[full, partition, placed.offset + delta] = name
+
+
 FAULTS: dict[str, Fault] = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
         *(worker_killed, facade_killed, scheduler_killed, worker_frozen, rolling_restart, workers_come_and_go),
         *(kafka_leader_killed, mongodb_primary_killed, kafka_leader_frozen, mongodb_primary_frozen),
         *(both_clusters_restarted, redelivery, clock_jumps, network_slow, network_held, network_resets, disk_full),
+        bad_records,
     )
 }
 

@@ -65,6 +65,8 @@ class Model:
     rushes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
     mails: Counter[str] = field(default_factory=Counter)
     poison: Counter[str] = field(default_factory=Counter)
+    unreadable: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    """The kind of each record that no client can use, by full topic, partition and offset."""
 
     def submit(self, id: str, body: Json) -> str:
         """Submit a review; the first one at an id counts. Returns the outcome."""

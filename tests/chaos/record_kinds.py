@@ -6,7 +6,7 @@ import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import cramjam
@@ -57,9 +57,16 @@ def plain(payload: bytes, records: int = 1) -> bytes:
     return batch(payload, count=records, codec=PLAIN)
 
 
-def of_length(length: int, *, codec: int = PLAIN, compress: Compress = bytes) -> Callable[[bytes], bytes]:
-    """A batch with one value of so many zeros, made once."""
-    return partial(_always, batch(compress(record(bytes(length))), codec=codec))
+@cache
+def zeros(length: int, codec: str | None = None) -> bytes:
+    """A batch with one value of so many zeros."""
+    number, compress = CODECS[codec] if codec else (PLAIN, bytes)
+    return batch(compress(record(bytes(length))), codec=number)
+
+
+def of_length(length: int, codec: str | None = None) -> Callable[[bytes], bytes]:
+    """The same, once it is wanted: a bomb takes a second to compress."""
+    return lambda _: zeros(length, codec)
 
 
 def three_with(name: bytes, value: bytes) -> bytes:
@@ -67,7 +74,7 @@ def three_with(name: bytes, value: bytes) -> bytes:
 
 
 def kinds() -> dict[str, Kind]:
-    """All kinds by name. Making them takes a second or two: the bombs have to be compressed."""
+    """All kinds by name."""
     found = {**_undecodable(), **_oversized(), **_values(), **_odd()}
     for name, (codec, compress) in CODECS.items():
         found |= _compressed(name, codec, compress)
@@ -108,8 +115,8 @@ def _compressed(name: str, codec: int, compress: Compress) -> dict[str, Kind]:
     def packed(payload: bytes, records: int = 1) -> bytes:
         return batch(payload, count=records, codec=codec)
 
-    bomb = of_length(BOMB_MIB[name] * MIB, codec=codec, compress=compress)
-    large = of_length(15 * MIB, codec=codec, compress=compress)
+    bomb = of_length(BOMB_MIB[name] * MIB, name)
+    large = of_length(15 * MIB, name)
     return {
         f"{name}-header-name-not-utf8": Kind(lambda v: packed(compress(three_with(b"\xff\xfe", v)), 3), records=3),
         f"{name}-with-garbage-behind": Kind(lambda v: packed(compress(record(v)) + b"garbage")),
@@ -118,7 +125,7 @@ def _compressed(name: str, codec: int, compress: Compress) -> dict[str, Kind]:
         f"{name}-of-nothing": Kind(lambda _: packed(compress(b""))),
         f"{name}-bomb": Kind(bomb),
         f"{name}-15-mib": Kind(large),
-        f"{name}-just-too-large": Kind(of_length(MIB + 1, codec=codec, compress=compress)),
+        f"{name}-just-too-large": Kind(of_length(MIB + 1, name)),
         f"{name}-two-members": Kind(
             lambda v: packed(compress(record(v)) + compress(record(v, delta=1)), 2), Fate.USED_OR_TOLD, records=2
         ),

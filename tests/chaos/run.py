@@ -129,7 +129,7 @@ class Run:
         await open_shop(self.world.http)
         watching = [asyncio.create_task(self.watch()), asyncio.create_task(self.measure())]
         actors = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in self.actors()]
-        stage = Stage(self.cluster, self.fleet, random.Random(f"{self.plan.seed}/faults"))
+        stage = Stage(self.cluster, self.fleet, random.Random(f"{self.plan.seed}/faults"), self.world.model)
         try:
             await self.faults(stage)
         except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
@@ -250,6 +250,7 @@ class Run:
             "rushes": len(model.rushes),
             "customers": len(model.mails),
             "poison": len(model.poison),
+            "unreadable": len(model.unreadable),
         }
         self.report(f"{self.seconds:.0f} s: compared {self.result.counts}")
 

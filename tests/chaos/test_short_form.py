@@ -15,7 +15,7 @@ from tests.chaos.run import Plan, run_chaos
 
 KINDS = (
     *("worker-killed", "facade-killed", "network-resets"),
-    *("kafka-leader-killed", "mongodb-primary-killed", "clock-jumps"),
+    *("kafka-leader-killed", "mongodb-primary-killed", "clock-jumps", "bad-records"),
 )
 
 

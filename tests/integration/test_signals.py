@@ -161,6 +161,8 @@ async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) 
     reviews = [submission(new_id(), 3) for _ in range(30)]
     assert (await facade.http.post(REVIEWS, json=reviews)).status_code == 202
     await eventually(lag, lambda found: found == 30)
+    _, samples = await scraped(service.address)
+    assert sum(name.endswith("consumer_standstill_seconds") for name, _ in samples) >= 1
     early = await facade.http.post(f"{REVIEWS}/approve", json=[new_id("review")])
     assert early.status_code == 202
     service.start("worker")

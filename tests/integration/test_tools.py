@@ -17,6 +17,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.facade import new_id, submission
+from tests.raw_batches import batch, produce, record
 from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
 
 pytestmark = pytest.mark.kafka
@@ -238,3 +239,14 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
     assert re.search(rf"^fail topics +missing {broken.topic('order-events')}  → `plaudit init`", said, re.MULTILINE)
     assert re.search(r"^fail mongodb +does not answer", unreachable, re.MULTILINE)
     assert re.search(r"^fail kafka +does not answer", unreachable, re.MULTILINE)
+
+
+@pytest.mark.kafka
+async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_path: Path) -> None:
+    standing = Service(servers, tmp_path)
+    await run(standing, "init")
+    raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=1_700_000_000_000)
+    assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
+    said = await run(standing, "doctor", code=1)
+    wanted = "fail progress partition 2 of order-events stands at offset 0, of 2023-11-14 22:13:20 UTC"
+    assert wanted in " ".join(said.split()), said

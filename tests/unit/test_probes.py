@@ -47,6 +47,17 @@ async def test_a_process_is_ready_once_it_says_so(probes: Probes, port: int) -> 
     assert await status(port, "/health/ready") == 200
 
 
+async def test_a_process_that_is_hindered_is_not_ready_and_says_why(probes: Probes, port: int) -> None:
+    probes.is_ready = True
+    probes.hindrances = ["partition 3 of order-events has stood at offset 17 for 61 s"]
+    async with httpx.AsyncClient() as http:
+        told = await http.get(f"http://127.0.0.1:{port}/health/ready")
+    assert told.status_code == 503
+    assert told.json() == {"status": "fail", "reasons": probes.hindrances}
+    probes.hindrances = []
+    assert await status(port, "/health/ready") == 200
+
+
 async def test_a_process_lives_while_its_event_loop_turns(
     probes: Probes, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

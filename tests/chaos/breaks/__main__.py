@@ -20,6 +20,7 @@ RUNS = {
     "no-parking": ["--faults=0", "--commands=1000"],
     "acknowledged-before-kafka-has-it": ["--faults=4", "--commands=2000", "--kinds=facade-killed,kafka-leader-killed"],
     "no-tombstone": ["--faults=0", "--commands=3000"],
+    "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
 """What notices each break: the arguments of `python -m tests.chaos`."""
