@@ -248,5 +248,5 @@ async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_pa
     raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=1_700_000_000_000)
     assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
     said = await run(standing, "doctor", code=1)
-    wanted = "fail progress partition 2 of order-events stands at offset 0, of 2023-11-14 22:13:20 UTC"
+    wanted = "fail progress partition 2 of order-events stands at offset 0, a record of 2023-11-14 22:13:20 UTC"
     assert wanted in " ".join(said.split()), said
