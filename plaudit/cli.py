@@ -9,6 +9,7 @@ import typer
 
 from plaudit.command_line import Now, out, read_settings, run
 from plaudit.commands import dead_letters, doctor, keys, privacy, reviews
+from plaudit.credentials import shown_configuration
 
 app = typer.Typer(
     name="plaudit",
@@ -96,7 +97,7 @@ def demo() -> None:
 @app.command()
 def config() -> None:
     """Show the effective configuration, secrets hidden."""
-    out.print_json(json.dumps(read_settings().model_dump(mode="json")))
+    out.print_json(json.dumps(shown_configuration(read_settings().model_dump(mode="json"))))
 
 
 @ratings.command("verify")

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.credentials import without_credentials
 from plaudit.logs import configure_logs
 
 out = Console(soft_wrap=True, highlight=False)
@@ -64,8 +65,8 @@ def wrong_settings(error: ValidationError) -> str:
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """End with a message."""
-    errors.print(message, style="red", markup=False)
+    """End with a message, without the credentials of addresses that it names."""
+    errors.print(without_credentials(message), style="red", markup=False)
     sys.exit(code)
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from plaudit.command_line import shown, wrong_settings
 from plaudit.config import MissingAddressError, Settings
+from plaudit.credentials import without_credentials
 from plaudit.doctor.configuration import check_configuration
 from plaudit.doctor.findings import Finding, Level, failed, ok, warn
 from plaudit.doctor.kafka import check_kafka, dead_letter_count
@@ -117,4 +118,4 @@ async def _replayed(settings: Settings) -> int | None:
 
 def _short(error: BaseException) -> str:
     text = str(error).partition(" (configured timeouts")[0]  # pymongo goes on at length
-    return text[:200] or type(error).__name__
+    return without_credentials(text)[:200] or type(error).__name__

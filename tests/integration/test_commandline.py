@@ -39,6 +39,25 @@ def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
     assert configuration["http"]["port"] == 8123
 
 
+def test_addresses_are_shown_without_what_opens_them(tmp_path: Path) -> None:
+    shown = plaudit(
+        tmp_path,
+        "config",
+        PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:pass-of-kafka@one:9092,kafka:pass-of-kafka@two:9092",
+        PLAUDIT_KAFKA__SASL_TOKEN_URL="https://plaudit:pass-of-issuer@login.example.com/token?client_secret=pass-of-query",
+        PLAUDIT_AUTH__JWT__ISSUER="https://login.example.com/?sig=pass-of-issuer",
+        PLAUDIT_AUTH__JWT__JWKS_URL="https://pass-of-user@keys.example.com/jwks?code=pass-of-query&v=2",
+        PLAUDIT_HTTP__CORS_ORIGINS='["https://me:pass-of-origin@shop.example.com"]',
+        PLAUDIT_SMTP__SENDER="Shop <shop@example.com>",
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "pass-of" not in shown.stdout + shown.stderr
+    configuration = json.loads(shown.stdout)
+    assert configuration["kafka"]["bootstrap_servers"].endswith("@two:9092")
+    assert configuration["kafka"]["sasl_token_url"].endswith("@login.example.com/token?**********")
+    assert configuration["smtp"]["sender"] == "Shop <shop@example.com>"
+
+
 async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     first = await asyncio.to_thread(service.run, "init")

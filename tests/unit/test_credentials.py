@@ -1,0 +1,47 @@
+"""Addresses are shown without what opens them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plaudit.credentials import HIDDEN, without_credentials
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("mongodb://user:secret@one,two/db?replicaSet=rs", f"mongodb://{HIDDEN}@one,two/db?{HIDDEN}"),
+        ("mongodb+srv://user:p@ss/w:rd@host/db", f"mongodb+srv://{HIDDEN}@host/db"),
+        ("http://token@proxy:3128", f"http://{HIDDEN}@proxy:3128"),
+        ("https://host/path?a=1;key=2&b#t=3", f"https://host/path?{HIDDEN}"),
+        ("https://u:p?p@host/path", f"https://{HIDDEN}"),
+        ("user:secret@one:9092", f"{HIDDEN}@one:9092"),
+        ("No answer of https://u:p@host: refused", f"No answer of https://{HIDDEN}@host: refused"),
+    ],
+)
+def test_what_opens_an_address_is_hidden(address: str, shown: str) -> None:
+    assert without_credentials(address) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "localhost:9092,127.0.0.1:9093",
+        "http://127.0.0.1:8080/a;b/c=d",
+        "Shop <shop@example.com>",
+        "user@REALM",
+        "a?b=c",
+    ],
+)
+def test_what_opens_nothing_is_shown(text: str) -> None:
+    assert without_credentials(text) == text
+
+
+SECRET = st.text(st.sampled_from("abc:/?#@&=;%,<>"), min_size=1).map(lambda text: f"S3C{text}S3C")
+
+
+@given(st.sampled_from(["mongodb", "https", "socks5"]), SECRET, SECRET)
+def test_whatever_a_password_is_made_of(scheme: str, user: str, password: str) -> None:
+    assert "S3C" not in without_credentials(f"{scheme}://{user}:{password}@host:1/path?token={password}")
