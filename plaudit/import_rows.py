@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
+from plaudit.csv_cells import text_of
 from plaudit.import_lines import MAX_LINE_BYTES, Line, Lines
 
 _NOT_UTF_8: Final = "Not UTF-8"
@@ -72,8 +73,9 @@ def csv_header(file: BinaryIO) -> tuple[list[str], Row] | None:
 def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Iterator[Row]:
     """The rows of CSV behind line number `line`, which ends at `offset`; blank lines are none.
 
-    A field may go over several lines. Where quotes don't fit, the row's first line alone is at fault, and the
-    next line starts a new row: a quote that is never closed costs one row, not the rest of the file.
+    A field may go over several lines, and what protects it from spreadsheets is taken off. Where quotes don't fit,
+    the row's first line alone is at fault, and the next line starts a new row: a quote that is never closed costs one
+    row, not the rest of the file.
     """
     for record in _records(Lines(file, offset=offset, number=line)):
         first, last = record.lines[0], record.lines[-1]
@@ -84,7 +86,7 @@ def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Ite
             if len(record.fields) != len(names):
                 fault = f"The row has {len(record.fields)} columns, the header {len(names)}"
             else:
-                columns = dict(zip(names, record.fields, strict=True))
+                columns = dict(zip(names, map(text_of, record.fields), strict=True))
         yield Row(first.number, last.number, last.end, columns, fault)
 
 

@@ -19,6 +19,7 @@ from api.review_rows import ReviewDetails, review_details
 from domain.reviews import ReviewStatus
 from plaudit.config import Settings
 from plaudit.connections import connected
+from plaudit.csv_cells import cell_of
 from plaudit.file_format import FileFormat
 from plaudit.waiting import patiently
 from storage.review_search import ReviewSearch
@@ -60,7 +61,7 @@ async def run_export(settings: Settings, progress: Console, order: ExportOrder) 
         await patiently("MongoDB", ping)
         stores = {store.id: store for store in await StoreRepository(database).all()}
         with _output(order.output) as file, progress.status("Exporting reviews") as status:
-            write = _writer(file, order.format)
+            write = review_writer(file, order.format)
             async for document in ReviewRepository(database).stream(search):
                 write(review_details(document, stores))
                 count += 1
@@ -69,13 +70,16 @@ async def run_export(settings: Settings, progress: Console, order: ExportOrder) 
     progress.print(f"Exported {count} reviews.")
 
 
-def _writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewDetails], object]:
+def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewDetails], object]:
+    """Writes reviews into the file one by one, behind a header row in CSV."""
     if format is FileFormat.JSONL:
         return lambda review: file.write(orjson.dumps(review, option=orjson.OPT_APPEND_NEWLINE))
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     rows = csv.DictWriter(text, _COLUMNS)
     rows.writeheader()
-    return rows.writerow
+    return lambda review: rows.writerow(
+        {name: cell_of(value) if isinstance(value, str) else value for name, value in review.items()}
+    )
 
 
 @contextmanager

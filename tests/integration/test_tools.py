@@ -142,7 +142,7 @@ async def test_an_import_used_wrongly(tools: Service, tmp_path: Path) -> None:
 async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     source = tmp_path / "source.jsonl"
-    rows = [submission(f"c-{n}", 1 + n % 5, EntityType=kind, review=f'Line "{n}"\r\n,é') for n in range(30)]
+    rows = [submission(f"c-{n}", 1 + n % 5, EntityType=kind, review=f'=Line("{n}")\r\n,é\x1b[2J') for n in range(30)]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     await run(tools, "import", str(source))
     await eventually(partial(stored, tools, kind), lambda count: count == 30)

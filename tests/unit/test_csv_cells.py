@@ -1,0 +1,81 @@
+"""An export in CSV runs nothing in a spreadsheet or a terminal, and an import of it gives each text back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.review_rows import ReviewDetails
+from plaudit.csv_cells import cell_of, text_of
+from plaudit.file_format import FileFormat
+from plaudit.import_rows import csv_header, csv_rows
+from plaudit.review_export import review_writer
+
+STORED = st.text(st.characters(exclude_categories=["Cs"]))
+"""What can stand in a review, and more."""
+
+NASTY = st.text(st.sampled_from("'=+-@\t\r\n \x0b\x1b\x9b\0_x0015BDF\uff1d\",;a"))
+PIECES = st.lists(st.sampled_from(["_", "x005F", "x001B", "_x005F_", "\x1b", "'", "="]))
+TEXTS = st.one_of(STORED, NASTY, PIECES.map("".join))
+
+
+def written(*reviews: Any) -> bytes:
+    file = io.BytesIO()
+    write = review_writer(file, FileFormat.CSV)
+    for review in reviews:
+        write(review)
+    return file.getvalue()
+
+
+def row(text: str) -> dict[str, Any]:
+    number: dict[str, Any] = {"rating": 4.5, "reviewStatusId": 0}
+    return {name: number.get(name, text) for name in ReviewDetails.__annotations__}
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_an_import_gives_each_text_back(texts: list[str]) -> None:
+    file = io.BytesIO(written(*map(row, texts)))
+    found = csv_header(file)
+    assert found is not None
+    rows = list(csv_rows(file, found[0], offset=found[1].end, line=found[1].end_line))
+    assert [each.columns for each in rows] == [{**row(text), "rating": "4.5", "reviewStatusId": "0"} for text in texts]
+
+
+@given(TEXTS)
+def test_nothing_in_a_cell_is_obeyed(text: str) -> None:
+    data = written(row(text)).decode()
+    for cell in list(csv.reader(io.StringIO(data, newline=""), strict=True))[1]:
+        assert not re.match(r"[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]", cell)
+    assert not re.search(r"[^\t\n\r -~\xa0-\U0010ffff]", data)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=HYPERLINK(A1)", "'=HYPERLINK(A1)"),
+        ("-5", "'-5"),
+        ("\tindented", "'\tindented"),
+        (" =1+1", "' =1+1"),
+        ("\uff1d\uff11", "'\uff1d\uff11"),
+        ("'=1", "''=1"),
+        ("'Tis great", "'Tis great"),
+        ("a\x1b[2Jb", "a_x001B_[2Jb"),
+        ("_x001B_", "_x005F_x001B_"),
+        ("_x4E2D", "_x4E2D"),
+        ("a=b\r\n", "a=b\r\n"),
+    ],
+)
+def test_a_cell_stays_readable(text: str, cell: str) -> None:
+    assert cell_of(text) == cell
+    assert text_of(cell) == text
+
+
+@pytest.mark.parametrize("cell", ["'Tis great", "''", "_x4E2D_", "_x001b_", "a'=b", "_"])
+def test_cells_of_other_programs_stay_as_they_are(cell: str) -> None:
+    assert text_of(cell) == cell
