@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from plaudit.command_line import Now, out, read_settings, run
 from plaudit.commands import dead_letters, doctor, keys, privacy, reviews
 from plaudit.credentials import shown_configuration
+from plaudit.terminal import print_json
 
 app = typer.Typer(
     name="plaudit",
@@ -97,7 +97,7 @@ def demo() -> None:
 @app.command()
 def config() -> None:
     """Show the effective configuration, secrets hidden."""
-    out.print_json(json.dumps(shown_configuration(read_settings().model_dump(mode="json"))))
+    print_json(out, shown_configuration(read_settings().model_dump(mode="json")))
 
 
 @ratings.command("verify")

@@ -11,14 +11,14 @@ from typing import Annotated, Any, NoReturn
 import typer
 import uvloop
 from pydantic import ValidationError
-from rich.console import Console
 
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.logs import configure_logs
+from plaudit.terminal import Terminal
 
-out = Console(soft_wrap=True, highlight=False)
-errors = Console(stderr=True, soft_wrap=True, highlight=False)
+out = Terminal()
+errors = Terminal(stderr=True)
 
 
 class UsageError(Exception):
@@ -66,13 +66,8 @@ def wrong_settings(error: ValidationError) -> str:
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """End with a message, without the credentials of addresses that it names."""
-    errors.print(without_credentials(message), style="red", markup=False)
+    errors.print(without_credentials(message), style="red")
     sys.exit(code)
-
-
-def shown(text: str) -> str:
-    """Text from outside for a terminal, which obeys some of what it could hold."""
-    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

@@ -16,8 +16,9 @@ from messaging.decoding import RawRecord
 from messaging.reading import TopicReader
 from messaging.replays import header
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
-from plaudit.command_line import UsageError, shown
+from plaudit.command_line import UsageError
 from plaudit.config import Settings
+from plaudit.terminal import shown
 from plaudit.waiting import admin_client, patiently
 
 FLOW: Final = (

@@ -34,7 +34,7 @@ class _Client:
 
     def title(self, text: str) -> None:
         """Say what comes next."""
-        self._out.print(f"\n[bold]{text}[/bold]")
+        self._out.print(f"\n{text}", style="bold")
 
     async def send(
         self,
@@ -50,9 +50,9 @@ class _Client:
         self.title(title)
         sent = "" if body is None else " " + json.dumps(body)
         preference = "".join(f"  ({name}: {value})" for name, value in (headers or {}).items())
-        self._out.print(f"{method} {path}{preference}{sent}", markup=False)
+        self._out.print(f"{method} {path}{preference}{sent}")
         response = await self._client.request(method, path, json=body, headers=headers)
-        self._out.print(f"-> {response.status_code} {response.text}", markup=False)
+        self._out.print(f"-> {response.status_code} {response.text}")
         if response.status_code != expected:
             raise DemoError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
         return response.json()
@@ -61,7 +61,7 @@ class _Client:
         """Publish to Kafka as an upstream system would."""
         name = settings.topics.name(topic)
         self.title(f"An upstream system publishes to {name}")
-        self._out.print(json.dumps(value), markup=False)
+        self._out.print(json.dumps(value))
         publisher = Publisher(settings.kafka_connection())
         try:
             await publisher.publish([Envelope("/plaudit/demo").wrap(name, key, topic.value, value)])
@@ -88,7 +88,8 @@ async def run_demo(settings: Settings, out: Console) -> None:
             await _orders(service, settings, product)
     except httpx.TransportError as error:
         raise DemoError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
-    out.print("\n[bold]Done.[/bold] Every answer above came from the running service.")
+    out.print("\nDone.", style="bold", end=" ")
+    out.print("Every answer above came from the running service.")
 
 
 async def _reviews(service: _Client, product: str) -> None:

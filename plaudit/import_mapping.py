@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from messaging.decoding import pointer
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
+from plaudit.terminal import shown
 
 FIELDS: Final = (
     "id",
@@ -69,7 +70,7 @@ class ColumnMapping:
         """Check that a file with these columns can be imported; raises MappingError."""
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
-            raise MappingError(f"There is no column {', '.join(unknown)}; there are {', '.join(columns)}.")
+            raise MappingError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
         names = [name for column in columns if (name := self._field_of(column))]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
@@ -78,7 +79,7 @@ class ColumnMapping:
         if missing:
             raise MappingError(
                 f"No column is {', '.join(missing)}; --map column=field says which is meant. "
-                f"There are {', '.join(columns)}."
+                f"There are {_listed(columns)}."
             )
 
     def submission(self, columns: Mapping[str, Any], *, is_text: bool) -> SubmittedReview:
@@ -112,6 +113,10 @@ class ColumnMapping:
 def content_id(review: SubmittedReview) -> str:
     """What identifies a review without an id: all that it says."""
     return str(uuid5(_IMPORTED_ROWS, review.model_dump_json(by_alias=True, exclude_none=True, exclude={"id"})))
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(map(shown, columns))
 
 
 def _field_named(name: str) -> str | None:

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
 from domain.permissions import Caller, Permission
-from plaudit.command_line import shown
 from plaudit.config import Settings
 from plaudit.connections import connected
+from plaudit.terminal import shown
 from storage.api_keys import ApiKey, ApiKeyRepository
 
 
@@ -36,7 +36,7 @@ async def create_key(
     expires = now + timedelta(days=days) if days is not None else None
     async with connected(settings) as (database, _):
         await ApiKeyRepository(database).add(ApiKey(id, caller, digest_of(secret), created=now, expires=expires))
-    out.print(f"plaudit_{id}_{secret}", markup=False)
+    out.print(f"plaudit_{id}_{secret}")
 
 
 async def list_keys(settings: Settings, out: Console) -> None:

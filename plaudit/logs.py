@@ -10,6 +10,7 @@ import structlog
 from opentelemetry import trace
 
 from plaudit.config import LogSettings
+from plaudit.terminal import shown_lines
 
 _REMEMBERED_LINES: Final = 1_000
 
@@ -37,7 +38,11 @@ def configure_logs(settings: LogSettings) -> None:
     else:
         # Tracebacks without local variables: they hold what customers wrote.
         plain = structlog.dev.plain_traceback
-        final += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+        final += [
+            structlog.processors.format_exc_info,
+            _neutralise,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),
+        ]
     handler = logging.StreamHandler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
     handler.addFilter(Repeats("aiokafka"))
@@ -80,4 +85,12 @@ def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> stru
     context = trace.get_current_span().get_span_context()
     if context.is_valid:
         event["trace_id"] = trace.format_trace_id(context.trace_id)
+    return event
+
+
+def _neutralise(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """What a terminal could obey comes from outside; lines stay lines, for tracebacks have several."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = shown_lines(value)
     return event

@@ -24,6 +24,7 @@ from messaging.topics import Topic, TopicNames
 from plaudit.config import Settings
 from plaudit.connections import connected
 from plaudit.dead_letters import Filter, dead_letters, reachable
+from plaudit.terminal import shown_json
 from storage.privacy import Erasures, PersonalData
 from storage.stores import StoreRepository
 
@@ -59,7 +60,7 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
             {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json(r.value or b"")}
             async for r in _letters_about(settings, customer_id)
         ]
-    written = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    written = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
     if output is None:
         sys.stdout.buffer.write(written + b"\n")
     else:

@@ -12,6 +12,7 @@ from domain.delivery import OutgoingMessage
 from messaging.envelope import Envelope
 from plaudit.config import Settings
 from plaudit.connections import connected
+from plaudit.terminal import shown
 from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000
@@ -27,7 +28,7 @@ async def verify(settings: Settings, out: Console) -> int:
                 differences += 1
                 if differences <= _SHOWN:
                     out.print(
-                        f"{key.entity.type} {key.entity.id}, store {key.store_id}: "
+                        f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_store(key.store_id)}: "
                         f"stored {stored.count} reviews, sum {stored.sum_hundredths / 100:.2f}; "
                         f"counted {counted.count}, sum {counted.sum_hundredths / 100:.2f}"
                     )
@@ -36,6 +37,10 @@ async def verify(settings: Settings, out: Console) -> int:
     else:
         out.print("Every rating equals a count of its reviews.")
     return differences
+
+
+def _store(id: str | None) -> str:
+    return "none" if id is None else shown(id)
 
 
 async def rebuild(settings: Settings, out: Console, store_id: str | None) -> None:

@@ -21,6 +21,7 @@ from plaudit.config import Settings
 from plaudit.connections import connected
 from plaudit.csv_cells import cell_of
 from plaudit.file_format import FileFormat
+from plaudit.terminal import shown_json
 from plaudit.waiting import patiently
 from storage.review_search import ReviewSearch
 from storage.reviews import ReviewRepository
@@ -73,7 +74,7 @@ async def run_export(settings: Settings, progress: Console, order: ExportOrder) 
 def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewDetails], object]:
     """Writes reviews into the file one by one, behind a header row in CSV."""
     if format is FileFormat.JSONL:
-        return lambda review: file.write(orjson.dumps(review, option=orjson.OPT_APPEND_NEWLINE))
+        return lambda review: file.write(shown_json(orjson.dumps(review).decode()).encode() + b"\n")
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     rows = csv.DictWriter(text, _COLUMNS)
     rows.writeheader()

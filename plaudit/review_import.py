@@ -168,7 +168,7 @@ class _Import:
             os.fsync(report.fileno())
         elif checkpoint.bad < _SHOWN_BAD_ROWS:
             for number, reason in batch.bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
-                self._console.print(f"line {number}: {reason}", markup=False)
+                self._console.print(f"line {number}: {reason}")
         checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
         checkpoint.published += len(batch.messages)
         checkpoint.bad += len(batch.bad)
@@ -255,4 +255,4 @@ def _tell(out: Console, order: ImportOrder, done: Checkpoint) -> None:
     what = "Would publish" if order.dry_run else "Published"
     out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
     if done.bad and order.report_file:
-        out.print(f"Line and reason of each are in {order.report_file}.", markup=False)
+        out.print(f"Line and reason of each are in {order.report_file}.")

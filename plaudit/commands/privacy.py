@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from plaudit.command_line import errors, out, run
+from plaudit.terminal import shown
 
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
 
@@ -40,5 +41,5 @@ def erase_person(
     from plaudit.privacy import NotErasedError, erase_person
 
     if not yes:
-        typer.confirm(f"Remove everything of {customer} for good?", abort=True)
+        typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True)
     run(lambda settings: erase_person(settings, out, customer, wait), NotErasedError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -15,13 +14,14 @@ from pydantic import ValidationError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
-from plaudit.command_line import shown, wrong_settings
+from plaudit.command_line import wrong_settings
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.doctor.configuration import check_configuration
 from plaudit.doctor.findings import Finding, Level, failed, ok, warn
 from plaudit.doctor.kafka import check_kafka, dead_letter_count
 from plaudit.doctor.mongo import check_mongo
+from plaudit.terminal import print_json, shown
 from plaudit.waiting import admin_client
 from storage.database import connect
 from storage.replays import ReplayRepository
@@ -42,10 +42,10 @@ async def examine(out: Console, *, as_json: bool) -> bool:
         findings.append(finding)
         if not as_json:
             advice = f"  → {finding.advice}" if finding.advice else ""
-            out.print(f"[{_STYLE[finding.level]}]{finding.level:<4}[/]", f"{finding.check:<16}", end="")
-            out.print(shown(f"{finding.text}{advice}"), markup=False)
+            out.print(f"{finding.level:<4}", style=_STYLE[finding.level], end=" ")
+            out.print(f"{finding.check:<16}{shown(finding.text)}{shown(advice)}")
     if as_json:
-        out.print_json(json.dumps([asdict(finding) for finding in findings]))
+        print_json(out, [asdict(finding) for finding in findings])
     return all(finding.level is not Level.FAIL for finding in findings)
 
 

@@ -1,0 +1,97 @@
+"""Text from outside does nothing on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+
+from plaudit.config import LogSettings
+from plaudit.file_format import FileFormat
+from plaudit.logs import configure_logs
+from plaudit.review_export import review_writer
+from plaudit.terminal import Terminal, print_json, shown, shown_json, shown_lines
+
+TEXTS = st.text(st.one_of(st.sampled_from("\x1b\x9b\x07\r\n\t[]/:\u202e\ud800"), st.characters()))
+
+
+def is_harmless(text: str) -> bool:
+    return all(character.isprintable() or character == "\n" for character in text)
+
+
+@given(TEXTS)
+def test_what_is_shown_is_harmless_and_as_long(text: str) -> None:
+    assert shown(text).isprintable()
+    assert len(shown(text)) == len(shown_lines(text)) == len(text)
+    assert is_harmless(shown_lines(text))
+    assert shown_lines(text).count("\n") == text.count("\n")
+    assert all(a in (b, "\ufffd") for a, b in zip(shown(text), text, strict=True))
+
+
+@given(TEXTS, st.sampled_from([None, 2]))
+def test_json_stays_the_same(text: str, indent: int | None) -> None:
+    written = shown_json(json.dumps({text: [text]}, ensure_ascii=False, indent=indent))
+    assert is_harmless(written)
+    assert json.loads(written) == {text: [text]}
+
+
+def printed(value: Any) -> str:
+    terminal = Terminal()
+    with terminal.capture() as captured:
+        terminal.print(value)
+    return captured.get()
+
+
+@pytest.mark.parametrize("text", ["[bold]a[/bold]", ":bomb:", "[/]", "[link=http://x]"])
+def test_markup_is_text(text: str) -> None:
+    assert printed(text) == f"{text}\n"
+    table = Table(text, box=None)
+    table.add_row(text)
+    assert printed(table).count(text) == 2
+
+
+@given(TEXTS)
+def test_a_terminal_prints_what_is_harmless(text: str) -> None:
+    assert is_harmless(printed(text))
+
+
+def test_json_on_a_terminal() -> None:
+    terminal = Terminal()
+    with terminal.capture() as captured:
+        print_json(terminal, {"[bold]": "\x9b\x7f"})
+    assert is_harmless(captured.get())
+    assert json.loads(captured.get()) == {"[bold]": "\x9b\x7f"}
+
+
+@given(TEXTS.filter(lambda text: "\ud800" not in text and text.isprintable() is False))
+def test_an_export_as_json_lines(text: str) -> None:
+    storable = text.encode(errors="ignore").decode()
+    file = io.BytesIO()
+    review: Any = {"review": storable}
+    review_writer(file, FileFormat.JSONL)(review)
+    assert is_harmless(file.getvalue().decode())
+    assert json.loads(file.getvalue()) == review
+
+
+def test_the_log_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    try:
+        configure_logs(LogSettings())
+        try:
+            raise ValueError("\x1b[2J")
+        except ValueError:
+            logging.getLogger("library").exception("said\x9b31m")
+    finally:
+        root.handlers = handlers
+        root.setLevel(level)
+    said = capsys.readouterr().err
+    assert "said\ufffd31m" in said
+    assert "ValueError: \ufffd[2J" in said
+    assert is_harmless(said)
