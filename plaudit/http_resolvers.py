@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 import orjson
@@ -26,14 +27,16 @@ ID: Final = "{id}"
 
 _UNKNOWN: Final = frozenset({httpx.codes.NOT_FOUND, httpx.codes.GONE})
 _PATH_STEPS: Final = frozenset({".", ".."})
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class HttpResolver:
     """Asks `url` for each id, which it holds as `{id}`; `name` and `image` are paths in the JSON that answers.
 
-    404 and 410, and an answer without a name, mean that the id is unknown. Redirects are followed within the same
-    origin only. `timeout` is in seconds, for each request. When some requests fail the others' names are told;
-    ResolverError when all do.
+    The id is percent-encoded; one that a server would read as another path once it has decoded it, however often, is
+    unknown without asking. So it is with 404, with 410, and with an answer without a name. Redirects are followed
+    within the same origin only. `timeout` is in seconds, for each request. When some requests fail the others' names
+    are told; ResolverError when all do.
     """
 
     def __init__(
@@ -55,14 +58,22 @@ class HttpResolver:
 
     async def __call__(self, ids: Collection[str]) -> Mapping[str, ResolvedEntity]:
         """Names and images by id. Raises ResolverError."""
-        # These two would lead to another path than the one that was registered, even percent-encoded.
-        asked = [id for id in ids if id not in _PATH_STEPS]
+        asked = [id for id in ids if not self._leads_elsewhere(id)]
         async with httpx.AsyncClient(headers=self._headers, timeout=self._timeout, verify=self._tls) as client:
             answers = await asyncio.gather(*(self._entity(client, id) for id in asked), return_exceptions=True)
         failures = [answer for answer in answers if isinstance(answer, BaseException)]
         if failures and len(failures) == len(answers):
             raise failures[0]
         return {id: a for id, a in zip(asked, answers, strict=True) if isinstance(a, ResolvedEntity)}
+
+    def _leads_elsewhere(self, id: str) -> bool:
+        plain = id
+        while (decoded := unquote(plain)) != plain:
+            plain = decoded
+        # Behind a semicolon some servers read parameters of the step before it.
+        places = (part.replace(ID, plain) for part in re.split("[/?]", self._url) if ID in part)
+        steps = (step.partition(";")[0] for place in places for step in re.split(r"[/\\]", place))
+        return any(step in _PATH_STEPS for step in steps) or _CONTROL.search(plain) is not None
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:

@@ -1,12 +1,16 @@
 """Resolvers: Python functions, and addresses with an id in them."""
 
 import asyncio
+import posixpath
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from domain.entity_types import ResolvedEntity, ResolverError
 from plaudit.entity_resolvers import MOST_THREADS, FunctionResolver
@@ -127,7 +131,12 @@ async def test_names_over_http(names: NameServer) -> None:
     ("id", "target"),
     [
         ("a b", "a%20b"),
-        ("a/../b", "a%2F..%2Fb"),
+        ("a/b", "a%2Fb"),
+        ("...", "..."),
+        ("a..b", "a..b"),
+        ("?x=1", "%3Fx%3D1"),
+        ("#", "%23"),
+        ("a:b@c;d,e&f+g", "a%3Ab%40c%3Bd%2Ce%26f%2Bg"),
         ("100%", "100%25"),
         ("a?b=c#d", "a%3Fb%3Dc%23d"),
         ("ü", "%C3%BC"),
@@ -139,9 +148,37 @@ async def test_ids_stay_one_piece_of_the_path(names: NameServer, id: str, target
     assert list(names.asked) == [f"/products/{target}"]
 
 
-async def test_ids_that_lead_elsewhere_are_not_asked_for(names: NameServer) -> None:
-    assert await resolver(names)([".", ".."]) == {}
-    assert not names.asked
+@pytest.mark.parametrize(
+    "id",
+    [
+        *(".", "..", "../admin", "a/../b", "a/.", "..\\admin", "..;/admin", "..;x=1"),
+        *("..%2F..%2Fadmin", "%2e%2e", "%252e%252e%252fadmin", "a%5c..", "%2E"),
+        *("a\r\nHost: b", "%0d%0a", "\0"),
+    ],
+)
+async def test_ids_that_lead_elsewhere_are_not_asked_for(names: NameServer, id: str) -> None:
+    assert await resolver(names)([id, "a"]) == {"a": ResolvedEntity("Name of a", "/a.png")}
+    assert list(names.asked) == ["/products/a"]
+
+
+@pytest.mark.parametrize("place", ["products/.{id}", "products/{id}.", "{id}/products", "search?id={id}", "{id}{id}"])
+async def test_ids_lead_nowhere_else_from_any_place(names: NameServer, place: str) -> None:
+    wanted = HttpResolver(f"{names.address}/{place}", name="product.title")
+    await wanted([".", "/..", "../a", "%2e/..%2Fa", "/../", "a"])
+    assert names.asked
+    assert not {".", ".."} & {step for target in names.asked for step in unquote(target).split("/")}
+
+
+@given(st.sets(st.text(st.sampled_from("./\\%25eEfF;?#a\r\n"), max_size=12), min_size=10))
+@settings(max_examples=20, deadline=None)
+async def test_no_id_changes_the_path_of_a_server_that_decodes_it(ids: set[str]) -> None:
+    async with running_name_server() as names:
+        await resolver(names, timeout=10)(ids)
+        for target in names.asked:
+            read = target.removeprefix("/products/")
+            for _ in range(4):
+                read = unquote(read)
+                assert posixpath.normpath(f"/products/{read}").startswith("/products")
 
 
 async def test_requests_are_bounded(names: NameServer) -> None:
