@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 
 from api.permissions import MetricsReader
 from api.services import Services
+from api.store_bounds import check_unbound
 from messaging.connection import is_broker_away
 from messaging.metrics import CONSUMER_LAG, CONSUMER_STANDSTILL, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
 from messaging.standstill import LOOK_EVERY_S, Standstill
@@ -104,7 +105,8 @@ class Gauges:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def read_metrics(_: MetricsReader, request: Request) -> Response:
-    """All metrics in Prometheus' text format."""
+async def read_metrics(caller: MetricsReader, request: Request) -> Response:
+    """All metrics in Prometheus' text format. Not for callers bound to stores: they tell of the traffic of all."""
+    check_unbound(caller)
     await request.app.state.gauges.refresh()
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

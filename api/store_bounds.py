@@ -24,6 +24,12 @@ def check_store(caller: Caller, store_id: str | None) -> None:
         )
 
 
+def check_unbound(caller: Caller) -> None:
+    """Raises ProblemError when the caller is bound to stores: what it asks for concerns all of them."""
+    if caller.stores is not None:
+        raise forbidden("This concerns all stores, and you are bound to certain ones.")
+
+
 def reviews_within(caller: Caller, search: ReviewSearch) -> ReviewSearch:
     """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
     if search.store_id is not None:

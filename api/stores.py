@@ -17,7 +17,7 @@ from api.problems import ProblemError, ProblemKind
 from api.responses import JsonResponse
 from api.routes import PlainRoute
 from api.services import Injected
-from api.store_bounds import check_store
+from api.store_bounds import check_store, check_unbound
 from domain.ratings import RatingMethod
 from domain.stores import GeneralSettings, Store
 from messaging.schemas import Id
@@ -77,8 +77,9 @@ router = APIRouter(
 
 
 @router.get("/settings", response_model=ShownSettings)
-async def read_settings(_: SettingsReader, services: Injected) -> JsonResponse:
-    """The settings that hold for all stores."""
+async def read_settings(caller: SettingsReader, services: Injected) -> JsonResponse:
+    """The settings that hold for all stores. Not for callers bound to some."""
+    check_unbound(caller)
     settings = await services.stores.general()
     services.lookups.forget()
     return JsonResponse(shown_settings(settings))
@@ -98,7 +99,7 @@ async def change_settings(
     services: Injected,
 ) -> JsonResponse:
     """Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some."""
-    check_store(caller, None)
+    check_unbound(caller)
     message = services.envelope.wrap(
         services.topics.name(Topic.STORE_UPDATES),
         GENERAL,

@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from domain.permissions import Permission
 from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
 from tests.orders import RETURNS, Returns, lines_of
 from tests.secured import OWN_ALONE, Secured, running_secured
@@ -223,7 +224,18 @@ async def test_settings_of_other_stores(shops: Shops) -> None:
         await shops.refused("PUT", f"/api/stores/{store}", {"settings": {"reviewsEnabled": False}})
     await shops.refused("PUT", "/api/settings", {"ratingCalculationMethod": "wilson"})
     await shops.bound.command("PUT", f"/api/stores/{shops.mine}", {"name": "Mine"})
-    assert (await shops.bound.http.get("/api/settings")).status_code == 200
+
+
+async def test_what_concerns_all_stores(shops: Shops) -> None:
+    everything = set(Permission)
+    async with shops.secured.facade(sorted(everything), [shops.mine], subject="anna") as bound:
+        for method, path in (("GET", "/api/settings"), ("PUT", "/api/settings"), ("GET", "/metrics")):
+            response = await bound.http.request(method, path, json={} if method == "PUT" else None)
+            assert response.status_code == 403, response.text
+            assert "all stores" in response.json()["detail"]
+    async with shops.secured.facade(sorted(everything), subject="admin") as unbound:
+        for path in ("/api/settings", "/metrics"):
+            assert (await unbound.http.get(path)).status_code == 200
 
 
 async def test_templates_of_other_stores(shops: Shops) -> None:

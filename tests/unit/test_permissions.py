@@ -36,6 +36,9 @@ OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
 UNDOCUMENTED = {"/docs", "/docs/{asset}", "/openapi.json", "/asyncapi"}
 """What is not in the document, and open to all."""
 
+OF_ALL_STORES = {"GET /api/settings", "GET /metrics"}
+"""What nobody may read who is bound to stores, beside what names another store."""
+
 DECLARED = {
     "GET /api/audit": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
@@ -168,6 +171,19 @@ async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
 
     # All at once, for MongoDB's being away takes its time.
     await asyncio.gather(*map(ask, SETS))
+
+
+async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(app: FastAPI) -> None:
+    async def ask(stores: list[str] | None) -> set[str]:
+        token = ISSUER_OF_ALL.token(sorted(ALL_PERMISSIONS), stores=stores)
+        async with _client(app, token) as http:
+            names = [name for name in _operations(app) if name.startswith("GET ")]
+            responses = await asyncio.gather(*(_send(http, name) for name in names))
+        return {name for name, response in zip(names, responses, strict=True) if response.status_code == 403}
+
+    # To all that `_send` names.
+    assert await ask(["A", "OrderReviewRequest"]) == OF_ALL_STORES
+    assert await ask(None) == set()
 
 
 async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
