@@ -10,7 +10,7 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up demo test test-slow lint bench chaos bad-input docs sbom audit lock clean
+.PHONY: up demo test test-slow lint bench chaos bad-input mutants docs sbom audit lock clean
 
 up: $(VENV)/run.stamp
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -48,6 +48,10 @@ chaos: $(VENV)/dev.stamp
 bad-input: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
+# Minutes on two cores. `ARGS=--report` tells of the last run again.
+mutants: $(VENV)/mutants.stamp
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/write_asyncapi.py
 
@@ -64,7 +68,7 @@ lock:
 	$(BIN)/python requirements/lock.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit dist
+	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit .mutants dist
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@echo "Setting up the virtual environment"
@@ -85,6 +89,10 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp requirements/bench.lock requirements/peer
 	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/bench.lock
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-peer
 	@$(BIN)/uv pip install --quiet --python $(VENV)-peer/bin/python --require-hashes -r requirements/peer.lock
+	@touch $@
+
+$(VENV)/mutants.stamp: $(VENV)/dev.stamp requirements/mutants.lock
+	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/mutants.lock
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock

@@ -33,4 +33,7 @@ compile_lock("service.lock", "pyproject.toml", *AS_IN_RUN)
 compile_lock("release.lock", "--group", "release")
 compile_lock("dev.lock", "pyproject.toml", *RUN, "--group", "dev", *AS_IN_RUN)
 compile_lock("bench.lock", "pyproject.toml", *RUN, "--group", "dev", "--group", "bench", "-c", "requirements/dev.lock")
+compile_lock(
+    "mutants.lock", "pyproject.toml", *RUN, "--group", "dev", "--group", "mutants", "-c", "requirements/dev.lock"
+)
 compile_lock("peer.lock", "pyproject.toml", "--group", "peer")

@@ -1,9 +1,10 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.delivery import RecordPosition, Seen
 
-positions = st.builds(RecordPosition, st.integers(0, 3), st.integers(0, 50), st.integers(1, 100))
+positions = st.builds(RecordPosition, st.integers(0, 3), st.integers(0, 50), st.integers(-1, 100))
 
 
 @given(st.lists(positions))
@@ -35,3 +36,35 @@ def test_a_topic_created_anew_starts_from_the_beginning() -> None:
     seen = seen.after(first)
     assert seen.covers(first)
     assert not seen.covers(RecordPosition(0, 1, 2_001))
+
+
+def test_a_position_is_written_in_three_numbers() -> None:
+    assert str(RecordPosition(1, 20, 300)) == "1-20-300"
+
+
+@given(positions, positions)
+def test_each_partition_has_a_mark_of_its_own(one: RecordPosition, other: RecordPosition) -> None:
+    first = Seen().after(one)
+    assert first.marks == {one.partition: (one.offset, one.timestamp)}
+    if one.partition != other.partition:
+        assert first.after(other).marks == {p.partition: (p.offset, p.timestamp) for p in (one, other)}
+
+
+@pytest.mark.parametrize(
+    ("offset", "timestamp", "is_covered", "mark"),
+    [
+        (10, 50, True, (10, 50)),
+        (9, 49, True, (10, 50)),
+        (9, 50, True, (10, 50)),
+        (11, 50, False, (11, 50)),
+        (11, 49, False, (11, 50)),
+        (11, 51, False, (11, 51)),
+        # Of a topic that was created anew: offsets start again.
+        (10, 51, False, (10, 51)),
+        (0, 51, False, (0, 51)),
+    ],
+)
+def test_behind_offset_10_of_moment_50(offset: int, timestamp: int, is_covered: bool, mark: tuple[int, int]) -> None:
+    seen, position = Seen({3: (10, 50)}), RecordPosition(3, offset, timestamp)
+    assert seen.covers(position) is is_covered
+    assert seen.after(position).marks == {3: mark}

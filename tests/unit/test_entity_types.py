@@ -246,3 +246,9 @@ def test_a_resolver_can_be_a_protocol() -> None:
         return {id: ResolvedEntity(id) for id in ids}
 
     assert EntityTypes([EntityType("Vendor", get_entity=names)]).resolver("Vendor") is names
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t\n"])
+def test_a_type_needs_a_name(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^An object type needs a name$"):
+        EntityType(name)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.mail_templates import MailTemplate, best, canonical_language, template_id
+from domain.mail_templates import MailTemplate, best, best_place, canonical_language, fallbacks, template_id
 from messaging.mail_templates import (
     DEFAULT_ORDER_REVIEW_REQUEST,
     SAMPLE_CONTEXT,
@@ -169,3 +169,41 @@ def test_output_is_bounded() -> None:
     many = order_review_context(order_id="1", items=[("p", None)] * 1_000)
     with pytest.raises(TemplateError, match=str(MAX_OUTPUT_BYTES)):
         render(template, many)
+
+
+@pytest.mark.parametrize(
+    ("store", "language", "places"),
+    [
+        ("s", "de-AT", [("s", "de-AT"), ("s", "de"), ("s", None), (None, "de-AT"), (None, "de"), (None, None)]),
+        ("s", None, [("s", None), (None, None)]),
+        (None, "zh_hant_tw", [(None, "zh-Hant-TW"), (None, "zh-Hant"), (None, "zh"), (None, None)]),
+        (None, "", [(None, None)]),
+        ("", None, [(None, None)]),
+    ],
+)
+def test_where_a_template_is_looked_for(store: str | None, language: str | None, places: list[Any]) -> None:
+    assert list(fallbacks(store, language)) == places
+    for place in places:
+        assert best_place({place: named("it")}, store, language) == (place, named("it"))
+    assert best_place({("other", None): named("it")}, store, language) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "canonical"),
+    [
+        (None, None),
+        ("", None),
+        ("DE", "de"),
+        ("DE_at", "de-AT"),
+        ("ZH-hANT-tw", "zh-Hant-TW"),
+        ("De-1996X", "de-1996x"),
+    ],
+)
+def test_language_codes(code: str | None, canonical: str | None) -> None:
+    assert canonical_language(code) == canonical
+
+
+def test_an_id_is_the_address_of_a_template() -> None:
+    assert template_id("T", None, None) == "T"
+    assert template_id("T", "a&b", "DE_at") == "T?storeId=a%26b&languageCode=de-AT"
+    assert template_id("T", None, "de") == "T?languageCode=de"

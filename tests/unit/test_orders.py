@@ -95,3 +95,36 @@ def test_lines_with_one_id_are_one() -> None:
 )
 def test_both_spellings_of_cancelled(status: str, expected: bool) -> None:
     assert is_cancelled(status) is expected
+
+
+@pytest.mark.parametrize("count", [499, 500, 501, 503])
+def test_the_oldest_observations_are_forgotten(count: int) -> None:
+    order = known_after(*(an_order(minute, f"Status {minute}") for minute in range(count)))
+    minutes = range(max(0, count - 500), count)
+    assert order.observations == tuple((NOON + timedelta(minutes=m), f"Status {m}") for m in minutes)
+
+
+def test_an_order_knows_what_it_was_told_and_when() -> None:
+    (first, digest), (late, late_digest), (second, repeat) = an_order(1), an_order(0, "Early"), an_order(1, "Complete")
+    order = after_event(None, first, digest)
+    assert order == replace(first, observations=((first.modified, "New"),), digests=(digest,))
+    order = after_event(order, late, late_digest)
+    observations = ((late.modified, "Early"), (first.modified, "New"))
+    assert order == replace(first, observations=observations, digests=(digest,))
+    order = after_event(order, second, repeat)
+    assert order == replace(
+        second, observations=(*observations, (second.modified, "Complete")), digests=(digest, repeat)
+    )
+    # What is told again of that moment stands last among its observations.
+    told_again = after_event(order, first, "another")
+    assert [status for _, status in told_again.observations] == ["Early", "Complete", "New"]
+    newer, newest = an_order(2, "Complete")
+    assert after_event(told_again, newer, newest).digests == (newest,)
+
+
+def test_a_late_event_with_a_known_status_tells_nothing() -> None:
+    order = known_after(an_order(0), an_order(5, "Complete"))
+    assert after_event(order, an_order(0)[0], "another digest") is order
+    known = after_event(order, *an_order(3, "Complete"))
+    assert known.body == order.body
+    assert known.status_since == NOON + timedelta(minutes=3)

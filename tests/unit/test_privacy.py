@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.orders import Order, OrderLine, after_event
-from domain.privacy import forgotten_order, mark_of, people_in
+from domain.privacy import forgotten_order, forgotten_return, mark_of, people_in
+from domain.returns import Return, ReturnLine, ReturnStatus
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 BODY = {
@@ -71,3 +73,30 @@ def test_whom_a_message_is_about(value: Any, people: set[str]) -> None:
 def test_a_mark_tells_people_apart_without_naming_them(one: str, other: str) -> None:
     assert (mark_of(one) == mark_of(other)) == (one == other)
     assert len(mark_of(one)) == 64
+
+
+def test_nothing_of_the_person_stays_in_an_order() -> None:
+    order = replace(an_order(), customer_name="Anna Berg", customer_email="anna@example.com", language_code="de")
+    assert forgotten_order(order) == replace(
+        order, customer_id=None, customer_name=None, customer_email=None, language_code=None, body=_kept(order)
+    )
+
+
+def _kept(order: Order) -> bytes:
+    return forgotten_order(order).body
+
+
+def test_names_of_things_stay_as_they_were_written() -> None:
+    body = json.dumps({"items": [{"name": "Öse"}], "customerName": "Åsa"}, ensure_ascii=False).encode()
+    assert forgotten_order(replace(an_order(), body=body)).body == '{"items": [{"name": "Öse"}]}'.encode()
+
+
+@pytest.mark.parametrize("by", ["anna", "clerk", None])
+def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
+    line = ReturnLine("l", "line", 2, 3.5, "Too small for Anna", AT, AT, by, by)
+    stored = Return("r", "RET1", "o", ReturnStatus.NEW, "For Anna", (line, line), AT, AT, by, by, store_id="s")
+    left = None if by == "anna" else by
+    line = replace(line, reason=None, created_by=left, modified_by=left)
+    assert forgotten_return(stored, "anna") == replace(
+        stored, resolution=None, lines=(line, line), created_by=left, modified_by=left
+    )

@@ -36,7 +36,13 @@ def test_wilson_grows_with_evidence(a: list[int], times: int) -> None:
 
 @pytest.mark.parametrize(
     ("hundredths", "average", "wilson"),
-    [([300, 400], 3.5, 1.09), ([500], 5.0, 1.35), ([100] * 3, 1.0, 0.16), ([500] * 100, 5.0, 4.87)],
+    [
+        ([300, 400], 3.5, 1.09),
+        ([100, 100, 500], 2.33, 0.69),
+        ([500], 5.0, 1.35),
+        ([100] * 3, 1.0, 0.16),
+        ([500] * 100, 5.0, 4.87),
+    ],
 )
 def test_known_values(hundredths: list[int], average: float, wilson: float) -> None:
     tally = RatingTally.of(hundredths)

@@ -2,6 +2,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from uuid import UUID, uuid5
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,9 @@ from domain.reminders import (
     Skip,
     decided,
     decided_in_turn,
+    due_up_to,
+    state_after,
+    takes_reviews,
 )
 from domain.stores import ReminderSettings, Store, StoreSettings
 
@@ -212,3 +216,79 @@ def test_the_days_count_from_the_later_of_status_and_reminder() -> None:
 def test_reasons_that_last_are_told_from_those_that_pass() -> None:
     kinds = Counter(reason.is_final for reason in Skip)
     assert kinds == {True: 5, False: 4}
+
+
+@pytest.mark.parametrize(("days", "before"), [(10, 10 * DAY), (1, DAY), (0, timedelta(microseconds=1))])
+def test_due_is_what_has_waited_its_days_but_never_what_was_sent_just_now(days: int, before: timedelta) -> None:
+    assert due_up_to(replace(SETTINGS, days_in_status=days), NOON) == NOON - before
+
+
+def test_a_reminder_is_known_by_its_order_and_number() -> None:
+    ids = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
+    for sent in range(3):
+        order = replace(ORDER, state=ReminderState(sent=sent))
+        reminder = Reminder(str(uuid5(ids, f"o1/{sent + 1}")), "anna@example.com", "anna", (CAMERA, TRIPOD))
+        assert outcome(order, settings=replace(SETTINGS, max_emails_per_customer=9)) == reminder
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        (Reminder("r", "a@b", "anna", (CAMERA,)), ReminderState(2, NOON + DAY, 7)),
+        (Skip.CUSTOMER_LIMIT, ReminderState(1, NOON, 7)),
+        *((skip, ReminderState(1, NOON, 3, is_over=True)) for skip in Skip if skip.is_final),
+        *((s, ReminderState(1, NOON, 3)) for s in Skip if not s.is_final and s is not Skip.CUSTOMER_LIMIT),
+    ],
+)
+def test_what_a_decision_leaves(decision: Reminder | Skip, expected: ReminderState) -> None:
+    assert state_after(ReminderState(1, NOON, 3), decision, 7, NOON + DAY) == expected
+
+
+def test_a_decision_comes_with_its_order_and_store() -> None:
+    """Each order as it is afterwards, its own store, and whether anything has to be stored."""
+    orders = [
+        ORDER,
+        replace(ORDER, id="o2", customer=replace(ANNA, id=None)),
+        replace(ORDER, id="o3", store_id=None, customer=replace(ANNA, id="bert")),
+        replace(ORDER, id="o4", status="New"),
+        replace(ORDER, id="o5", store_id="closed"),
+    ]
+    closed = Store("closed")
+    stores = {"shop": OPEN, "closed": closed}
+    now, sent = NOON + 10 * DAY, {"anna": 1}
+    told = list(decided_in_turn(orders, SETTINGS, stores, set(), sent, now))
+    assert [(each.order.id, each.store, each.is_changed) for each in told] == [
+        ("o1", OPEN, True),
+        ("o2", OPEN, True),
+        ("o3", None, True),
+        ("o4", OPEN, False),
+        ("o5", closed, False),
+    ]
+    assert sent == {"anna": 2, "bert": 1}
+    assert told[0].order == replace(ORDER, state=ReminderState(1, now, 2))
+    assert told[1].order.state == ReminderState(is_over=True)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_a_customer_without_reminders_has_none(limit: int) -> None:
+    rules = replace(SETTINGS, max_emails_per_customer=limit)
+    (told,) = decided_in_turn([ORDER], rules, {"shop": OPEN}, set(), {}, NOON + 10 * DAY)
+    assert isinstance(told.decision, Reminder) is (limit > 0)
+    assert told.order.state.sent_to_customer == min(limit, 1)
+    assert told.is_changed is (limit > 0)
+
+
+def test_reviews_that_would_leave_nothing_to_ask_for() -> None:
+    assert list(ORDER.products()) == [
+        ReviewedProduct("shop", "anna", "camera"),
+        ReviewedProduct("shop", "anna", "tripod"),
+    ]
+    assert list(replace(ORDER, customer=replace(ANNA, id=None)).products()) == []
+
+
+@pytest.mark.parametrize(
+    ("store_id", "store", "expected"),
+    [(None, None, True), (None, Store("s"), True), ("s", None, False), ("s", Store("s"), False), ("s", OPEN, True)],
+)
+def test_where_reviews_are_taken(store_id: str | None, store: Store | None, expected: bool) -> None:
+    assert takes_reviews(store_id, store) is expected

@@ -1,16 +1,18 @@
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
+from uuid import UUID, uuid5
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.delivery import RecordPosition
+from domain.delivery import RecordPosition, Seen
 from domain.orders import Order, OrderLine, after_event
 from domain.returns import (
     LineRequest,
     RefusalReason,
     Return,
+    ReturnLine,
     ReturnRefusal,
     ReturnRequest,
     ReturnStatus,
@@ -22,6 +24,7 @@ from domain.returns import (
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PRICES = {"a": 9.5, "b": None, "c": 3.0}
 CANCELED = ReturnStatus.CANCELED
+LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
 
 Lines = list[tuple[str, int]]
 
@@ -220,3 +223,86 @@ def test_lines_keep_their_identity_when_they_change() -> None:
     assert [line.id for line in after.lines] == [known.lines[1].id, known.lines[0].id]
     assert after.quantities() == {"a": 3, "b": 2}
     assert len({line.id for line in known.lines}) == 3
+
+
+def test_a_new_return_as_it_is_stored() -> None:
+    order = replace(an_order({"a": 3, "b": 1}), store_id="shop")
+    step = ReturnStep("create", "r", None, [("a", 2), ("b", 1), ("a", 1)])
+    request = replace(a_request(step, 7), by="anna", resolution="Refund")
+    made = created(request, order, "RET1")
+    assert isinstance(made, Return)
+    assert made == Return(
+        *("r", "RET1", "o", ReturnStatus.NEW, "Refund"),
+        lines=tuple(
+            ReturnLine(
+                *(str(uuid5(LINES, f"r/{line}/{nth}")), line, quantity, PRICES[line], None, AT, AT, "anna", "anna")
+            )
+            for line, nth, quantity in (("a", 1, 2), ("b", 1, 1), ("a", 2, 1))
+        ),
+        created=AT,
+        modified=AT,
+        created_by="anna",
+        modified_by="anna",
+        seen=Seen().after(request.source),
+        store_id="shop",
+    )
+    assert created(replace(request, status=ReturnStatus.APPROVED), order, "RET1") == replace(
+        made, status=ReturnStatus.APPROVED
+    )
+
+
+def test_a_change_leaves_what_it_does_not_name() -> None:
+    order = replace(an_order({"a": 5}), store_id="shop")
+    first = replace(
+        a_request(ReturnStep("create", "r", None, None)),
+        by="anna",
+        resolution="Refund",
+        lines=(LineRequest("a", 1, "Broken", 2.5),),
+    )
+    known = created(first, order, "RET1")
+    assert isinstance(known, Return)
+    order, later = with_return(order, None, known), AT.replace(hour=5)
+    nothing = replace(a_request(ReturnStep("change", "r", None, None), 1), at=later, by="clerk")
+    seen = known.seen.after(nothing.source)
+    touched = replace(known, modified=later, modified_by="clerk", seen=seen)
+    assert changed(known, nothing, order) == touched
+    some = replace(nothing, lines=(LineRequest("a", 3),))
+    line = replace(known.lines[0], quantity=3, modified=later, modified_by="clerk")
+    assert changed(known, some, order) == replace(touched, lines=(line,))
+    everything = replace(
+        some, lines=(LineRequest("a", 3, "", 0.0),), resolution="", status=ReturnStatus.COMPLETED, stores=["shop"]
+    )
+    line = replace(line, reason="", price=0.0)
+    assert changed(known, everything, order) == replace(
+        touched, lines=(line,), resolution="", status=ReturnStatus.COMPLETED
+    )
+    moved = replace(order, store_id="moved")
+    assert changed(known, nothing, moved) == replace(touched, store_id="moved")
+
+
+def test_whose_business_an_order_is() -> None:
+    order = replace(an_order({"a": 5}), store_id="shop")
+    request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), stores=["other"])
+    assert created(request, order, "RET1") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, "Order o is unknown")]
+    known = created(replace(request, stores=["other", "shop"]), order, "RET1")
+    assert isinstance(known, Return)
+    assert changed(known, request, order) == [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")]
+    assert created(request, replace(order, store_id=None), "RET1") != known
+
+
+def test_reasons_say_what_is_wrong_and_where() -> None:
+    reasons = create(an_order({"a": 2}), ("a", 1), ("x", 1), ("a", 2))
+    assert reasons == [
+        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 0),
+        RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 1),
+        RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 2),
+    ]
+    assert isinstance(create(an_order({}), status=CANCELED), Return)
+    assert isinstance(create(an_order({"a": 2}), ("a", 9), status=CANCELED), Return)
+    assert create(an_order({}), ("x", 1), status=CANCELED) == [
+        RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 0)
+    ]
+    overdrawn = replace(an_order({"a": 2}), returned={"a": 5})
+    assert create(overdrawn, ("a", 1)) == [
+        RefusalReason(ReturnRefusal.TOO_MANY, "1 of line a asked for, 0 available", 0)
+    ]

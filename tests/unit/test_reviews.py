@@ -1,6 +1,8 @@
 from collections import Counter
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,3 +131,62 @@ def test_a_command_repeated_within_a_batch_is_applied_once() -> None:
     moderated = moderate(history, {"a": a_review()})
     assert Counter(moderated.outcomes) == {Outcome.APPLIED: 2, None: 1}
     assert moderated.reviews["a"].status is ReviewStatus.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [
+        (ModerationAction.APPROVE, ReviewStatus.APPROVED),
+        (ModerationAction.REJECT, ReviewStatus.REJECTED),
+        (ModerationAction.RESET, ReviewStatus.NEW),
+        (ModerationAction.DELETE, None),
+    ],
+)
+@pytest.mark.parametrize("before", ReviewStatus)
+def test_where_an_action_leads(before: ReviewStatus, action: ModerationAction, status: ReviewStatus | None) -> None:
+    assert status_after(before, action) is status
+    after = moderate([a_command("a", action, 0)], {"a": a_review(before)})
+    assert after.reviews["a"].status is status
+    assert after.outcomes == [Outcome.UNCHANGED if before is status else Outcome.APPLIED]
+
+
+@pytest.mark.parametrize("status", [*ReviewStatus, None])
+def test_only_what_is_approved_counts(status: ReviewStatus | None) -> None:
+    assert counted(status, 425) == (RatingTally(1, 425) if status is ReviewStatus.APPROVED else RatingTally(0, 0))
+
+
+def test_statuses_have_the_names_and_numbers_of_the_interface() -> None:
+    assert [(int(status), status.label) for status in ReviewStatus] == [(0, "New"), (1, "Approved"), (2, "Rejected")]
+
+
+@pytest.mark.parametrize("stores", [None, (), ("shop",), ("other", "shop"), ("other",)])
+@pytest.mark.parametrize("store", ["shop", None])
+def test_whose_business_a_review_is(stores: tuple[str, ...] | None, store: str | None) -> None:
+    command = replace(a_command("a", ModerationAction.APPROVE, 0), stores=stores)
+    may = stores is None or store in stores
+    assert command.may_touch(store) is may
+    moderated = moderate([command], {"a": a_review(store=store)})
+    assert moderated.outcomes == [Outcome.APPLIED if may else Outcome.REFUSED]
+    assert bool(moderated.reviews) is bool(moderated.tallies) is may
+
+
+def test_a_change_says_who_when_and_why_and_what_changes_nothing_does_not() -> None:
+    later = AT + timedelta(hours=1)
+    reject = replace(a_command("a", ModerationAction.REJECT, 3), at=later, moderator="mia", reason="Spam")
+    before = a_review()
+    rejected = moderate([reject], {"a": before}).reviews["a"]
+    expected = replace(before, status=ReviewStatus.REJECTED, modified=later, moderator="mia", reason="Spam")
+    assert replace(rejected, seen=before.seen) == expected
+    again = replace(reject, source=RecordPosition(0, 4, 1_004), moderator="max", reason="Other")
+    unchanged = moderate([again], {"a": rejected}).reviews["a"]
+    assert replace(unchanged, seen=rejected.seen) == rejected
+    assert unchanged.seen.covers(again.source)
+
+
+def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_review() -> None:
+    command = a_command("a", ModerationAction.APPROVE, 0, command_id="c1")
+    assert command.answer_key == ("c1", "a")
+    assert replace(command, command_id=None).answer_key is None
+    gone = replace(a_review(), status=None)
+    moderated = moderate([command], {"a": gone})
+    assert (moderated.outcomes, moderated.reviews, moderated.tallies) == ([Outcome.NOT_FOUND], {}, {})

@@ -28,3 +28,18 @@ def test_expressions(expression: str, expected: list[tuple[Field, Direction]]) -
 def test_unknown_ones_are_named(expression: str) -> None:
     with pytest.raises(UnknownSortError):
         parse_sort(expression, Field)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("price", "Unknown sort field 'price'. Fields: createdDate, rating."),
+        ("rating:up", "Unknown sort direction in 'rating:up'. Use `field:asc` or `field:desc`."),
+        ("x" * 65, f"Unknown sort field '{'x' * 64}'. Fields: createdDate, rating."),
+        ("rating:" + "y" * 65, f"Unknown sort direction in 'rating:{'y' * 57}'. Use `field:asc` or `field:desc`."),
+    ],
+)
+def test_the_message_says_what_there_is(expression: str, message: str) -> None:
+    with pytest.raises(UnknownSortError) as refused:
+        parse_sort(expression, Field)
+    assert str(refused.value) == message

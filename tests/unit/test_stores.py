@@ -2,13 +2,17 @@ from datetime import date
 
 import pytest
 
+from domain.ratings import RatingMethod
 from domain.stores import (
     DEFAULT_RETURN_NUMBER_TEMPLATE,
+    GeneralSettings,
     InvalidTemplateError,
     Refusal,
     Store,
     StoreSettings,
+    rating_method,
     refusal,
+    refusals,
     return_number,
     return_series,
 )
@@ -49,3 +53,38 @@ def test_numbers_of_any_width_are_counted_together() -> None:
     narrow, wide = "R{date:%y%m%d}-{sequence:02d}", "R{date:%y%m%d}-{sequence:05d}"
     assert return_series(narrow, day) == return_series(wide, day) == "R220314-#"
     assert return_series(wide, day) != return_series(wide, date(2022, 3, 15))
+
+
+@pytest.mark.parametrize("general", RatingMethod)
+@pytest.mark.parametrize("own", [None, *RatingMethod])
+def test_a_stores_own_method_goes_before_the_general_one(general: RatingMethod, own: RatingMethod | None) -> None:
+    store = Store("s", settings=StoreSettings(rating_calculation_method=own))
+    assert rating_method(GeneralSettings(general), store) is (own or general)
+    assert rating_method(GeneralSettings(general), None) is general
+
+
+def test_every_reason_is_told_and_says_what_to_do() -> None:
+    told = list(refusals(Store("s"), user_id=None, has_purchased=lambda: False))
+    assert told == list(Refusal)
+    assert all(reason.message.startswith("The store takes ") for reason in told)
+    assert len({reason.message for reason in told}) == len(told)
+    assert refusal(Store("s"), user_id=None, has_purchased=lambda: False) is Refusal.REVIEWS_DISABLED
+
+
+def test_parts_of_a_return_number_without_a_format() -> None:
+    assert return_number("{date}-{sequence}", date(2022, 3, 14), 7) == "220314-7"
+    assert return_series("{date}-{sequence}", date(2022, 3, 14)) == "220314-#"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{date}-{sequence}{nonsense:x}", "{nonsense:x}"),
+        ("{date}", "{date:%y%m%d} and {sequence:05d}"),
+        ("{", "can't be read"),
+    ],
+)
+def test_the_message_says_what_is_wrong_with_a_template(template: str, message: str) -> None:
+    with pytest.raises(InvalidTemplateError) as refused:
+        return_number(template, date(2022, 3, 14), 7)
+    assert message in str(refused.value)

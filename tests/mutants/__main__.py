@@ -1,0 +1,155 @@
+"""Mutants of the domain: small changes that its own unit tests must notice. Run by `make mutants`.
+
+mutmut makes the mutants, in a copy, and runs for each the tests that reach it, of those in `tests/unit/test_<stem>.py`
+for each `domain/<stem>.py`. At least LEAST of them must be killed, and each survivor must be named, with its reason, in
+survivors.toml; by its function and change, so that files can be renamed. Exit code 1 if not.
+
+What is no behaviour of the domain makes no mutants:
+- decorators (`frozen`, `slots`): that nobody changes a value is held by mypy, and what it weighs changes no rule;
+- annotations and docstrings, which do nothing;
+- names that are bound once when a module is loaded (words of enumerations, defaults of fields, patterns): mutmut can't
+  change them. The tests of the feature state those that the specification fixes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LEAST: Final = 0.95
+ROOT: Final = Path(__file__).parents[2]
+WORK: Final = ROOT / ".mutants"
+SURVIVORS: Final = Path(__file__).with_name("survivors.toml")
+
+# Derandomised and without deadlines: a mutant is killed by what it does, on a busy machine, too.
+_CONFIGURATION: Final = """
+[tool.mutmut]
+source_paths = ["domain"]
+pytest_add_cli_args = ["--hypothesis-profile=ci", "-p", "no:cacheprovider"]
+pytest_add_cli_args_test_selection = {tests}
+use_git_change_detection = false
+"""
+_KILLED: Final = frozenset({1, 3})
+_ENDLESS: Final = frozenset({24, 36, 152, -24, -9, 255})
+"""How mutmut says that a mutant used many times the processor time that the tests take."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Change:
+    """A mutant, as it is known whatever its file is called."""
+
+    function: str
+    was: str
+    now: str
+
+
+def prepare() -> None:
+    """Copy the domain and its tests to where mutmut works."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    for source in sorted((ROOT / "domain").rglob("*.py")):
+        copy = WORK / source.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(with_open_properties(source.read_text()))
+    for folder in ("tests", "tests/unit"):
+        (WORK / folder).mkdir(exist_ok=True)
+        for source in (ROOT / folder).glob("*.py"):
+            shutil.copy(source, WORK / folder)
+    tests = [f"tests/unit/test_{source.stem}.py" for source in (ROOT / "domain").glob("*.py")]
+    chosen = sorted(test for test in tests if (ROOT / test).exists())
+    project = (ROOT / "pyproject.toml").read_text()
+    (WORK / "pyproject.toml").write_text(project + _CONFIGURATION.format(tests=json.dumps(chosen)))
+
+
+def with_open_properties(source: str) -> str:
+    """The same module with each property made by a call below its function: mutmut leaves decorated functions alone."""
+    lines = source.splitlines()
+    functions = (
+        each
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.FunctionDef) and [ast.unparse(d) for d in each.decorator_list] == ["property"]
+    )
+    for function in sorted(functions, key=lambda each: each.lineno, reverse=True):
+        made = f"{' ' * function.col_offset}{function.name} = property({function.name})"
+        lines.insert(function.end_lineno or function.lineno, made)
+        del lines[function.decorator_list[0].lineno - 1]
+    return "\n".join(lines) + "\n"
+
+
+def results() -> dict[str, int | None]:
+    """How the tests of each mutant ended, by its name at mutmut."""
+    codes: dict[str, int | None] = {}
+    for file in (WORK / "mutants" / "domain").rglob("*.meta"):
+        codes |= json.loads(file.read_text())["exit_code_by_key"]
+    return codes
+
+
+def change_of(mutant: str) -> Change:
+    """What is different in a mutant."""
+    shown = subprocess.run(_mutmut("show", mutant), cwd=WORK, check=True, capture_output=True, text=True).stdout
+    lines = [line for line in shown.splitlines() if not line.startswith(("---", "+++"))]
+    was, now = (" ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
+    own = mutant.rpartition(".")[2].rpartition("__mutmut_")[0]
+    return Change(own.removeprefix("xǁ").replace("ǁ", ".") if "ǁ" in own else own.removeprefix("x_"), was, now)
+
+
+def named() -> dict[Change, str]:
+    """The survivors that are known, with the reason of each."""
+    entries = tomllib.loads(SURVIVORS.read_text()).get("survivor", [])
+    return {Change(each["function"], each["was"], each["now"]): each["reason"] for each in entries}
+
+
+def told(codes: dict[str, int | None]) -> Iterator[str]:
+    """What is wrong with the results, a line each; nothing when all is well. The share is printed."""
+    living = [mutant for mutant, code in codes.items() if code not in _KILLED | _ENDLESS]
+    killed = len(codes) - len(living)
+    share = killed / len(codes) if codes else 0.0
+    endless = sum(code in _ENDLESS for code in codes.values())
+    print(f"{killed} of {len(codes)} mutants killed ({share:.1%}), {endless} of them by running on.")  # noqa: T201
+    if share < LEAST:
+        yield f"Fewer than {LEAST:.0%} of the mutants are killed."
+    known, living_changes = named(), sorted(map(change_of, living))
+    for change in living_changes:
+        if change not in known:
+            yield f"No test of the domain notices, and it is not named:\n{_entry(change)}"
+    for change in known.keys() - set(living_changes):
+        yield f"Killed by now, strike it out:\n{_entry(change)}"
+
+
+def _entry(change: Change) -> str:
+    fields = {"function": change.function, "was": change.was, "now": change.now}
+    return "[[survivor]]\n" + "".join(f"{name} = {json.dumps(text)}\n" for name, text in fields.items())
+
+
+def _mutmut(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("mutmut")), *arguments]
+
+
+def main() -> int:
+    """Make the mutants, run their tests, and say what lives."""
+    arguments = argparse.ArgumentParser(prog="make mutants")
+    arguments.add_argument("--children", type=int, default=os.cpu_count() or 1, help="so many mutants at a time")
+    arguments.add_argument("--report", action="store_true", help="of the last run; nothing is run")
+    options = arguments.parse_args()
+    if not options.report:
+        prepare()
+        subprocess.run(_mutmut("run", "--max-children", str(options.children)), cwd=WORK, check=True)
+    wrong = list(told(results()))
+    for line in wrong:
+        print(line)  # noqa: T201
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.timestamps import from_milliseconds, timestamp
+
+
+@pytest.mark.parametrize(
+    ("moment", "written"),
+    [
+        (datetime(2022, 10, 4, 3, 46, 43, 433_999, UTC), "2022-10-04T03:46:43.433Z"),
+        (datetime(2022, 10, 4, tzinfo=UTC), "2022-10-04T00:00:00.000Z"),
+        (datetime(2022, 10, 4, 5, 46, tzinfo=timezone(timedelta(hours=2))), "2022-10-04T03:46:00.000Z"),
+    ],
+)
+def test_as_the_interface_writes_them(moment: datetime, written: str) -> None:
+    assert timestamp(moment) == written
+
+
+def test_milliseconds_count_from_1970() -> None:
+    moment = from_milliseconds(1_664_855_203_433)
+    assert moment == datetime(2022, 10, 4, 3, 46, 43, 433_000, UTC)
+    assert moment.tzinfo is UTC
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)))
+def test_what_is_written_is_the_same_moment_to_the_millisecond(moment: datetime) -> None:
+    read = datetime.fromisoformat(timestamp(moment))
+    assert timedelta() <= moment - read < timedelta(milliseconds=1)
