@@ -38,6 +38,7 @@ source_paths = ["domain"]
 pytest_add_cli_args = ["--hypothesis-profile=ci", "-p", "no:cacheprovider"]
 pytest_add_cli_args_test_selection = {tests}
 use_git_change_detection = false
+timeout_constant = 5.0
 """
 _KILLED: Final = frozenset({1, 3})
 _ENDLESS: Final = frozenset({24, 36, 152, -24, -9, 255})

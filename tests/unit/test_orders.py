@@ -128,3 +128,11 @@ def test_a_late_event_with_a_known_status_tells_nothing() -> None:
     known = after_event(order, *an_order(3, "Complete"))
     assert known.body == order.body
     assert known.status_since == NOON + timedelta(minutes=3)
+
+
+def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then() -> None:
+    order, _ = an_order(1, "Complete")
+    assert order.status_since == order.modified
+    before, again = (NOON, "Complete"), (order.modified, "Complete")
+    assert replace(order, observations=(before, again)).status_since == NOON
+    assert replace(order, observations=(before, (order.modified, "New"), again)).status_since == order.modified

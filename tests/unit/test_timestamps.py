@@ -1,3 +1,5 @@
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -29,3 +31,18 @@ def test_milliseconds_count_from_1970() -> None:
 def test_what_is_written_is_the_same_moment_to_the_millisecond(moment: datetime) -> None:
     read = datetime.fromisoformat(timestamp(moment))
     assert timedelta() <= moment - read < timedelta(milliseconds=1)
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_where_the_machine_stands_makes_no_difference() -> None:
+    assert timestamp(datetime(2022, 10, 4, 3, tzinfo=UTC)) == "2022-10-04T03:00:00.000Z"
+    assert from_milliseconds(0) == datetime(1970, 1, 1, tzinfo=UTC)
