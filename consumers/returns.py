@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
 from uuid import UUID, uuid5
 
 import orjson
@@ -28,15 +27,15 @@ from messaging.events import ReturnRefused, ReturnTold, return_refused, return_t
 from messaging.publisher import Publisher
 from messaging.returns import RETURN_COMMAND, CreateReturn, UpdateReturn, return_request
 from messaging.topics import Topic, TopicNames
-from storage.database import Database, Session, in_transaction, is_duplicate
+from storage.database import Database, Session, in_transaction
 from storage.orders import OrderRepository
 from storage.outcomes import Answer, OutcomeRepository
+from storage.return_numbers import ReturnNumbers, is_number_taken
 from storage.returns import ParkedReturn, RefusedReturn, ReturnRepository
 from storage.stores import StoreRepository
 
 log = structlog.get_logger()
 
-_NUMBERING_ATTEMPTS: Final = 20
 _RETURNS_WITHOUT_ID = UUID("b3b9a5d4-5d4c-5b8e-8e57-2f0f4c7d1a90")
 
 
@@ -81,6 +80,7 @@ class ReturnConsumer:
         self._database = database
         self._orders = orders
         self._returns = returns
+        self._numbers = ReturnNumbers(database)
         self._stores = stores
         self._outcomes = outcomes
         self._router = router
@@ -96,15 +96,14 @@ class ReturnConsumer:
         requests = await self._with_orders(requests)
         orders = await self._orders.of_ids({request.order_id for request in requests})
         await self._park_early(requests, [command for _, command in good], orders)
-        for _ in range(_NUMBERING_ATTEMPTS):
+        while True:
             try:
-                return await self._store(requests, await self._numbers(requests, orders))
+                return await self._store(requests, await self._numbered(requests, orders))
             except BulkWriteError as error:
-                # Templates of two stores can come to one number; the next ones are free.
-                if not is_duplicate(error):
+                # Each attempt takes numbers that none had before, so it comes to free ones.
+                if not is_number_taken(error):
                     raise
                 log.warning("return number taken")
-        raise RuntimeError(f"No free return number after {_NUMBERING_ATTEMPTS} attempts")
 
     async def _store(self, requests: Sequence[ReturnRequest], numbers: Mapping[str, str]) -> None:
         async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
@@ -170,21 +169,23 @@ class ReturnConsumer:
             await self._returns.park(early, datetime.now(UTC))
             await self._router.release(await self._orders.known({parked.order_id for parked in early}))
 
-    async def _numbers(self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order]) -> dict[str, str]:
+    async def _numbered(self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order]) -> dict[str, str]:
         """A number for each new return, from the series of its store and day."""
         fresh = [request for request in requests if request.is_new and request.order_id in orders]
         stores = await self._stores.of_ids({s for r in fresh if (s := orders[r.order_id].store_id)})
-        templates = {}
+        series: dict[tuple[str | None, str], list[ReturnRequest]] = {}
+        templates: dict[str | None, str] = {}
         for request in fresh:
-            store = stores.get(orders[request.order_id].store_id or "")
-            templates[request.id] = store.settings.return_number_template if store else DEFAULT_RETURN_NUMBER_TEMPLATE
-        series = {r.id: return_series(templates[r.id], r.at.date()) for r in fresh}
-        firsts = await self._returns.sequences(Counter(series.values()))
-        numbers = {}
-        for request in fresh:
-            next_one = firsts[series[request.id]]
-            firsts[series[request.id]] += 1
-            numbers[request.id] = return_number(templates[request.id], request.at.date(), next_one)
+            store_id = orders[request.order_id].store_id
+            store = stores.get(store_id or "")
+            template = store.settings.return_number_template if store else DEFAULT_RETURN_NUMBER_TEMPLATE
+            templates[store_id] = template
+            series.setdefault((store_id, return_series(template, request.at.date())), []).append(request)
+        numbers: dict[str, str] = {}
+        for (store_id, name), of_series in series.items():
+            number = partial(return_number, templates[store_id], of_series[0].at.date())
+            taken = await self._numbers.take(name, len(of_series), number, store_id)
+            numbers |= zip((request.id for request in of_series), taken, strict=True)
         return numbers
 
     def _event(self, kind: str, order_id: str, data: ReturnTold | ReturnRefused) -> OutgoingMessage:

@@ -62,7 +62,7 @@ class ReturnLine:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A return request as it is stored; the store is that of its order."""
+    """A return request as it is stored; the store is that of its order then, in which its number is unique."""
 
     id: str
     number: str
@@ -164,7 +164,6 @@ def changed(known: Return, request: ReturnRequest, order: Order) -> Return | lis
         lines=lines,
         modified=request.at,
         modified_by=request.by,
-        store_id=order.store_id,
         seen=known.seen.after(request.source),
     )
     return _objections(wanted, known, order) or wanted

@@ -112,6 +112,36 @@ def refusal(store: Store, *, user_id: str | None, has_purchased: Callable[[], bo
 
 _DATE_PART = re.compile(r"(%[YymdjV]|[-_./ ])*")
 _SEQUENCE_PART = re.compile(r"(0?[1-9]\d?)?d?")
+_RUN_TOGETHER = re.compile(r"D9*S|S9*[DS]")
+
+
+def check_return_number_template(template: str) -> None:
+    """Raises InvalidTemplateError for a template that a store is not to have.
+
+    Beyond what `return_number` asks for: the date is shown, and it and the sequence are held apart. A sequence grows
+    beyond its digits, so that without a separator nothing says where one ends and the other begins.
+    """
+    return_number(template, *RETURN_NUMBER_SAMPLE)
+    shape = _shape(template)
+    if "D" not in shape:
+        raise InvalidTemplateError("The template shows no date: use {date:%y%m%d}")
+    if _RUN_TOGETHER.search(shape):
+        raise InvalidTemplateError(
+            "Put something that is not a digit between the date and the sequence, as in RET{date:%y%m%d}-{sequence:05d}"
+        )
+
+
+def _shape(template: str) -> str:
+    """The template with D for a digit of the date, S for a sequence, 9 for a digit of the text, x for all else."""
+    shape = ""
+    for text, name, spec, _ in _parsed(template):
+        shape += "".join("9" if character.isdigit() else "x" for character in text)
+        if name == "date":
+            shown = _date(spec, RETURN_NUMBER_SAMPLE[0])
+            shape += "".join("D" if character.isdigit() else "x" for character in shown)
+        elif name == "sequence":
+            shape += "S"
+    return shape
 
 
 def return_number(template: str, day: date, sequence: int) -> str:
@@ -135,7 +165,7 @@ def _filled(template: str, day: date, sequence: Callable[[str], str]) -> str:
         number += text
         used.add(name)
         if name == "date" and _DATE_PART.fullmatch(spec or ""):
-            number += day.strftime(spec or "%y%m%d")
+            number += _date(spec, day)
         elif name == "sequence" and _SEQUENCE_PART.fullmatch(spec or ""):
             number += sequence(spec or "")
         elif name is not None:
@@ -143,6 +173,10 @@ def _filled(template: str, day: date, sequence: Callable[[str], str]) -> str:
     if not {"date", "sequence"} <= used:
         raise InvalidTemplateError("The template needs both {date:%y%m%d} and {sequence:05d}")
     return number
+
+
+def _date(spec: str | None, day: date) -> str:
+    return day.strftime(spec or "%y%m%d")
 
 
 def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None]]:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from domain.ratings import RatingMethod
-from domain.stores import RETURN_NUMBER_SAMPLE, InvalidTemplateError, return_number
+from domain.stores import InvalidTemplateError, check_return_number_template
 from messaging.cron import InvalidCronError, cron_trigger
 from messaging.notification_templates import NotificationTemplateUpdate
 from messaging.schemas import Id, Message, Name, OptionalId
@@ -16,7 +16,7 @@ from messaging.schemas import Id, Message, Name, OptionalId
 
 def _usable_number_template(template: str) -> str:
     try:
-        return_number(template, *RETURN_NUMBER_SAMPLE)
+        check_return_number_template(template)
     except InvalidTemplateError as error:
         raise PydanticCustomError("invalid_template", "{reason}", {"reason": str(error)}) from error
     return template

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
 from pymongo import AsyncMongoClient, IndexModel
@@ -27,6 +27,8 @@ Client = AsyncMongoClient[Document]
 Session = AsyncClientSession
 
 _DUPLICATE_KEY: Final = 11000
+_UNAUTHORIZED: Final = 13
+_INDEX_NOT_FOUND: Final = 27
 APP_NAME: Final = "plaudit"
 """How our connections and sessions are told from those of others at the server."""
 
@@ -129,3 +131,18 @@ async def create_indexes(database: Database, indexes: dict[str, list[IndexModel]
     """Create what is missing of these indexes, by collection."""
     for collection, models in indexes.items():
         await database[collection].create_indexes(models)
+
+
+async def drop_indexes(database: Database, names: Mapping[str, Collection[str]]) -> None:
+    """Drop those of these indexes that are there, by collection.
+
+    The facade has no right to, and writes nothing that they stand in the way of: it leaves them to the worker.
+    """
+    for collection, unwanted in names.items():
+        for name in (await database[collection].index_information()).keys() & set(unwanted):
+            try:
+                await database[collection].drop_index(name)
+            except OperationFailure as error:
+                # Several processes start at once, and one of them is the first.
+                if error.code not in (_INDEX_NOT_FOUND, _UNAUTHORIZED):
+                    raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pymongo import IndexModel
 
 from storage import (
@@ -19,12 +21,16 @@ from storage import (
     templates,
     traces,
 )
-from storage.database import Database, create_indexes
+from storage.database import Database, create_indexes, drop_indexes
+
+SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED}
+"""The names of indexes that earlier versions made, by collection."""
 
 
 async def ensure_indexes(database: Database, *, remember_days: int) -> None:
-    """Create what is missing."""
+    """Create what is missing, then drop what it takes the place of, so that there is never neither."""
     await create_indexes(database, all_indexes(remember_days))
+    await drop_indexes(database, SUPERSEDED)
 
 
 def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:

@@ -6,13 +6,13 @@ As with reviews, a refused return leaves its id and its marks for a while: a red
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, ReturnDocument, UpdateOne
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.delivery import Seen
 from domain.returns import Return, ReturnLine, ReturnStatus
@@ -22,7 +22,9 @@ from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "returns"
 PARKED: Final = "parkedReturns"
-COUNTERS: Final = "counters"
+
+SUPERSEDED: Final = ("number",)
+"""Indexes of earlier versions that stand in the way: this one had numbers unique over all stores."""
 
 _IS_RETURN: Final[Document] = {"number": {"$type": "string"}}
 
@@ -32,7 +34,10 @@ def indexes(remember_days: int) -> list[IndexModel]:
     return [
         IndexModel([("orderId", ASCENDING), ("number", ASCENDING)], name="order"),
         IndexModel(
-            [("number", ASCENDING)], name="number", unique=True, partialFilterExpression={"number": {"$type": "string"}}
+            [("number", ASCENDING), ("storeId", ASCENDING)],
+            name="number_in_store",
+            unique=True,
+            partialFilterExpression={"number": {"$type": "string"}},
         ),
         IndexModel([("createdDate", DESCENDING), ("_id", DESCENDING)], name="newest"),
         IndexModel([("storeId", ASCENDING), ("number", ASCENDING)], name="store"),
@@ -99,7 +104,6 @@ class ReturnRepository:
     def __init__(self, database: Database) -> None:
         self._returns = database[COLLECTION]
         self._parked = database[PARKED]
-        self._counters = database[COUNTERS]
 
     async def of_ids(self, ids: Collection[str], session: Session) -> dict[str, Return | RefusedReturn]:
         """What stands at these ids."""
@@ -116,19 +120,6 @@ class ReturnRepository:
         writes = [ReplaceOne({"_id": each.id}, _document(each), upsert=True) for each in returns]
         if writes:
             await self._returns.bulk_write(writes, ordered=False, session=session)
-
-    async def sequences(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Take so many numbers of each series, and return the first of each. What isn't used leaves a gap."""
-        firsts = {}
-        for series, count in counts.items():
-            counter = await self._counters.find_one_and_update(
-                {"_id": f"returns/{series}"},
-                {"$inc": {"last": count}},
-                upsert=True,
-                return_document=ReturnDocument.AFTER,
-            )
-            firsts[series] = int((counter or {})["last"]) - count + 1
-        return firsts
 
     async def get(self, id: str) -> Return | None:
         """One return, or None."""
@@ -155,9 +146,9 @@ class ReturnRepository:
         """Park commands; one that is parked already stays as it is."""
         writes = [
             UpdateOne(
-                {"_id": each.id},
+                {"_id": _place(each)},
                 {
-                    "$setOnInsert": {"orderId": each.order_id, "value": each.value, "parkedAt": at}
+                    "$setOnInsert": {"returnId": each.id, "orderId": each.order_id, "value": each.value, "parkedAt": at}
                     | ({"commandId": each.command_id} if each.command_id else {})
                 },
                 upsert=True,
@@ -178,11 +169,12 @@ class ReturnRepository:
 
     async def release(self, parked: Iterable[ParkedReturn]) -> None:
         """Forget commands that have been passed on."""
-        await self._parked.delete_many({"_id": {"$in": [each.id for each in parked]}})
+        places = [place for each in parked for place in (_place(each), each.id)]
+        await self._parked.delete_many({"_id": {"$in": places}})
 
     async def waiting_for(self, command_id: str) -> set[str]:
         """The ids of the returns that a command still waits to create."""
-        return {d["_id"] async for d in self._parked.find({"commandId": command_id}, {"_id": 1})}
+        return {_parked_id(d) async for d in self._parked.find({"commandId": command_id}, {"returnId": 1})}
 
 
 def _filter(search: ReturnSearch) -> Document:
@@ -200,7 +192,18 @@ def _filter(search: ReturnSearch) -> Document:
 
 
 def _parked(document: Document) -> ParkedReturn:
-    return ParkedReturn(document["_id"], document["orderId"], document["value"], document.get("commandId"))
+    return ParkedReturn(_parked_id(document), document["orderId"], document["value"], document.get("commandId"))
+
+
+def _parked_id(document: Document) -> str:
+    # Earlier versions parked by the id alone, and what they parked waits up to an hour.
+    id: str = document.get("returnId") or document["_id"]
+    return id
+
+
+def _place(parked: ParkedReturn) -> dict[str, str]:
+    # With the order: others may have chosen the same id, and which of them has it is seen once the orders are known.
+    return {"returnId": parked.id, "orderId": parked.order_id}
 
 
 def _document(stored: Return | RefusedReturn) -> Document:

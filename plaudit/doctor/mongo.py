@@ -13,7 +13,7 @@ from plaudit.config import Settings
 from plaudit.doctor.findings import Finding, failed, ok, warn
 from storage import outbox, parking, returns
 from storage.database import Database
-from storage.indexes import all_indexes
+from storage.indexes import SUPERSEDED, all_indexes
 
 _CLOCK_WARN_S: Final = 2.0
 _CLOCK_FAIL_S: Final = 60.0
@@ -52,10 +52,11 @@ def _clock(ahead_s: float) -> Finding:
 
 
 async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Finding]:
-    missing, different = [], []
+    missing, different, left_over = [], [], []
     count = 0
     for collection, models in all_indexes(remember_days).items():
         there = await database[collection].index_information()
+        left_over += [f"{collection}.{name}" for name in SUPERSEDED.get(collection, ()) if name in there]
         for model in models:
             count += 1
             name = f"{collection}.{model.document['name']}"
@@ -69,7 +70,10 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
     if different:
         advice = "Drop them and run `plaudit init`; while they are gone, what needs them is slow."
         yield warn("indexes", f"not as they should be: {', '.join(different)}", advice)
-    if not missing and not different:
+    if left_over:
+        advice = "`plaudit init` drops them, by an account that may (`readWrite`)."
+        yield warn("indexes", f"of an earlier version, in the way: {', '.join(left_over)}", advice)
+    if not missing and not different and not left_over:
         yield ok("indexes", f"all {count} are there")
 
 

@@ -10,6 +10,7 @@ from domain.stores import (
     Refusal,
     Store,
     StoreSettings,
+    check_return_number_template,
     rating_method,
     refusal,
     refusals,
@@ -46,6 +47,25 @@ def test_default_return_number() -> None:
 def test_unusable_templates_are_refused(template: str) -> None:
     with pytest.raises(InvalidTemplateError):
         return_number(template, date(2022, 3, 14), 1)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [DEFAULT_RETURN_NUMBER_TEMPLATE, "{date:%y%m%d-}{sequence}", "{sequence}/{date}", "7{date:%Y}9-{sequence:03d}1",
+     "{date:%d}{date:%m}N{sequence}"],
+)  # fmt: skip
+def test_a_date_and_a_sequence_that_are_apart(template: str) -> None:
+    check_return_number_template(template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{date}{sequence}", "{sequence}{date}", "{date}0{sequence}", "{date:-%y}{sequence}", "{date}-{sequence}{sequence}",
+     "{date}-{sequence}12{date}", "{date:-}{sequence}", "{date:. }-{sequence}", "RET", "{date}", "{sequence}"],
+)  # fmt: skip
+def test_a_date_and_a_sequence_that_run_together_or_are_missing(template: str) -> None:
+    with pytest.raises(InvalidTemplateError):
+        check_return_number_template(template)
 
 
 def test_numbers_of_any_width_are_counted_together() -> None:

@@ -1,0 +1,64 @@
+"""Numbers of returns, unique within their store: counted by series, and judged by the index of returns.
+
+Stores of one template share its series, as they did in earlier versions: old and new workers can run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from pymongo import ReturnDocument
+from pymongo.errors import BulkWriteError
+
+from storage.database import Database, is_duplicate
+from storage.returns import COLLECTION as RETURNS
+
+COLLECTION: Final = "counters"
+
+_MOST_AT_ONCE: Final = 1_000
+
+
+class ReturnNumbers:
+    """Hands out numbers; what isn't used leaves a gap."""
+
+    def __init__(self, database: Database) -> None:
+        self._counters = database[COLLECTION]
+        self._returns = database[RETURNS]
+
+    async def take(self, series: str, count: int, number: Callable[[int], str], store_id: str | None) -> list[str]:
+        """So many numbers of a series that no return of the store has; `number` makes one of a sequence.
+
+        Nobody else gets them of this series. Another series of the store, as before a change of its template, can come
+        to the same number at the same time: `is_number_taken` tells.
+        """
+        free: list[str] = []
+        step = count
+        while len(free) < count:
+            last = await self._advance(series, step)
+            wanted = [number(sequence) for sequence in range(last - step + 1, last + 1)]
+            taken = await self._taken(store_id, wanted)
+            free += [each for each in wanted if each not in taken]
+            # Where all were taken, many more may be.
+            step = min(2 * step, _MOST_AT_ONCE) if len(taken) == step else count - len(free)
+        return free[:count]
+
+    async def _advance(self, series: str, by: int) -> int:
+        counter = await self._counters.find_one_and_update(
+            {"_id": f"returns/{series}"},
+            {"$inc": {"last": by}},
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
+        return int((counter or {})["last"])
+
+    async def _taken(self, store_id: str | None, numbers: Collection[str]) -> set[str]:
+        found = self._returns.find({"storeId": store_id, "number": {"$in": list(numbers)}}, {"_id": 0, "number": 1})
+        return {document["number"] async for document in found}
+
+
+def is_number_taken(error: BulkWriteError) -> bool:
+    """Whether returns could not be saved for nothing but numbers that others have taken meanwhile."""
+    return is_duplicate(error) and all(
+        "number" in failure.get("keyPattern", ()) for failure in error.details["writeErrors"]
+    )

@@ -1,0 +1,136 @@
+"""Numbers of returns: unique within their store, whatever its template was, and nobody else's business."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from pymongo import ASCENDING, IndexModel
+
+from tests.facade import WAIT, Facade, new_id
+from tests.orders import RETURNS, Returns, lines_of, return_command
+from tests.service import Message, Servers, Service, eventually, running_service
+
+MANY = 45
+"""More returns than a consumer would try numbers for, if it tried one after the other."""
+
+
+def two_templates() -> tuple[str, str]:
+    """Templates that no other test has: one number for the same sequence, and yet two series."""
+    prefix = new_id("x")
+    return prefix + "{date:%y%m%d}-{sequence:05d}", prefix + "{date:%y%m%d}-0{sequence:04d}"
+
+
+@pytest.fixture(scope="session")
+async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
+    return Returns(service, http)
+
+
+async def create_many(returns: Returns, store: str, count: int) -> list[str]:
+    """Returns by Kafka, of one order; all are there when this returns their numbers."""
+    order = await returns.ordered({"a": count}, storeId=store)
+    wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
+    await returns.service.publish(
+        "return-commands", *(return_command("create", {**wanted, "id": new_id("return")}) for _ in range(count))
+    )
+    page = await eventually(partial(returns.search, orderId=order, take=1_000), lambda p: p["totalCount"] == count)
+    return [row["number"] for row in page["results"]]
+
+
+async def test_no_store_takes_the_numbers_of_another(returns: Returns, facade: Facade) -> None:
+    mine, other = [await facade.open_store(returnNumberTemplate=template) for template in two_templates()]
+    taken = await create_many(returns, other, MANY)
+    order = await returns.ordered({"a": 2}, storeId=mine)
+    for _ in range(2):
+        await returns.create(order, {"a": 1})
+    numbers = await returns.found("number", orderId=order)
+    assert len(set(numbers)) == 2
+    # They are the same text, each in its own store.
+    assert set(numbers) < set(taken)
+
+
+async def test_after_a_change_of_the_template_free_numbers_are_found(returns: Returns, facade: Facade) -> None:
+    before, after = two_templates()
+    store = await facade.open_store(returnNumberTemplate=before)
+    taken = await create_many(returns, store, MANY)
+    await facade.open_store(store, returnNumberTemplate=after)
+    order = await returns.ordered({"a": 1}, storeId=store)
+    await returns.create(order, {"a": 1})
+    (number,) = await returns.found("number", orderId=order)
+    assert number not in taken
+
+
+async def test_many_at_once_by_several_workers(own_service: Service) -> None:
+    own_service.start("worker", "worker2")
+    await own_service.until_ready()
+    async with own_service.client() as http:
+        returns, facade, templates = Returns(own_service, http), Facade(http), two_templates()
+        store = await facade.open_store(returnNumberTemplate=templates[0])
+        orders = [await returns.ordered({"a": 20}, storeId=store) for _ in range(10)]
+
+        async def create(order: str) -> None:
+            for _ in range(20):
+                answer = await http.post(
+                    RETURNS, json={"orderId": order, "lineItems": lines_of({"a": 1})}, headers=WAIT
+                )
+                assert [result["outcome"] for result in answer.json()["results"]] == ["applied"], answer.text
+
+        async def change_the_template() -> None:
+            for turn in range(1, 7):
+                await facade.open_store(store, returnNumberTemplate=templates[turn % 2])
+
+        await asyncio.gather(change_the_template(), *(create(order) for order in orders))
+        page = await returns.search(take=1_000)
+        assert len({row["number"] for row in page["results"]}) == page["totalCount"] == 200
+        assert await own_service.records("return-commands.dlq") == []
+
+
+async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    async with service.mongo() as database:
+        unique = IndexModel(
+            [("number", ASCENDING)], name="number", unique=True, partialFilterExpression={"number": {"$type": "string"}}
+        )
+        await database["returns"].create_indexes([unique])
+        examined = await asyncio.to_thread(service.run, "doctor")
+        assert "in the way: returns.number" in " ".join(examined.stdout.split())
+        async with running_service(servers, tmp_path, service=service), service.client() as http:
+            assert "number" not in await database["returns"].index_information()
+            returns, facade = Returns(service, http), Facade(http)
+            for template in two_templates():
+                store = await facade.open_store(returnNumberTemplate=template)
+                await returns.create(await returns.ordered({"a": 1}, storeId=store), {"a": 1})
+            assert len(set(await returns.found("number"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("template", "hint"),
+    [
+        ("RET{date:%y%m%d}{sequence:05d}", "not a digit"),
+        ("RET{sequence:05d}7{date:%y%m%d}", "not a digit"),
+        ("RET{date:%y%m%d}", "needs both"),
+        ("RET{sequence:05d}", "needs both"),
+        ("RET{date:-}{sequence:05d}", "shows no date"),
+    ],
+)
+async def test_a_template_that_runs_together_is_refused_wherever_it_comes_from(
+    facade: Facade, service: Service, template: str, hint: str
+) -> None:
+    store, change = await facade.open_store(), {"settings": {"returnNumberTemplate": template}}
+    answer = await facade.http.put(f"/api/stores/{store}", json=change)
+    assert answer.status_code == 422, answer.text
+    (error,) = answer.json()["errors"]
+    assert (error["pointer"], error["code"]) == ("/settings/returnNumberTemplate", "invalid-template")
+    assert hint in error["message"]
+    await service.publish("store-updates", Message(store, json.dumps({"id": store, **change}).encode()))
+
+    async def reasons() -> list[str]:
+        letters = await service.records("store-updates.dlq")
+        return [dict(r.headers)["x-error-message"].decode() for r in letters if r.key == store.encode()]
+
+    (reason,) = await eventually(reasons)
+    assert hint in reason
