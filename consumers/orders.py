@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from consumers.returns import ReturnRouter
-from domain.orders import Order, after_event
+from domain.orders import Order, after_event, is_of_other_store
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message
-from messaging.decoding import RawRecord, decoded
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, decoded
 from messaging.orders import OrderEvent, order_event
 from messaging.publisher import Publisher
 from storage.database import Database, Session, in_transaction
@@ -19,7 +19,7 @@ class OrderConsumer:
     """Keeps the newest state of each order.
 
     Delivered at least once, late, twice or out of order: all lead to the state of the newest `modifiedDate`, and
-    what was returned of the order stays with it.
+    what was returned of the order stays with it. An id is one store's: an event of another's is a dead letter.
     """
 
     def __init__(self, database: Database, orders: OrderRepository, router: ReturnRouter, publisher: Publisher) -> None:
@@ -36,19 +36,28 @@ class OrderConsumer:
             return
         ids = {event.id for _, (event, _) in good}
 
-        async def work(session: Session) -> None:
+        async def work(session: Session) -> list[DeadLetter]:
             known = await self._orders.of_ids(ids, session)
-            await self._orders.save(_news(good, known).values(), session)
+            news, taken = _news(good, known)
+            await self._orders.save(news.values(), session)
+            return taken
 
-        await in_transaction(self._database, work)
+        taken = await in_transaction(self._database, work)
+        await self._publisher.publish([dead_letter_message(letter) for letter in taken])
         # Written first, looked up then: the return consumer does it the other way round.
         await self._router.release(ids)
 
 
-def _news(events: Sequence[tuple[RawRecord, tuple[OrderEvent, str]]], known: Mapping[str, Order]) -> dict[str, Order]:
-    """The orders that these events change, as they are afterwards."""
-    present = dict(known)
+def _news(
+    events: Sequence[tuple[RawRecord, tuple[OrderEvent, str]]], known: Mapping[str, Order]
+) -> tuple[dict[str, Order], list[DeadLetter]]:
+    """The orders that these events change, as they are afterwards, and the events whose id is another store's."""
+    present, taken = dict(known), []
     for record, (event, digest) in events:
         told = event.order(record.value or b"", from_milliseconds(record.timestamp))
-        present[event.id] = after_event(present.get(event.id), told, digest)
-    return {id: order for id, order in present.items() if order is not known.get(id)}
+        before = present.get(event.id)
+        if is_of_other_store(before, told):
+            taken.append(DeadLetter(record, InvalidMessageError("id-taken", "The id is that of another store's order")))
+        else:
+            present[event.id] = after_event(before, told, digest)
+    return {id: order for id, order in present.items() if order is not known.get(id)}, taken

@@ -16,7 +16,7 @@ from pymongo.errors import BulkWriteError
 from consumers.events import EventOutbox
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
-from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, with_return
+from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, repeated, with_return
 from domain.reviews import Outcome
 from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number, return_series
 from domain.timestamps import from_milliseconds
@@ -223,7 +223,11 @@ class _Batch:
             return
         order = self._orders.get(request.order_id)
         if request.is_new and isinstance(known, Return):
-            self._answer(request, Outcome.UNCHANGED)
+            if reasons := repeated(known, request):
+                self._put(replace(known, seen=known.seen.after(request.source)))
+                self._tell_refused(request, reasons)
+            else:
+                self._answer(request, Outcome.UNCHANGED)
         elif request.is_new:
             # Without a number the order was unknown a moment ago, and the command has been parked.
             if order is not None and (number := self._numbers.get(request.id)):

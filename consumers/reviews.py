@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from consumers.known_names import KnownNames
 from consumers.moderation import CommandRouter
-from domain.delivery import OutgoingMessage, RecordPosition, Seen
+from domain.delivery import RecordPosition, Seen
 from domain.orders import Purchase
 from domain.ratings import TallyKey
-from domain.reviews import Outcome, Review
+from domain.reviews import Outcome, Review, ReviewIdentity
 from domain.stores import Refusal, Store, refusal
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message
@@ -35,18 +36,41 @@ _SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
 _EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 
+class _Key(NamedTuple):
+    """The wish for an id, by whoever may have it: different ones of the same id are rivals."""
+
+    id: str
+    identity: ReviewIdentity
+
+
+class _Verdict(NamedTuple):
+    """The decision about a submission; `is_repeat` where its id was taken before."""
+
+    outcome: Outcome
+    reason: Refusal | None = None
+    is_repeat: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class _Submission:
     """A submission with its id, and the records that it came in, the first of which counts."""
 
-    id: str
+    key: _Key
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
+
+    @property
+    def id(self) -> str:
+        return self.key.id
 
     @property
     def created(self) -> datetime:
         # The record's own time, so that a redelivery writes the same document.
         return from_milliseconds(self.positions[0].timestamp)
+
+    @property
+    def answer_key(self) -> tuple[str, str]:
+        return self.review.command_id or "", self.id
 
     def accepted(self) -> Review:
         return self.review.accepted(self.id, self.created)
@@ -69,13 +93,22 @@ class _Submission:
         fresh = tuple(p for p in self.positions if not place.refused.seen.covers(p))
         return replace(self, positions=fresh) if fresh else None
 
+    def at(self, place: TakenId) -> _Verdict:
+        """The decision where a review has the id, or had it until it was deleted."""
+        if place.created == self.created and place.identity in (None, self.key.identity):
+            return _Verdict(Outcome.APPLIED, is_repeat=True)  # the review is of this very record
+        if place.identity == self.key.identity:
+            return _Verdict(Outcome.UNCHANGED, is_repeat=True)
+        return _Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+
 
 class SubmissionConsumer:
     """Stores submitted reviews.
 
-    Delivered at least once; an id that is taken changes nothing. Without an id from the sender the id follows from
-    the CloudEvents identity, else from the content: the same message twice is one review. What the store's rules
-    don't allow is refused with an event, and taken when it is sent again once they do.
+    Delivered at least once; a repeat changes nothing, and an id that is another's is refused with an event. Without an
+    id from the sender the id follows from the CloudEvents identity, else from the content: the same message twice is
+    one review. What the store's rules don't allow is refused with an event, and taken when it is sent again once they
+    do.
     """
 
     def __init__(
@@ -97,41 +130,86 @@ class SubmissionConsumer:
     async def __call__(self, records: Sequence[RawRecord]) -> None:
         """Store a batch."""
         good, bad = decoded(records, submissions_in)
-        # An id that comes twice in a batch counts where it comes first, as it does across batches.
-        submissions: dict[str, _Submission] = {}
-        for record, reviews in good:
-            position = position_of(record)
-            for index, review in enumerate(reviews):
-                id = review.id or _derived_id(record, index)
-                first = submissions.get(id)
-                submissions[id] = first.repeated(position) if first else _Submission(id, review, (position,))
+        submissions = _submissions(good)
         reasons = await self._refusals(submissions.values())
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
-        places = await self._reviews.taken(reasons)
-        refused = [s for id in reasons if (s := submissions[id].news(places.get(id)))]
-        await self._announce(refused, reasons, bad_letters=[dead_letter_message(letter) for letter in bad])
+        places = await self._reviews.taken({key.id for key in reasons})
+        # Before anything is stored: a refusal that is stored is not told again.
+        await self._router.publisher.publish([dead_letter_message(letter) for letter in bad])
+        await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
         if is_on():
-            contexts = {id: cause_of(s.positions[0]) for id, s in submissions.items() if id not in reasons}
+            contexts = {key.id: cause_of(s.positions[0]) for key, s in submissions.items() if key not in reasons}
             await self._router.traces.remember(contexts, datetime.now(UTC))
         with step("store reviews"):
-            taken = await self._reviews.insert(
-                (self._names.named(s.accepted()) for id, s in submissions.items() if id not in reasons),
-                (submissions[id].refused(reason) for id, reason in reasons.items()),
-            )
-        _count(submissions, reasons, taken)
-        places = await self._reviews.taken(taken)
-        await self._submit_again([submissions[id] for id in places], reasons, places)
+            verdicts = await self._store(submissions, reasons)
+        await self._tell_rivals(submissions, verdicts)
+        _count(verdicts.values())
+        # Of rivals the one that was not refused comes last: what waits for the id goes to its object.
+        settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
+        entities = {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
         await asyncio.gather(
-            self._answer(submissions.values(), reasons, places),
+            self._answer(submissions, verdicts),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self._router.release({id: s.review.entity for id, s in submissions.items()}),
+            self._router.release(entities),
         )
 
-    async def _refusals(self, submissions: Iterable[_Submission]) -> dict[str, Refusal]:
+    async def _store(
+        self, submissions: Mapping[_Key, _Submission], reasons: Mapping[_Key, Refusal]
+    ) -> dict[_Key, _Verdict]:
+        """Store reviews and the places of refused submissions, and decide about each as if it had come alone."""
+        verdicts: dict[_Key, _Verdict] = {}
+        waiting: dict[str, list[_Submission]] = {}
+        for key, submission in submissions.items():
+            waiting.setdefault(key.id, []).append(submission)
+        while waiting:
+            firsts = {id: next((s for s in each if s.key not in reasons), each[0]) for id, each in waiting.items()}
+            taken = await self._reviews.insert(
+                (self._names.named(s.accepted()) for s in firsts.values() if s.key not in reasons),
+                (s.refused(reasons[s.key]) for s in firsts.values() if s.key in reasons),
+            )
+            for id in firsts.keys() - taken:
+                for submission in waiting.pop(id):
+                    reason = reasons.get(submission.key)
+                    if reason is None and submission is not firsts[id]:
+                        reason = Refusal.ID_TAKEN
+                    verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason)
+            for id, place in (await self._reviews.taken(taken)).items():
+                if await self._decide(waiting[id], reasons, place, verdicts):
+                    del waiting[id]
+        return verdicts
+
+    async def _decide(
+        self,
+        rivals: Iterable[_Submission],
+        reasons: Mapping[_Key, Refusal],
+        place: TakenId,
+        verdicts: dict[_Key, _Verdict],
+    ) -> bool:
+        """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
+
+        One that was refused before is decided anew, unless these are the records that were refused.
+        """
+        for submission in rivals:
+            if place.refused is None:
+                verdicts.setdefault(submission.key, submission.at(place))
+                continue
+            again, reason = submission.news(place), reasons.get(submission.key)
+            if again is None:
+                verdicts.setdefault(submission.key, _Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
+                continue
+            refused = again.refused(reason, place.refused.seen) if reason else None
+            after = refused or self._names.named(again.accepted())
+            if not await self._reviews.replace_refused(place.refused, after):
+                return False
+            verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason, is_repeat=True)
+            place = TakenId(again.created, submission.key.identity, refused)
+        return True
+
+    async def _refusals(self, submissions: Iterable[_Submission]) -> dict[_Key, Refusal]:
         with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
         stores = await self._stores.of_ids({store_id for _, store_id in with_store})
         purchases = {
-            submission.id: Purchase(store_id, submission.review.user_id, submission.review.entity)
+            submission.key: Purchase(store_id, submission.review.user_id, submission.review.entity)
             for submission, store_id in with_store
             if submission.review.user_id is not None
             and store_id in stores
@@ -139,74 +217,70 @@ class SubmissionConsumer:
         }
         made = await self._purchases.made(set(purchases.values()))
         reasons = {
-            submission.id: refusal(
+            submission.key: refusal(
                 stores.get(store_id) or Store(store_id),
                 user_id=submission.review.user_id,
-                has_purchased=partial(made.__contains__, purchases.get(submission.id)),
+                has_purchased=partial(made.__contains__, purchases.get(submission.key)),
             )
             for submission, store_id in with_store
         }
-        return {id: reason for id, reason in reasons.items() if reason}
+        return {key: reason for key, reason in reasons.items() if reason}
 
-    async def _announce(
-        self,
-        refused: Iterable[_Submission],
-        reasons: Mapping[str, Refusal],
-        bad_letters: list[OutgoingMessage],
-    ) -> None:
-        # Before anything is stored, with ids that a repeat makes again: told at least once, and known as one.
+    async def _tell_rivals(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
+        rivals = [submissions[key] for key, v in verdicts.items() if v.reason is Refusal.ID_TAKEN]
+        # A command that has its answer is repeated: its review was stored, and has been deleted since.
+        answered = await self._outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
+        await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
+
+    async def _announce(self, refused: Iterable[tuple[_Submission | None, Refusal]]) -> None:
+        """Tell that submissions were refused: at least once, by an id that a repeat makes again."""
         events = []
-        for submission in refused:
-            id = submission.id
+        for submission, reason in refused:
+            if submission is None:
+                continue
             key = TallyKey(submission.review.entity, submission.review.store_id)
             events.append(
                 self._router.envelope.wrap(
                     self._router.topics.name(Topic.EVENTS),
                     entity_key(key.entity),
                     "SubmissionRefused",
-                    submission_refused(id, key, reasons[id]),
-                    id=str(uuid5(_EVENTS, f"{id}/{submission.positions[0]}")),
+                    submission_refused(submission.id, key, reason),
+                    # With its identity: an array can hold several rivals for one id.
+                    id=str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}")),
                 )
             )
-        await self._router.publisher.publish([*bad_letters, *events])
+        await self._router.publisher.publish(events)
 
-    async def _submit_again(
-        self, submissions: Iterable[_Submission], reasons: Mapping[str, Refusal], places: Mapping[str, TakenId]
-    ) -> None:
-        """Decide anew about submissions that were refused before, unless these are the records that were refused."""
-        for submission in submissions:
-            before, again = places[submission.id].refused, submission.news(places[submission.id])
-            if before is None or again is None:
-                continue
-            reason = reasons.get(submission.id)
-            after = again.refused(reason, before.seen) if reason else self._names.named(again.accepted())
-            await self._reviews.replace_refused(submission.id, after)
-
-    async def _answer(
-        self, submissions: Iterable[_Submission], reasons: Mapping[str, Refusal], places: Mapping[str, TakenId]
-    ) -> None:
-        answers = []
-        for submission in submissions:
-            if submission.review.command_id:
-                outcome, reason = _outcome(submission, reasons.get(submission.id), places.get(submission.id))
-                answers.append(Answer(submission.review.command_id, submission.id, outcome, reason and reason.value))
+    async def _answer(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
+        answers = [
+            Answer(*submissions[key].answer_key, verdict.outcome, verdict.reason and verdict.reason.value)
+            for key, verdict in verdicts.items()
+            if submissions[key].review.command_id
+        ]
         await self._outcomes.remember(answers, datetime.now(UTC))
 
 
-def _outcome(submission: _Submission, reason: Refusal | None, place: TakenId | None) -> tuple[Outcome, Refusal | None]:
-    """What became of a submission, by today's rules and by what stood at its id before."""
-    if submission.news(place):
-        return (Outcome.REFUSED, reason) if reason else (Outcome.APPLIED, None)
-    if place and place.refused:
-        return Outcome.REFUSED, place.refused.reason
-    # The review is of this very record when it has been delivered again.
-    return Outcome.APPLIED if place and place.created == submission.created else Outcome.UNCHANGED, None
+def _submissions(good: Iterable[tuple[RawRecord, Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:
+    """The submissions of a batch. One that comes twice counts where it comes first, as it does across batches."""
+    submissions: dict[_Key, _Submission] = {}
+    for record, reviews in good:
+        position = position_of(record)
+        for index, review in enumerate(reviews):
+            key = _Key(review.id or _derived_id(record, index), review.identity)
+            first = submissions.get(key)
+            submissions[key] = first.repeated(position) if first else _Submission(key, review, (position,))
+    return submissions
 
 
-def _count(ids: Iterable[str], reasons: Mapping[str, Refusal], taken: Container[str]) -> None:
-    results = Counter("repeated" if id in taken else reasons[id].value if id in reasons else "stored" for id in ids)
-    for result, count in results.items():
+def _count(verdicts: Iterable[_Verdict]) -> None:
+    for result, count in Counter(map(_label, verdicts)).items():
         SUBMISSIONS.labels(result).inc(count)
+
+
+def _label(verdict: _Verdict) -> str:
+    if verdict.is_repeat:
+        return "repeated"
+    return verdict.reason.value if verdict.reason else "stored"
 
 
 def _derived_id(record: RawRecord, index: int) -> str:

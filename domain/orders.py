@@ -88,15 +88,24 @@ def is_cancelled(status: str) -> bool:
     return status.casefold() in _CANCELLED
 
 
+def is_of_other_store(known: Order | None, event: Order) -> bool:
+    """Whether the event tells of an order by the id of another store's."""
+    return known is not None and None not in (known.store_id, event.store_id) and known.store_id != event.store_id
+
+
 def after_event(known: Order | None, event: Order, digest: str) -> Order:
     """The order once this event is known; the same object when it tells nothing new.
 
     The newest `modified` wins; among equal ones the later record, unless it repeats one that is known.
-    Events lead to one state in whatever order they come, as long as their `modified` differ.
+    Events lead to one state in whatever order they come, as long as their `modified` differ. A store that is known
+    stays, also where an event names none; `is_of_other_store` tells of events that are not to come here.
     """
     observation = (event.modified, event.status)
     if known is None:
         return replace(event, observations=(observation,), digests=(digest,))
+    if known.store_id is None and event.store_id is not None:
+        known = replace(known, store_id=event.store_id)
+    event = replace(event, store_id=known.store_id)
     observations = known.observations
     if observation not in observations:
         observations = tuple(sorted((*observations, observation), key=lambda o: o[0]))[-_MOST_OBSERVATIONS:]

@@ -34,6 +34,7 @@ class ReturnRefusal(StrEnum):
     UNKNOWN_LINE = "unknown-line"
     TOO_MANY = "quantity-not-available"
     UNKNOWN_RETURN = "unknown-return"
+    ID_TAKEN = "id-taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,13 @@ def created(request: ReturnRequest, order: Order, number: str) -> Return | list[
         seen=Seen().after(request.source),
     )
     return _objections(wanted, None, order) or wanted
+
+
+def repeated(known: Return, request: ReturnRequest) -> list[RefusalReason]:
+    """Every reason why a request to create what is there can't be a repeat; none: it is one, and changes nothing."""
+    if request.order_id == known.order_id and (request.stores is None or known.store_id in request.stores):
+        return []
+    return [RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")]
 
 
 def changed(known: Return, request: ReturnRequest, order: Order) -> Return | list[RefusalReason]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from domain.delivery import RecordPosition, Seen
 from domain.ratings import Entity, RatingTally, TallyKey
@@ -62,6 +63,14 @@ class Review:
     modified: datetime
     status: ReviewStatus = ReviewStatus.NEW
     name_wanted: bool = False
+
+
+class ReviewIdentity(NamedTuple):
+    """The part of a review that stays as it is: its object, its store and its author. An id stands for one of them."""
+
+    entity: Entity
+    store_id: str | None
+    user_id: str | None
 
 
 def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus | None:

@@ -21,11 +21,12 @@ class InvalidTemplateError(ValueError):
 
 
 class Refusal(StrEnum):
-    """Why a store doesn't take a review."""
+    """Why a review is not taken: a rule of its store, or that its id is another's."""
 
     REVIEWS_DISABLED = "reviews-disabled"
     ANONYMOUS_NOT_ALLOWED = "anonymous-not-allowed"
     PURCHASE_REQUIRED = "purchase-required"
+    ID_TAKEN = "id-taken"
 
     @property
     def message(self) -> str:
@@ -38,6 +39,7 @@ _REFUSAL_MESSAGES: Final = {
     Refusal.ANONYMOUS_NOT_ALLOWED: "The store takes no anonymous reviews: send the author's `userId`.",
     Refusal.PURCHASE_REQUIRED: "The store takes reviews only from customers who made a purchase: "
     "the author has no order with this object.",
+    Refusal.ID_TAKEN: "The id is taken: choose another one, or leave it out.",
 }
 
 

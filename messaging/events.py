@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_value
 from domain.reminders import CompletedOrder, Reminder
-from domain.returns import RefusalReason, Return
+from domain.returns import RefusalReason, Return, ReturnRefusal
 from domain.reviews import ModerationAction
 from domain.stores import Refusal
 from domain.timestamps import timestamp
@@ -47,7 +47,7 @@ class RatingChanged(TypedDict):
 
 
 class SubmissionRefused(TypedDict):
-    """A submission that the rules of its store don't allow."""
+    """A submission that the rules of its store don't allow, or whose id is another's."""
 
     reviewId: str
     entityType: str
@@ -174,9 +174,15 @@ def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReaso
             {
                 "code": reason.code.value,
                 "message": reason.message,
-                "pointer": "/orderId" if reason.line_index is None else f"/lineItems/{reason.line_index}",
+                "pointer": _pointer(reason),
             }
             for reason in reasons
         ],
         "at": timestamp(at),
     }
+
+
+def _pointer(reason: RefusalReason) -> str:
+    if reason.line_index is not None:
+        return f"/lineItems/{reason.line_index}"
+    return "/id" if reason.code is ReturnRefusal.ID_TAKEN else "/orderId"

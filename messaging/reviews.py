@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from domain.delivery import RecordPosition
 from domain.ratings import Entity
-from domain.reviews import ModerationAction, Review
+from domain.reviews import ModerationAction, Review, ReviewIdentity
 from messaging.schemas import (
     MAX_ITEMS,
     EntityName,
@@ -54,6 +54,11 @@ class SubmittedReview(Message):
     def entity(self) -> Entity:
         """The object that is reviewed."""
         return Entity(self.entity_type, self.entity_id)
+
+    @property
+    def identity(self) -> ReviewIdentity:
+        """The part of it that an id stands for."""
+        return ReviewIdentity(self.entity, self.store_id, self.user_id)
 
     def accepted(self, review_id: str, at: datetime) -> Review:
         """The review that this submission becomes."""

@@ -1,8 +1,8 @@
 """Reviews: stored by submissions, changed by moderation, searched by the facade.
 
-An id stays taken once a review had it. A deleted review leaves `{_id, goneAt}` and a refused submission
-`{_id, refused, goneAt, seen}`, so that a late redelivery finds its id and inserts nothing; both are forgotten in time.
-They have no `createdDate`, which tells them from reviews.
+An id stays taken once a review had it. A deleted review leaves `{_id, submittedAt, goneAt}`, by which a redelivery is
+told from somebody who wants the id, and a refused submission `{_id, refused, goneAt, seen}`, so that a late redelivery
+finds its id and inserts nothing; both are forgotten in time. They have no `createdDate`, which tells them from reviews.
 
 Indexes are kept few: in a transaction MongoDB 6.0 reads the definitions of all of a collection's indexes twice for
 each index that an update changes, which was two thirds of the cost of an approval.
@@ -21,7 +21,7 @@ from pymongo.errors import BulkWriteError
 from domain.delivery import Seen
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
-from domain.reviews import ModeratedReview, Review, ReviewStatus
+from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.stores import Refusal
 from storage.database import Database, Document, Session, is_duplicate, own_values
 from storage.review_search import SINCE_EVER, ReviewSearch, criteria, order, sorts_everything
@@ -31,6 +31,9 @@ COLLECTION: Final = "reviews"
 
 _BY_USER: Final = "user_newest"
 _IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
+_PLACE_FIELDS: Final = (
+    *("createdDate", "submittedAt", "entityType", "entityId", "storeId", "userId", "refused", "goneAt", "seen"),
+)
 _MODERATION_FIELDS: Final = (
     "entityType",
     "entityId",
@@ -42,8 +45,6 @@ _MODERATION_FIELDS: Final = (
     "moderator",
     "moderationReason",
 )
-
-
 _NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 
 INDEXES: Final = [
@@ -78,10 +79,11 @@ class RefusedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class TakenId:
-    """What stands at an id: a review created then, a refused submission, or, with neither, the trace of a deletion."""
+    """What stands at an id: a review, a refused submission, or, with neither, the trace of a deletion."""
 
-    created: datetime | None
-    refused: RefusedSubmission | None
+    created: datetime | None = None
+    identity: ReviewIdentity | None = None
+    refused: RefusedSubmission | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +121,14 @@ class ReviewRepository:
         """What stands at those of these ids that are taken."""
         if not ids:
             return {}
-        fields = {"createdDate": 1, "refused": 1, "goneAt": 1, "seen": 1}
-        found = self._reviews.find({"_id": {"$in": list(ids)}}, fields)
-        return {
-            document["_id"]: TakenId(
-                document.get("createdDate"),
-                RefusedSubmission(
-                    document["_id"], Refusal(document["refused"]), document["goneAt"], seen_from(document["seen"])
-                )
-                if "refused" in document
-                else None,
-            )
-            async for document in found
-        }
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, dict.fromkeys(_PLACE_FIELDS, 1))
+        return {document["_id"]: _place(document) async for document in found}
 
-    async def replace_refused(self, id: str, after: Review | RefusedSubmission) -> None:
-        """Put a review, or a later refusal, in the place of a refused submission; nothing if it is one no more."""
+    async def replace_refused(self, before: RefusedSubmission, after: Review | RefusedSubmission) -> bool:
+        """Put a review, or a later refusal, in the place of a refused submission; False if it has changed meanwhile."""
         document = _document(after) if isinstance(after, Review) else _refused_document(after)
-        await self._reviews.replace_one({"_id": id, "refused": {"$exists": True}}, document)
+        unchanged = {"_id": before.id, "refused": before.reason.value, "seen": seen_document(before.seen)}
+        return (await self._reviews.replace_one(unchanged, document)).matched_count == 1
 
     async def entities(self, ids: Collection[str]) -> dict[str, Entity | None]:
         """The object of each review, None for one that is deleted or refused; unknown ids are left out."""
@@ -181,7 +173,7 @@ class ReviewRepository:
         if deleted:
             await self._reviews.update_many(
                 {"_id": {"$in": deleted}},
-                [{"$replaceWith": {"_id": "$_id", "goneAt": "$$NOW"}}],
+                [{"$replaceWith": {"_id": "$_id", "submittedAt": "$createdDate", "goneAt": "$$NOW"}}],
                 session=session,
             )
 
@@ -277,6 +269,16 @@ def _document(review: Review) -> Document:
     if review.name_wanted:
         document["nameWanted"] = True
     return document
+
+
+def _place(document: Document) -> TakenId:
+    if "refused" in document:
+        reason, seen = Refusal(document["refused"]), seen_from(document["seen"])
+        return TakenId(refused=RefusedSubmission(document["_id"], reason, document["goneAt"], seen))
+    if "createdDate" not in document:
+        return TakenId(document.get("submittedAt"))
+    entity = Entity(document["entityType"], document["entityId"])
+    return TakenId(document["createdDate"], ReviewIdentity(entity, document["storeId"], document["userId"]))
 
 
 def _refused_document(refused: RefusedSubmission) -> Document:

@@ -300,7 +300,7 @@ async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.Asy
     assert await facade.moderate("delete", id) == ["applied"]
     assert await facade.moderate("approve", id) == ["not-found"]
     again = await facade.command("POST", REVIEWS, [submission(product, id=id)])
-    assert again == [{"id": id, "outcome": "unchanged"}]
+    assert again == [{"id": id, "outcome": "refused", "reason": "id-taken"}]
     assert await facade.listed(entityIds=[product]) == []
     assert await facade.ratings(product) == []
     assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
@@ -330,7 +330,7 @@ async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, 
     async with service.mongo() as database:
         left = await database["reviews"].find_one({"_id": id})
         assert left is not None
-        assert set(left) == {"_id", "goneAt"}
+        assert set(left) == {"_id", "submittedAt", "goneAt"}
 
 
 async def test_an_id_is_free_again_when_it_need_not_be_remembered(own_service: Service) -> None:

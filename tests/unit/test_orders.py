@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Order, OrderLine, after_event, is_cancelled
+from domain.orders import Order, OrderLine, after_event, is_cancelled, is_of_other_store
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -51,6 +51,22 @@ def test_the_newest_counts_and_its_status_since_its_run_began(history: list[Even
     *_, run = (list(run) for _, run in groupby(in_order, key=lambda event: event.status.lower()))
     assert (order.body, order.lines, order.status) == (run[-1].body, run[-1].lines, run[-1].status)
     assert order.status_since == run[0].modified
+
+
+@given(histories, st.data())
+def test_a_store_that_was_told_once_stays(history: list[Event], data: st.DataObject) -> None:
+    without = data.draw(st.sets(st.integers(0, len(history) - 1), max_size=len(history) - 1))
+    told = [(replace(o, store_id=None) if n in without else o, d) for n, (o, d) in enumerate(history)]
+    assert known_after(*data.draw(st.permutations(told))).store_id == "shop"
+
+
+def test_an_id_is_one_stores() -> None:
+    (order, _), (other, _) = an_order(), an_order(1)
+    assert is_of_other_store(order, replace(other, store_id="elsewhere"))
+    assert not is_of_other_store(order, other)
+    assert not is_of_other_store(order, replace(other, store_id=None))
+    assert not is_of_other_store(replace(order, store_id=None), other)
+    assert not is_of_other_store(None, other)
 
 
 def test_a_repeat_tells_nothing_new() -> None:

@@ -1,0 +1,152 @@
+"""Ids that senders choose: each stands for one thing of one store, and whoever comes second is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
+from tests.service import Json, Message, Service, eventually
+
+
+def message(review: Json) -> Message:
+    """A submission with the key of its object."""
+    return Message(f"Product:{review['EntityId']}", json.dumps(review).encode())
+
+
+async def refusals(service: Service, id: str) -> list[tuple[str | None, str]]:
+    """Stores and codes of the refusals of submissions with this id: each once, in no particular order."""
+    told: dict[str, tuple[str | None, str]] = {}
+    for record in await service.records("events"):
+        headers = dict(record.headers)
+        if headers["ce_type"] == b"plaudit.SubmissionRefused" and (data := json.loads(record.value))["reviewId"] == id:
+            told[headers["ce_id"].decode()] = data["storeId"], data["code"]
+    return list(told.values())
+
+
+async def told(service: Service, id: str, *expected: tuple[str | None, str]) -> None:
+    """Wait for these refusals, and no others."""
+    found = await eventually(partial(refusals, service, id), lambda found: len(found) >= len(expected))
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+@pytest.mark.parametrize("other", ["storeId", "userId", "EntityId", "EntityType"])
+async def test_an_id_of_another_review(facade: Facade, service: Service, other: str) -> None:
+    id, mine, theirs = new_id("next"), await facade.open_store(), await facade.open_store()
+    review = submission(new_id(), id=id, storeId=mine)
+    await facade.submit(review)
+    rival = {**review, "title": "Theirs", other: theirs if other == "storeId" else "Vendor"}
+    answer = await facade.command("POST", REVIEWS, [rival])
+    assert answer == [{"id": id, "outcome": "refused", "reason": "id-taken"}]
+    await told(service, id, (rival["storeId"], "id-taken"))
+    # Whoever has it may send it again.
+    assert await facade.command("POST", REVIEWS, [review]) == [{"id": id, "outcome": "unchanged"}]
+    assert await facade.listed("title", ids=[id], entityIds=[review["EntityId"]]) == [review["title"]]
+    await told(service, id, (rival["storeId"], "id-taken"))
+
+
+async def test_rivals_in_one_batch(facade: Facade, service: Service) -> None:
+    product, stores = new_id(), [await facade.open_store() for _ in range(3)]
+    closed = await facade.open_store(reviewsEnabled=False)
+    id, other = new_id("next"), new_id("next")
+    wanted: Sequence[tuple[str, str]] = [*((id, store) for store in stores), (other, closed), (other, stores[0])]
+    reviews = [submission(product, id=id, storeId=store) for id, store in wanted]
+    await service.publish("review-submissions", Message(f"Product:{product}", json.dumps(reviews).encode()))
+    await told(service, id, (stores[1], "id-taken"), (stores[2], "id-taken"))
+    # What a store's rules refuse takes no id.
+    await told(service, other, (closed, "reviews-disabled"))
+    page = await facade.page(entityIds=[product])
+    assert {(row["id"], row["storeName"]) for row in page["results"]} == {(id, stores[0]), (other, stores[0])}
+
+
+async def test_an_id_that_was_refused_is_anybodys(facade: Facade, service: Service) -> None:
+    product, id = new_id(), new_id("next")
+    closed, open_ = await facade.open_store(reviewsEnabled=False), await facade.open_store()
+    await service.publish("review-submissions", message(submission(product, id=id, storeId=closed)))
+    await told(service, id, (closed, "reviews-disabled"))
+    await facade.submit(submission(product, id=id, storeId=open_))
+    await facade.open_store(closed)
+    answer = await facade.command("POST", REVIEWS, [submission(product, id=id, storeId=closed)])
+    assert answer == [{"id": id, "outcome": "refused", "reason": "id-taken"}]
+    await told(service, id, (closed, "reviews-disabled"), (closed, "id-taken"))
+
+
+@pytest.mark.kafka
+async def test_the_id_of_a_deleted_review(own_service: Service) -> None:
+    service = own_service
+    async with service.client() as http:
+        facade, product, id = Facade(http), new_id(), new_id("next")
+        key = {"Idempotency-Key": new_id("key"), **WAIT}
+        first = await http.post(REVIEWS, json=[submission(product, id=id)], headers=key)
+        assert await facade.moderate("delete", id) == ["applied"]
+        # The same command again is a repeat, and so is its record when it is delivered again.
+        again = await http.post(REVIEWS, json=[submission(product, id=id)], headers=key)
+        assert again.json() == first.json()
+        await service.idle()
+        assert await service.stop("worker") == 0
+        await service.rewind()
+        service.start("worker")
+        await service.until_ready()
+        await service.idle()
+        assert await refusals(service, id) == []
+        assert await facade.listed(entityIds=[product]) == []
+        answer = await facade.command("POST", REVIEWS, [submission(product, id=id)])
+        assert answer == [{"id": id, "outcome": "refused", "reason": "id-taken"}]
+        await told(service, id, (None, "id-taken"))
+
+
+@pytest.fixture(scope="session")
+async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
+    return Returns(service, http)
+
+
+def reasons(data: Json) -> list[tuple[str, str]]:
+    return [(reason["code"], reason["pointer"]) for reason in data["reasons"]]
+
+
+async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None:
+    mine, theirs = [await returns.ordered({"a": 2}, storeId=await facade.open_store()) for _ in range(2)]
+    id = await returns.create(mine, {"a": 1}, id=new_id("return"))
+    before = await returns.get(id)
+    wanted = {"id": id, "orderId": theirs, "lineItems": lines_of({"a": 1})}
+    (result,) = (await returns.http.post(RETURNS, json=wanted, headers=WAIT)).json()["results"]
+    assert (result["outcome"], "id is taken" in result["reason"]) == ("refused", True)
+    _, refused = await returns.told(id, "ReturnCreated", "ReturnRefused")
+    assert (refused["orderId"], reasons(refused)) == (theirs, [("id-taken", "/id")])
+    assert await returns.get(id) == before
+    assert await returns.available(theirs) == {"a": 2}
+
+
+async def test_an_id_of_another_return_while_both_wait_for_their_orders(returns: Returns, service: Service) -> None:
+    id, orders = new_id("return"), [new_id("order"), new_id("order")]
+    wanted = [{"id": id, "orderId": order, "lineItems": lines_of({"a": 1})} for order in orders]
+    await service.publish("return-commands", *(return_command("create", each) for each in wanted))
+    async with service.mongo() as database:
+        await eventually(
+            partial(database["parkedReturns"].count_documents, {"orderId": {"$in": orders}}), lambda count: count == 2
+        )
+    await service.publish("order-events", *(order_event(an_order(order, {"a": 1})) for order in orders))
+    (refused,) = (await returns.told(id, "ReturnCreated", "ReturnRefused"))[1:]
+    assert reasons(refused) == [("id-taken", "/id")]
+
+
+async def test_an_id_of_another_order(returns: Returns, facade: Facade, service: Service) -> None:
+    mine, theirs = await facade.open_store(), await facade.open_store()
+    id = await returns.ordered({"a": 2}, storeId=mine)
+    rival = an_order(id, {"b": 9}, storeId=theirs, modifiedDate="2022-03-15T10:00:00Z")
+    nobodys = an_order(id, {"a": 3}, storeId=None, modifiedDate="2022-03-16T10:00:00Z")
+    again = {**rival, "modifiedDate": "2022-03-17T10:00:00Z"}
+    await service.publish("order-events", *map(order_event, (rival, nobodys, again)))
+
+    async def letters() -> list[Any]:
+        return [record for record in await service.records("order-events.dlq") if record.key == id.encode()]
+
+    found = await eventually(letters, lambda found: len(found) == 2)
+    assert {dict(letter.headers)["x-error-code"] for letter in found} == {b"id-taken"}
+    assert await returns.available(id) == {"a": 3}
