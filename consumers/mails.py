@@ -44,5 +44,5 @@ def _stored(record: RawRecord) -> StoredRecord:
         record.timestamp,
         record.key,
         record.value,
-        tuple((name, bytes(value)) for name, value in record.headers),
+        tuple((name, None if value is None else bytes(value)) for name, value in record.headers),
     )

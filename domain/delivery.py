@@ -44,9 +44,9 @@ class Seen:
 
 
 class OutgoingMessage(NamedTuple):
-    """A message on its way out: full topic name, key (None: any partition), value and headers."""
+    """A message on its way out: full topic name, key (None: any partition), value and headers, which can be null."""
 
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()

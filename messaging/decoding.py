@@ -16,9 +16,17 @@ T = TypeVar("T")
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 """The largest value that is looked at, as for HTTP bodies."""
 
+LATEST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, in milliseconds since 1970."""
+
+_UNUSABLE_TIME: Final = (
+    "The record's timestamp is not in the years 1970 to 9999. It says when things happened, so none is made up: "
+    "publish it with a timestamp, or let `plaudit dlq replay` publish it with that of the replay"
+)
+
 
 class RawRecord(Protocol):
-    """A record as the consumer hands it over; timestamps in milliseconds since 1970."""
+    """A record as the consumer hands it over: timestamps in milliseconds since 1970, any bytes or none in a header."""
 
     topic: str
     partition: int
@@ -26,7 +34,7 @@ class RawRecord(Protocol):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 class InvalidMessageError(Exception):
@@ -64,7 +72,9 @@ def decoded(
     bad: list[DeadLetter] = []
     for record in records:
         value = record.value
-        if value is None:
+        if not 0 <= record.timestamp <= LATEST_MS:
+            bad.append(DeadLetter(record, InvalidMessageError("invalid-timestamp", _UNUSABLE_TIME)))
+        elif value is None:
             bad.append(DeadLetter(record, InvalidMessageError("empty", "The record has no value")))
         elif len(value) > MAX_MESSAGE_BYTES:
             text = f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"

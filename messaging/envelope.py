@@ -17,7 +17,7 @@ from domain.delivery import OutgoingMessage
 from domain.timestamps import timestamp
 from messaging.tracing import trace_headers
 
-Header = tuple[str, bytes]
+Header = tuple[str, bytes | None]
 
 COMMAND_HEADER: Final = "ce_commandid"
 """The command of the HTTP interface that a message is of, an extension attribute: it is for logs, and has no effect."""
@@ -66,8 +66,10 @@ def command_id_in(headers: Iterable[Header]) -> str | None:
 
 
 def cloud_event_identity(headers: Iterable[Header]) -> str | None:
-    """What identifies the event, source and id together; None where the sender gave no such headers."""
+    """What identifies the event, source and id together; None where the sender gave no id, or an empty one.
+
+    Bytes that aren't UTF-8 are written out, so that different ones stay different.
+    """
     found = dict(headers)
-    if "ce_id" not in found:
-        return None
-    return (found.get("ce_source", b"") + b"\n" + found["ce_id"]).decode(errors="replace")
+    id = found.get("ce_id")
+    return ((found.get("ce_source") or b"") + b"\n" + id).decode(errors="backslashreplace") if id else None

@@ -139,7 +139,7 @@ def count_published(messages: Sequence[OutgoingMessage]) -> None:
             continue
         for message in messages:
             if message.topic == topic:
-                code = dict(message.headers).get("x-error-code", b"unknown")
+                code = dict(message.headers).get("x-error-code") or b"unknown"
                 DEAD_LETTERS.labels(topic_label(topic), code.decode()).inc()
 
 

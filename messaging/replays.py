@@ -30,7 +30,7 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     headers = [(n, v) for n, v in letter.headers if n not in REASON_HEADERS and n != REPLAYED_FROM]
     place = f"{letter.topic}/{position_of(letter)}"
     identities = [content for name, content in headers if name == "ce_id"]
-    identity = identities[-1] if identities else None  # the last one counts, as for the consumers
+    identity = identities[-1] or None if identities else None  # the last one counts, as for the consumers
     if identity is None and topic.endswith(Topic.RETURN_COMMANDS):
         identity = f"{place}/{earlier}".encode()
         headers += [("ce_id", identity), ("ce_source", _SOURCE)]
@@ -43,4 +43,4 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
 
 def header(letter: RawRecord, name: str) -> str:
     """The text of a header, empty without it."""
-    return dict(letter.headers).get(name, b"").decode(errors="replace")
+    return (dict(letter.headers).get(name) or b"").decode(errors="replace")

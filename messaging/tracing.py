@@ -91,7 +91,7 @@ def published(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[Outgoing
         def stamped(message: OutgoingMessage) -> OutgoingMessage:
             if message.topic.endswith(DEAD_LETTER_SUFFIX):
                 return message
-            cause = dict(message.headers).get(HEADER, b"")
+            cause = dict(message.headers).get(HEADER) or b""
             key = (cause, message.topic)
             if key not in spans:
                 parent = context_in({HEADER: cause.decode(errors="replace")}) if cause else None

@@ -45,7 +45,7 @@ class StoredRecord:
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)

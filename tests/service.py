@@ -36,11 +36,12 @@ QUIET_MS = 600
 
 
 class Message(NamedTuple):
-    """What an upstream system sends: any key, any value, any headers."""
+    """What an upstream system sends: any key, any value, any headers, and any time in milliseconds; None: now."""
 
     key: str | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,11 @@ class Service:
         try:
             sent = [
                 await producer.send(
-                    self.topic(topic), m.value, m.key.encode() if m.key is not None else None, headers=list(m.headers)
+                    self.topic(topic),
+                    m.value,
+                    m.key.encode() if m.key is not None else None,
+                    headers=list(m.headers),
+                    timestamp_ms=m.timestamp,
                 )
                 for m in messages
             ]

@@ -28,7 +28,16 @@ from tests.service import Servers, Service, eventually, running_service
 FROM_HYPOTHESIS = 400
 AT_ONCE = 8
 NO_LONG_WAITS = '[parameters]\n"header.Prefer" = "wait=1"\n'
-HEADERS: Final[list[list[tuple[str, str | bytes | None]]]] = [[], [("ce_id", b"\xff")], [("", None), ("ce_id", b"1")]]
+HEADERS: Final[list[list[tuple[str, str | bytes | None]]]] = [
+    [],
+    [("ce_id", b"\xff")],
+    [("", None), ("ce_id", b"1")],
+    [("ce_id", b"1"), ("ce_source", None)],
+    [("ce_id", None), ("ce_commandid", None), ("traceparent", None)],
+    [("ce_id", b""), ("x-error-code", None), ("x-replayed-from", None)],
+]
+NOW: Final = 0  # as librdkafka has it
+TIMES: Final = [*([NOW] * 8), 1, -(2**40), -(2**62)]
 
 
 @dataclass
@@ -104,10 +113,10 @@ async def send_messages(service: Service, number: int, count: int) -> Findings:
     producer = Producer({"bootstrap.servers": service.servers.kafka, "linger.ms": 20, "message.max.bytes": 2**21})
     for sent, (topic, value) in enumerate(bad_messages(chance, count, found_by_hypothesis(number, FROM_HYPOTHESIS))):
         key = chance.choice([None, b"", b"e", b"\xff", str(chance.randrange(50)).encode()])
-        headers = chance.choice(HEADERS)
+        headers, time = chance.choice(HEADERS), chance.choice(TIMES)
         while True:
             try:
-                producer.produce(service.topic(topic), value, key, headers=headers)
+                producer.produce(service.topic(topic), value, key, headers=headers, timestamp=time)
                 break
             except BufferError:
                 await asyncio.to_thread(producer.poll, 0.5)

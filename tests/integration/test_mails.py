@@ -87,6 +87,16 @@ async def request(service: Service, *commands: Json) -> None:
     await service.publish("mail-commands", *(Message(c["customerId"], json.dumps(c).encode()) for c in commands))
 
 
+async def test_headers_without_a_value(service: Service, mail_server: MailServer) -> None:
+    good, lost = mail_command(address_of()), mail_command("nobody")
+    headers = (("ce_id", None), ("traceparent", None), ("x", b"\xff"))
+    await service.publish("mail-commands", *(Message(None, json.dumps(c).encode(), headers) for c in (good, lost)))
+    await arrived(mail_server, good["to"])
+    _, told = await dead_letter(service, lost["id"])
+    assert told["x-error-code"] == b"invalid-address"
+    assert told["x"] == b"\xff"
+
+
 async def arrived(server: MailServer, to: str, count: int = 1) -> list[EmailMessage]:
     async def mails() -> list[EmailMessage]:
         return server.to(to)

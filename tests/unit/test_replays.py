@@ -15,14 +15,14 @@ from messaging.replays import replayed_message
 class Record:
     topic: str
     value: bytes | None = b"{}"
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     partition: int = 3
     offset: int = 17
     timestamp: int = 1_000
     key: bytes | None = field(default=b"key")
 
 
-def letter(topic: str, *headers: tuple[str, bytes]) -> Record:
+def letter(topic: str, *headers: tuple[str, bytes | None]) -> Record:
     """A record that has become a dead letter."""
     message = dead_letter_message(DeadLetter(Record(topic, headers=headers), InvalidMessageError("code", "reason")))
     return Record(message.topic, message.value, message.headers, key=message.key)

@@ -19,7 +19,7 @@ TRACE, OTHER = "0af7651916cd43dd8448eb211c80319c", "1af7651916cd43dd8448eb211c80
 @dataclass
 class Record:
     offset: int
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     topic: str = "plaudit.events"
     partition: int = 0
     timestamp: int = 1
@@ -51,7 +51,7 @@ def trace_of(span: ReadableSpan) -> str:
 
 
 def header(message: OutgoingMessage) -> str:
-    return dict(message.headers)[tracing.HEADER].decode()
+    return (dict(message.headers)[tracing.HEADER] or b"").decode()
 
 
 def test_nothing_is_added_while_tracing_is_off() -> None:

@@ -19,7 +19,7 @@ from messaging.topics import Topic
 @dataclass
 class Record:
     offset: int
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     topic: str = "plaudit.moderation-commands"
     partition: int = 0
     timestamp: int = 0
