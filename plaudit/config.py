@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -150,6 +151,15 @@ class TracesSettings(BaseModel):
     file: Annotated[Path | None, Field(description="Spans as JSON lines, to look at")] = None
 
 
+class EmbeddedSettings(BaseModel):
+    """The servers that `plaudit up` brings along."""
+
+    kafka_auth: Annotated[
+        bool,
+        Field(description="Kafka asks for user and password (in endpoints.json); else this machine's users get in"),
+    ] = False
+
+
 class LogSettings(BaseModel):
     """How the log looks."""
 
@@ -171,6 +181,7 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()
+    embedded: EmbeddedSettings = EmbeddedSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")
@@ -204,7 +215,7 @@ class Settings(BaseSettings):
         """How to reach Kafka; raises MissingAddressError."""
         kafka = self.kafka
         embedded = {} if kafka.bootstrap_servers else self._endpoints() or {}
-        return KafkaConnection(
+        connection = KafkaConnection(
             bootstrap_servers=kafka.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"),
             security_protocol=kafka.security_protocol,
             sasl_mechanism=kafka.sasl_mechanism,
@@ -216,6 +227,15 @@ class Settings(BaseSettings):
             tls_cert_file=str(kafka.tls_cert_file) if kafka.tls_cert_file else None,
             tls_key_file=str(kafka.tls_key_file) if kafka.tls_key_file else None,
             idempotence=kafka.idempotence and embedded.get("idempotence", True),
+        )
+        if (sasl := embedded.get("kafkaSasl")) is None:
+            return connection
+        return replace(
+            connection,
+            security_protocol=sasl["securityProtocol"],
+            sasl_mechanism=sasl["mechanism"],
+            sasl_username=sasl["username"],
+            sasl_password=sasl["password"],
         )
 
     def mongo_uri(self) -> str:

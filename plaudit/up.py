@@ -9,7 +9,8 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 import structlog
@@ -19,7 +20,17 @@ from messaging.topics import Topic
 from plaudit.authentication import check_authentication
 from plaudit.config import Settings
 from plaudit.connections import connected, run_init, stop_requested
-from plaudit.embedded import Broker, EmbeddedServerError, KafkaServer, MongoServer, embedded_kafka, embedded_mongo
+from plaudit.embedded import (
+    KAFKA_USER,
+    UMASK,
+    Broker,
+    EmbeddedServerError,
+    KafkaServer,
+    MongoServer,
+    embedded_kafka,
+    embedded_mongo,
+    private_folder,
+)
 from plaudit.embedded.child import Child
 from plaudit.embedded.errors import Report
 from plaudit.embedded.waiting import until
@@ -90,7 +101,8 @@ async def run_up(settings: Settings, report: Report) -> None:
     check_authentication(settings)
     registered_entity_types(settings)
     stop = stop_requested()
-    settings.data.mkdir(parents=True, exist_ok=True)
+    os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
+    private_folder(settings.data, report)
     async with AsyncExitStack() as stack:
         starting = asyncio.create_task(_start(settings, stack, report))
         await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
@@ -126,20 +138,37 @@ async def _start(
     for process in processes:
         if process.name not in FIRST_PROCESSES:
             process.start()
-    endpoints: dict[str, str | bool] = {
-        "http": address,
+    stack.callback(settings.endpoints_file.unlink, missing_ok=True)
+    _write_whole(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
+    report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
+    kafka, mongo = settings.kafka_connection().bootstrap_servers, urlsplit(settings.mongo_uri()).netloc
+    report(f"Kafka {kafka}   MongoDB {mongo.rpartition('@')[2]}   database {settings.mongo.database}")
+    report(f"Users and passwords are in {settings.endpoints_file}, readable for you alone.")
+    if any(isinstance(server, KafkaServer) and server.password is None for server in servers):
+        report("Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes it.")
+    report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
+    return servers, processes
+
+
+def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer]) -> dict[str, Any]:
+    """How to reach everything; for commands that are run beside it, too."""
+    endpoints: dict[str, Any] = {
+        "http": f"http://{settings.http.host}:{settings.http.port}",
         "kafka": settings.kafka_connection().bootstrap_servers,
         "mongo": settings.mongo_uri(),
         "database": settings.mongo.database,
     }
     if not settings.kafka.idempotence:
-        endpoints["idempotence"] = False  # for commands that are run beside it
-    stack.callback(settings.endpoints_file.unlink, missing_ok=True)
-    _write_whole(settings.endpoints_file, json.dumps(endpoints, indent=2) + "\n")
-    report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
-    report(f"Kafka {endpoints['kafka']}   MongoDB {endpoints['mongo']}   database {endpoints['database']}")
-    report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
-    return servers, processes
+        endpoints["idempotence"] = False
+    for server in servers:
+        if isinstance(server, KafkaServer) and server.password is not None:
+            endpoints["kafkaSasl"] = {
+                "securityProtocol": "SASL_PLAINTEXT",
+                "mechanism": "PLAIN",
+                "username": KAFKA_USER,
+                "password": server.password,
+            }
+    return endpoints
 
 
 async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[MongoServer | KafkaServer]:
@@ -156,8 +185,14 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
 
     async def kafka() -> None:
         broker = Broker(settings.broker)
-        server = await stack.enter_async_context(embedded_kafka(settings.data, report, broker=broker))
+        kafka = embedded_kafka(settings.data, report, broker=broker, with_password=settings.embedded.kafka_auth)
+        server = await stack.enter_async_context(kafka)
         os.environ["PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"] = server.bootstrap_servers
+        if server.password is not None:
+            os.environ["PLAUDIT_KAFKA__SECURITY_PROTOCOL"] = "SASL_PLAINTEXT"
+            os.environ["PLAUDIT_KAFKA__SASL_MECHANISM"] = "PLAIN"
+            os.environ["PLAUDIT_KAFKA__SASL_USERNAME"] = KAFKA_USER
+            os.environ["PLAUDIT_KAFKA__SASL_PASSWORD"] = server.password
         if server.broker is Broker.TANSU:
             os.environ["PLAUDIT_KAFKA__IDEMPOTENCE"] = "false"
         servers.append(server)

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from plaudit.embedded.errors import MissingPartError, Report
+from plaudit.embedded.errors import EmbeddedServerError, MissingPartError, Report
 from plaudit.embedded.kafka import KafkaProcess, KafkaRuntime
 from plaudit.embedded.kafka_setup import set_up_kafka
 from plaudit.embedded.tansu import TansuProcess
+
+_OPEN_TO_ALL = (
+    "Tansu asks for no password. Use Apache Kafka (PLAUDIT_BROKER=kafka), or set PLAUDIT_EMBEDDED__KAFKA_AUTH=false."
+)
 
 
 class Broker(StrEnum):
@@ -29,6 +33,11 @@ class KafkaServer:
     process: KafkaProcess | TansuProcess
 
     @property
+    def password(self) -> str | None:
+        """The password of the user `USER` for SASL PLAIN; None where everybody on this machine gets in."""
+        return self.process.password if isinstance(self.process, KafkaProcess) else None
+
+    @property
     def pid(self) -> int | None:
         """The process id of the broker; None while it is down."""
         return self.process.pid
@@ -36,20 +45,23 @@ class KafkaServer:
 
 @asynccontextmanager
 async def embedded_kafka(
-    data: Path, report: Report, *, broker: Broker = Broker.AUTO, port: int | None = None
+    data: Path, report: Report, *, broker: Broker = Broker.AUTO, port: int | None = None, with_password: bool = False
 ) -> AsyncIterator[KafkaServer]:
     """Run a broker on the data folder until the block ends; raises EmbeddedServerError.
 
-    The server's `broker` is the one that runs, KAFKA or TANSU, never AUTO.
+    The server's `broker` is the one that runs, KAFKA or TANSU, never AUTO; with a password KAFKA alone.
     """
-    runtime = await _runtime(broker, report)
+    if with_password and broker is Broker.TANSU:
+        raise EmbeddedServerError(_OPEN_TO_ALL)
+    runtime = await _runtime(Broker.KAFKA if with_password else broker, report)
     if runtime is None:
         report("Starting Tansu")
         async with TansuProcess(data / "tansu", data / "logs" / "tansu.log", port=port) as tansu:
             yield KafkaServer(tansu.address, Broker.TANSU, tansu)
     else:
         report("Starting Kafka")
-        async with KafkaProcess(data / "kafka", data / "logs" / "kafka.log", runtime, port=port) as kafka:
+        folder, log = data / "kafka", data / "logs" / "kafka.log"
+        async with KafkaProcess(folder, log, runtime, port=port, with_password=with_password) as kafka:
             yield KafkaServer(kafka.address, Broker.KAFKA, kafka)
 
 

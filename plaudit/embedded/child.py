@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from plaudit.embedded.errors import EmbeddedServerError
+from plaudit.embedded.private import UMASK
 from plaudit.embedded.waiting import until
 
 _LEASH = Path(__file__).with_name("leash.py")
@@ -47,6 +48,7 @@ class Child:
             cwd=folder,
             env={**os.environ, "LC_ALL": "C.UTF-8"},  # else Java can't read paths that aren't ASCII
             pass_fds=tuple(keep_open),
+            umask=UMASK,
             start_new_session=True,  # Ctrl-C in a terminal is for us; we stop the servers in order
         ).result()
 

@@ -12,7 +12,11 @@ from plaudit.embedded.child import run
 from plaudit.embedded.errors import EmbeddedServerError
 from plaudit.embedded.java import Java
 from plaudit.embedded.ports import HOST, ReservedPort
+from plaudit.embedded.private import kept_secret
 from plaudit.embedded.server import ServerProcess, accepts_connections
+
+USER = "plaudit"
+"""The one user of a Kafka with a password."""
 
 CHECKPOINT = "bootstrap.checkpoint"
 """In the log folder: the features that a new cluster begins with."""
@@ -63,11 +67,23 @@ class KafkaProcess(ServerProcess):
     stop_grace_s: float = 5.0
 
     def __init__(
-        self, folder: Path, log: Path, runtime: KafkaRuntime, *, port: int | None = None, node_id: int = 1
+        self,
+        folder: Path,
+        log: Path,
+        runtime: KafkaRuntime,
+        *,
+        port: int | None = None,
+        node_id: int = 1,
+        with_password: bool = False,
     ) -> None:
-        """`runtime` comes from `set_up_kafka`; a folder always keeps its `node_id`."""
+        """`runtime` comes from `set_up_kafka`; a folder always keeps its `node_id`.
+
+        Without a password every user of the machine gets in. A cluster of several nodes has none.
+        """
         super().__init__(folder, log, port=port)
         self.node_id = node_id
+        self.password: str | None = None
+        self._with_password = with_password
         self._runtime = runtime
         self._controller_port: ReservedPort | None = None
         self._cluster_id = _new_id()
@@ -101,7 +117,9 @@ class KafkaProcess(ServerProcess):
         super().release()
 
     async def _prepare(self) -> None:
-        properties = "".join(f"{key}={value}\n" for key, value in self._settings().items())
+        if self._with_password:
+            self.password = kept_secret(self.folder / "password")
+        properties = "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._access()}.items())
         (self.folder / "server.properties").write_text(properties)
         # Kafka writes this file last, so a format that was killed is done again.
         if (self.folder / "log" / "meta.properties").exists():
@@ -185,6 +203,22 @@ class KafkaProcess(ServerProcess):
             "log.segment.bytes": 256 * _MIB,
             "log.index.size.max.bytes": 2 * _MIB,
             "log.cleaner.dedupe.buffer.size": 16 * _MIB,
+        }
+
+    def _access(self) -> dict[str, str]:
+        """Settings that ask clients and the controller's peers for user and password; none without a password."""
+        if self.password is None:
+            return {}
+        user = f'username="{USER}" password="{self.password}" user_{USER}="{self.password}"'
+        module = f"org.apache.kafka.common.security.plain.PlainLoginModule required {user};"
+        return {
+            "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            "listener.name.plaintext.plain.sasl.jaas.config": module,
+            "listener.name.controller.plain.sasl.jaas.config": module,
         }
 
 

@@ -17,7 +17,7 @@ class FolderLock:
         self._file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             message = f"{file.parent} can't be written ({error.strerror}). Make it writable, or choose another folder."
             raise EmbeddedServerError(message) from error

@@ -16,6 +16,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from plaudit.embedded.errors import EmbeddedServerError, MissingPartError, Report
 from plaudit.embedded.ports import HOST
+from plaudit.embedded.private import kept_secret, private_folder
 from plaudit.embedded.server import ServerProcess, accepts_connections
 from plaudit.embedded.waiting import until
 
@@ -29,6 +30,10 @@ _PRIMARY_TIMEOUT_S = 20.0
 _PAUSE_S = 0.02
 _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
+_WRONG_PASSWORD = 18
+_USER_EXISTS = 51003
+_USER = "plaudit"
+_MEMBER_USER = "__system"  # whoever has the key of the set: its members, and we before there is any user
 
 Document = dict[str, Any]
 
@@ -53,6 +58,22 @@ def mongod_binary() -> Path:
     return binary
 
 
+@dataclass(frozen=True, slots=True)
+class MongoSecrets:
+    """The key by which members of a set know each other, and the password of its one user."""
+
+    key_file: Path
+    key: str
+    password: str
+
+    @classmethod
+    def kept_in(cls, folder: Path) -> "MongoSecrets":
+        """Those in a folder for its owner alone; made up at the first time."""
+        private_folder(folder)
+        key_file = folder / "key"
+        return cls(key_file, kept_secret(key_file), kept_secret(folder / "password"))
+
+
 class MongoProcess(ServerProcess):
     """One mongod, a member of a replica set: `start` returns when it answers, `form_replica_set` makes it writable."""
 
@@ -60,11 +81,24 @@ class MongoProcess(ServerProcess):
     start_timeout_s: float = 60.0
     stop_grace_s: float = 5.0
 
-    def __init__(self, folder: Path, log: Path, *, port: int | None = None, cache_gb: float = CACHE_GB) -> None:
-        """`cache_gb` is WiredTiger's cache, at least 0.25."""
+    def __init__(
+        self,
+        folder: Path,
+        log: Path,
+        *,
+        port: int | None = None,
+        cache_gb: float = CACHE_GB,
+        secrets: Path | None = None,
+    ) -> None:
+        """`cache_gb` is WiredTiger's cache, at least 0.25.
+
+        `secrets` is a folder, the same one for all members of a set; without it every user of the machine gets in.
+        """
         super().__init__(folder, log, port=port)
         self._cache_gb = cache_gb
         self._binary = mongod_binary()
+        self._secrets_folder = secrets.absolute() if secrets else None
+        self.secrets: MongoSecrets | None = None
 
     def _command(self) -> Sequence[str | Path]:
         return [
@@ -81,10 +115,20 @@ class MongoProcess(ServerProcess):
             # Nobody reads the diagnostic data, and no secondary waits for a farewell.
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
+            *self._access(),
         ]
+
+    def _access(self) -> Sequence[str | Path]:
+        if self.secrets is None:
+            return []
+        # Else whoever is first on this machine could make himself the first user.
+        nobody_before = ("--setParameter", "enableLocalhostAuthBypass=false")
+        return ["--keyFile", self.secrets.key_file, *nobody_before]
 
     async def _prepare(self) -> None:
         (self.folder / "db").mkdir(parents=True, exist_ok=True)
+        if self._secrets_folder is not None:
+            self.secrets = MongoSecrets.kept_in(self._secrets_folder)
 
     async def _serves(self) -> bool:
         if not await accepts_connections(self.port):
@@ -101,28 +145,61 @@ class MongoProcess(ServerProcess):
         return f"{super()._obituary(exit_code)}\n{needs}, {_INSTEAD}"
 
 
-def direct_client(member: MongoProcess) -> AsyncMongoClient[Document]:
+def direct_client(member: MongoProcess, **options: Any) -> AsyncMongoClient[Document]:
     """A client for this member alone, whatever its state in the replica set."""
     return AsyncMongoClient(
-        HOST, member.port, directConnection=True, serverSelectionTimeoutMS=2_000, socketTimeoutMS=5_000
+        HOST, member.port, directConnection=True, serverSelectionTimeoutMS=2_000, socketTimeoutMS=5_000, **options
     )
 
 
 async def form_replica_set(members: Sequence[MongoProcess]) -> str:
     """Make started members one replica set, wait for its primary, and return the URI for clients.
 
-    Initiates a new set; where members, in the same order as before, have other ports now, tells an old one.
+    Initiates a new set; where members, in the same order as before, have other ports now, tells an old one. With
+    secrets the URI holds user and password.
     """
     hosts = [member.address for member in members]
+    address = f"{','.join(hosts)}/?replicaSet={REPLICA_SET}"
+    secrets = members[0].secrets
     try:
-        async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(members[0]) as client:
+        async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(members[0], **_as_member(secrets)) as client:
             await _configure(client, hosts)
             await until(lambda: _has_primary(members))
+            return f"mongodb://{address}" if secrets is None else await _uri_of_user(address, secrets)
     except (TimeoutError, PyMongoError) as error:
         why = str(error) or f"none after {_PRIMARY_TIMEOUT_S:.0f} s"
         logs = ", ".join(str(member.log) for member in members)
         raise EmbeddedServerError(f"MongoDB's replica set has no primary ({why}). See {logs}.") from error
-    return f"mongodb://{','.join(hosts)}/?replicaSet={REPLICA_SET}"
+
+
+def _as_member(secrets: MongoSecrets | None) -> Document:
+    if secrets is None:
+        return {}
+    return {"username": _MEMBER_USER, "password": secrets.key, "authSource": "local"}
+
+
+async def _uri_of_user(address: str, secrets: MongoSecrets) -> str:
+    """The address with the user, who is made, or gets this password, where the set doesn't let him in yet."""
+    uri = f"mongodb://{_USER}:{secrets.password}@{address}&authSource=admin"
+    try:
+        async with AsyncMongoClient[Document](uri) as client:
+            await client.admin.command("ping")
+    except OperationFailure as error:
+        if error.code != _WRONG_PASSWORD:
+            raise
+        async with AsyncMongoClient[Document](f"mongodb://{address}", **_as_member(secrets)) as client:
+            await _make_user(client, secrets.password)
+    return uri
+
+
+async def _make_user(client: AsyncMongoClient[Document], password: str) -> None:
+    user: Document = {"pwd": password, "roles": ["root"], "mechanisms": ["SCRAM-SHA-256"]}
+    try:
+        await client.admin.command("createUser", _USER, **user)
+    except OperationFailure as error:
+        if error.code != _USER_EXISTS:
+            raise
+        await client.admin.command("updateUser", _USER, **user)
 
 
 async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
@@ -173,7 +250,7 @@ async def _has_primary(members: Sequence[MongoProcess]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MongoServer:
-    """A MongoDB that is ready: its address, and its process for those who want to stop and start it."""
+    """A MongoDB that is ready: its address with user and password, and its process for those who stop and start it."""
 
     uri: str
     process: MongoProcess
@@ -190,5 +267,6 @@ async def embedded_mongo(
 ) -> AsyncIterator[MongoServer]:
     """Run MongoDB on the data folder, writable, until the block ends; raises EmbeddedServerError."""
     report("Starting MongoDB")
-    async with MongoProcess(data / "mongo", data / "logs" / "mongod.log", port=port, cache_gb=cache_gb) as process:
+    folder, log = data / "mongo", data / "logs" / "mongod.log"
+    async with MongoProcess(folder, log, port=port, cache_gb=cache_gb, secrets=folder) as process:
         yield MongoServer(await form_replica_set([process]), process)

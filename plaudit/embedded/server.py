@@ -12,6 +12,7 @@ from plaudit.embedded.child import Child
 from plaudit.embedded.errors import EmbeddedServerError
 from plaudit.embedded.lock import FolderLock
 from plaudit.embedded.ports import HOST, ReservedPort
+from plaudit.embedded.private import private, private_folder
 from plaudit.embedded.waiting import until
 
 _LAST_LINES = 12
@@ -66,6 +67,7 @@ class ServerProcess(ABC):
         """Take folder and port without starting, as members of a cluster do that must know each other first."""
         if self._lock is not None:
             return
+        private_folder(self.folder)
         self._lock = FolderLock(self.folder / "lock")
         try:
             await self._lock.take(_FOLDER_PATIENCE_S)
@@ -94,8 +96,7 @@ class ServerProcess(ABC):
         await self._prepare()
         self._rotate_log()
         try:
-            with self.log.open("ab") as output:
-                self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
+            self._launch()
             async with asyncio.timeout(self.start_timeout_s):
                 await until(self._serves_or_raises)
         except TimeoutError:
@@ -105,6 +106,10 @@ class ServerProcess(ABC):
         except BaseException:
             self.kill()
             raise
+
+    def _launch(self) -> None:
+        with open(self.log, "ab", opener=private) as output:
+            self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
 
     async def stop(self) -> None:
         """Stop in order; killed when it takes too long. Folder and port stay claimed for the next start."""
@@ -150,7 +155,7 @@ class ServerProcess(ABC):
         return (self._lock.descriptor,) if self._lock is not None else ()
 
     def _rotate_log(self) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.log.exists():
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
 

@@ -7,8 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -23,7 +21,8 @@ import pytest
 from plaudit.embedded import Broker, embedded_kafka, embedded_mongo
 from tests.embedded.processes import Marked
 from tests.facade import REVIEWS, Facade, connection, new_id, submission
-from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
+from tests.service import Json, Message, Servers, Service, eventually, running_service
+from tests.up_command import Up
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
 """How long a server stays away; 30 in `make test-slow`."""
@@ -328,74 +327,6 @@ async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp
 
     await eventually(handles_signals)
     assert await service.stop("worker") == 0
-
-
-class Up:
-    """`plaudit up` on a folder, as somebody without any server runs it."""
-
-    def __init__(self, folder: Path, marked: Marked, broker: str) -> None:
-        self.folder, self.marked = folder, marked
-        self.endpoints = folder / "data" / "endpoints.json"
-        self.log = folder / "up.log"
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")},
-            **marked.environment,
-            "PLAUDIT_DATA": str(folder / "data"),
-            "PLAUDIT_HTTP__PORT": str(free_port()),
-            "PLAUDIT_BROKER": broker,
-        }
-
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start it."""
-        self.log.write_bytes(b"")
-        with self.log.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "plaudit", "up"],
-                env=self.environment,
-                cwd=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-
-    @asynccontextmanager
-    async def started(self) -> AsyncIterator[subprocess.Popen[bytes]]:
-        """Start it; if it still runs when the block ends, it is killed."""
-        process = await asyncio.to_thread(self.start)
-        try:
-            yield process
-        finally:
-            process.kill()
-            await asyncio.to_thread(process.wait)
-
-    async def says(self, process: subprocess.Popen[bytes], text: str) -> None:
-        """Wait until it says that."""
-
-        async def said() -> bool:
-            log = await asyncio.to_thread(self.log.read_text)
-            assert process.poll() is None, log
-            return text in log
-
-        await eventually(said, deadline_s=60)
-
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command beside it."""
-        return subprocess.run(
-            [sys.executable, "-m", "plaudit", *command],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    async def nothing_is_left(self) -> None:
-        """Wait until no process of it lives."""
-
-        async def commands() -> dict[int, str]:
-            return await asyncio.to_thread(self.marked.commands)
-
-        await eventually(commands, lambda found: not found)
 
 
 async def test_up_in_one_command(servers: Servers, tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""`plaudit up` as a process, for tests of what it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.embedded.processes import Marked
+from tests.service import eventually, free_port
+
+
+class Up:
+    """`plaudit up` on a folder, as somebody without any server runs it."""
+
+    def __init__(self, folder: Path, marked: Marked, broker: str, **environment: str) -> None:
+        self.folder, self.marked = folder, marked
+        self.endpoints = folder / "data" / "endpoints.json"
+        self.log = folder / "up.log"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")},
+            **marked.environment,
+            "PLAUDIT_DATA": str(folder / "data"),
+            "PLAUDIT_HTTP__PORT": str(free_port()),
+            "PLAUDIT_BROKER": broker,
+            **environment,
+        }
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it."""
+        self.log.write_bytes(b"")
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "plaudit", "up"],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @asynccontextmanager
+    async def started(self) -> AsyncIterator[subprocess.Popen[bytes]]:
+        """Start it; if it still runs when the block ends, it is killed."""
+        process = await asyncio.to_thread(self.start)
+        try:
+            yield process
+        finally:
+            process.kill()
+            await asyncio.to_thread(process.wait)
+
+    async def says(self, process: subprocess.Popen[bytes], text: str) -> None:
+        """Wait until it says that."""
+
+        async def said() -> bool:
+            log = await asyncio.to_thread(self.log.read_text)
+            assert process.poll() is None, log
+            return text in log
+
+        await eventually(said, deadline_s=60)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command beside it."""
+        return subprocess.run(
+            [sys.executable, "-m", "plaudit", *command],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    async def nothing_is_left(self) -> None:
+        """Wait until no process of it lives."""
+
+        async def commands() -> dict[int, str]:
+            return await asyncio.to_thread(self.marked.commands)
+
+        await eventually(commands, lambda found: not found)
