@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
-import structlog
 
 from messaging.envelope import Envelope
 from messaging.topics import Topic
@@ -31,15 +29,13 @@ from plaudit.embedded import (
     embedded_mongo,
     private_folder,
 )
-from plaudit.embedded.child import Child
 from plaudit.embedded.errors import Report
 from plaudit.embedded.waiting import until
 from plaudit.entity_types import registered_entity_types
+from plaudit.supervision import STOP_GRACE_S, ServiceProcess, keep_running
 from storage.cancellation import ended
 from storage.database import Database
 from storage.stores import StoreRepository
-
-log = structlog.get_logger()
 
 SAMPLE_STORE: Final = {
     "id": "Electronics",
@@ -52,43 +48,10 @@ FIRST_PROCESSES: Final = ("api", "worker")
 """What has to run before the service is ready; the others start then, and don't hold these up."""
 
 _READY_TIMEOUT_S: Final = 60.0
-_STOP_GRACE_S: Final = 9.0
-_WATCH_PAUSE_S: Final = 0.5
 
 
 class StartError(Exception):
     """The service could not be started; the message says why, and where to look."""
-
-
-class ServiceProcess:
-    """One process of the service as a child, started again when it ends by itself."""
-
-    def __init__(self, name: str, folder: Path, metrics_port: int) -> None:
-        self.name = name
-        self.metrics_port = metrics_port
-        self.log = folder / f"{name}.log"
-        self._child: Child | None = None
-
-    def start(self) -> None:
-        """Start it; its output goes to its log."""
-        os.environ["PLAUDIT_METRICS__PORT"] = str(self.metrics_port)
-        with self.log.open("ab") as output:
-            self._child = Child([sys.executable, "-m", "plaudit", self.name], output)
-
-    @property
-    def pid(self) -> int | None:
-        """The process id, None while it doesn't run."""
-        return self._child.pid if self._child and self._child.exit_code is None else None
-
-    @property
-    def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
-        return self._child.exit_code if self._child else None
-
-    async def stop(self) -> None:
-        """Let it finish what is in hand."""
-        if self._child is not None:
-            await self._child.stop(_STOP_GRACE_S)
 
 
 async def run_up(settings: Settings, report: Report) -> None:
@@ -107,12 +70,12 @@ async def run_up(settings: Settings, report: Report) -> None:
         starting = asyncio.create_task(_start(settings, stack, report))
         await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            await ended(starting, again_s=_STOP_GRACE_S)
+            await ended(starting, again_s=STOP_GRACE_S)
             return
         servers, processes = starting.result()
-        watching = asyncio.create_task(_watch(servers, processes))
+        watching = asyncio.create_task(keep_running(servers, processes))
         await asyncio.wait([watching, stop], return_when=asyncio.FIRST_COMPLETED)
-        await ended(watching, again_s=_STOP_GRACE_S)
+        await ended(watching, again_s=STOP_GRACE_S)
         if not stop.done():
             watching.result()
         report("Stopping")
@@ -264,20 +227,6 @@ async def _until_a_store(database: Database) -> None:
 
 async def _has_a_store(database: Database) -> bool:
     return bool(await StoreRepository(database).all())
-
-
-async def _watch(servers: Sequence[MongoServer | KafkaServer], processes: Sequence[ServiceProcess]) -> None:
-    """Start again what ends by itself, until cancelled."""
-    while True:
-        for server in servers:
-            if not server.process.running:
-                log.error("server ended; starting it again", server=server.process.name)
-                await server.process.start()
-        for process in processes:
-            if process.exit_code is not None:
-                log.error("process ended; starting it again", process=process.name, exit_code=process.exit_code)
-                process.start()
-        await asyncio.sleep(_WATCH_PAUSE_S)
 
 
 def _obituary(process: ServiceProcess) -> str:

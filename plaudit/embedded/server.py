@@ -92,6 +92,12 @@ class ServerProcess(ABC):
         """Start and return when it serves clients; raises EmbeddedServerError with the end of its log otherwise."""
         if self.running:
             return
+        try:
+            await self._start()
+        except OSError as error:  # a full disk, no more processes, a file in the place of a folder
+            raise EmbeddedServerError(f"{self.name} can't be started: {error}. Mend that, and start again.") from error
+
+    async def _start(self) -> None:
         await self.claim()
         await self._prepare()
         self._rotate_log()

@@ -99,3 +99,10 @@ async def test_says_that_the_folder_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EmbeddedServerError, match="can't be written"):
         await TansuProcess(tmp_path / "file" / "tansu", tmp_path / "log").start()
+
+
+async def test_says_why_the_log_can_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "logs").touch()
+    with pytest.raises(EmbeddedServerError, match=r"Tansu can't be started: .*logs'"):
+        async with TansuProcess(tmp_path / "tansu", tmp_path / "logs" / "tansu.log"):
+            pass
