@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -13,6 +15,13 @@ from domain.returns import Return
 
 _ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate")
 _ITEM_FIELDS: Final = ("id", "productId", "name", "quantity", "price")
+
+_PERSON_FIELDS: Final = frozenset(
+    {"userid", "customerid", "user", "customer", "author", "moderator", "createdby", "modifiedby"}
+)
+_ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
+_WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
+"""What is quoted, and what stands between signs."""
 
 
 def forgotten_order(order: Order) -> Order:
@@ -48,18 +57,84 @@ def forgotten_return(stored: Return, customer_id: str) -> Return:
     )
 
 
-def mark_of(customer_id: str) -> str:
-    """By what an erasure is known without naming whom it was about: the SHA-256 of the id, hexadecimal."""
-    return sha256(customer_id.encode()).hexdigest()
+def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
+    """The command to create a return with its quantities, without the customer's words and name."""
+    command = json.loads(value)
+    if command.get("user") == customer_id:
+        del command["user"]
+    wanted = command["return"]
+    wanted.pop("resolution", None)
+    for line in wanted["lineItems"]:
+        line.pop("reason", None)
+    return json.dumps(command, ensure_ascii=False).encode()
 
 
-def people_in(value: Any) -> set[str]:
-    """The customers that a message is about: its `userId` and `customerId`, in an object or an array of them."""
-    if isinstance(value, list):
-        return {person for each in value for person in people_in(each)}
-    if not isinstance(value, Mapping):
+def mark_of(customer_id: str, key: bytes) -> str:
+    """By what an erasure is known without naming whom it was about: the HMAC-SHA-256 of the id, hexadecimal."""
+    return hmac.digest(key, customer_id.encode(errors="surrogatepass"), "sha256").hex()
+
+
+def unkeyed_mark_of(customer_id: str) -> str:
+    """The mark of erasures before there was a key: the SHA-256 of the id, hexadecimal."""
+    return sha256(customer_id.encode(errors="surrogatepass")).hexdigest()
+
+
+def people_in(value: bytes) -> set[str]:
+    """The ids of whomever a message is about or comes from, in a JSON of any shape, as text also where it is a number.
+
+    Of what is no JSON: all that could be an id.
+    """
+    try:
+        return _named(_parsed(value), _PERSON_FIELDS)
+    except (ValueError, RecursionError):
+        return {word for words in _WORDS.findall(_text(value)) for word in words if word}
+
+
+def is_about(value: bytes, customer_id: str, order_ids: Collection[str]) -> bool:
+    """Whether a message is about a customer or one of their orders; of what is no JSON: whether such an id is in it."""
+    try:
+        told = _parsed(value)
+    except (ValueError, RecursionError):
+        text = _text(value)
+        return any(_occurs(id, text) for id in (customer_id, *order_ids))
+    return customer_id in _named(told, _PERSON_FIELDS) or not _named(told, _ORDER_ID_FIELDS).isdisjoint(order_ids)
+
+
+def _parsed(value: bytes) -> Any:
+    # Numbers stay as they are written, and objects keep fields that come twice.
+    return json.loads(
+        value,
+        parse_int=str,
+        parse_float=lambda text: text.removesuffix(".0"),
+        object_pairs_hook=lambda fields: tuple((name.casefold(), told) for name, told in fields),
+    )
+
+
+def _named(told: Any, fields: Collection[str]) -> set[str]:
+    """The texts of these fields at any depth; of a field that is an object, its id."""
+    if isinstance(told, list):
+        return {id for each in told for id in _named(each, fields)}
+    if not isinstance(told, tuple):
         return set()
-    return {value[name] for name in ("userId", "customerId") if isinstance(value.get(name), str) and value[name]}
+    found: set[str] = set()
+    for name, content in told:
+        if name in fields and isinstance(content, tuple):
+            content = dict(content).get("id", content)
+        if name in fields and isinstance(content, str) and content:
+            found.add(content)
+        else:
+            found |= _named(content, fields)
+    return found
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
+
+
+def _occurs(id: str, text: str) -> bool:
+    """Whether the id is in the text as a word of its own, as it is or escaped as in JSON."""
+    written = {id, json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
+    return any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in written)
 
 
 def _body_without_person(body: bytes) -> bytes:

@@ -28,7 +28,7 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     """
     topic = letter.topic.removesuffix(DEAD_LETTER_SUFFIX)
     headers = [(n, v) for n, v in letter.headers if n not in REASON_HEADERS and n != REPLAYED_FROM]
-    place = f"{letter.topic}/{position_of(letter)}"
+    place = letter_id(letter)
     identities = [content for name, content in headers if name == "ce_id"]
     identity = identities[-1] or None if identities else None  # the last one counts, as for the consumers
     if identity is None and topic.endswith(Topic.RETURN_COMMANDS):
@@ -39,6 +39,11 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
         headers = [(n, mended if n == "ce_id" else v) for n, v in headers]
     headers.append((REPLAYED_FROM, place.encode()))
     return OutgoingMessage(topic, letter.key, letter.value if value is None else value, headers)
+
+
+def letter_id(letter: RawRecord) -> str:
+    """By what a dead letter is known: `<topic>/<partition>-<offset>-<timestamp>`."""
+    return f"{letter.topic}/{position_of(letter)}"
 
 
 def header(letter: RawRecord, name: str) -> str:

@@ -160,6 +160,15 @@ class EmbeddedSettings(BaseModel):
     ] = False
 
 
+class PrivacySettings(BaseModel):
+    """How erasures are kept on record."""
+
+    erasure_key: Annotated[
+        SecretStr | None,
+        Field(min_length=32, description="Makes the marks of who was forgotten; missing: a key in the database"),
+    ] = None
+
+
 class LogSettings(BaseModel):
     """How the log looks."""
 
@@ -182,6 +191,7 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
+    privacy: PrivacySettings = PrivacySettings()
     data: Path = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -14,23 +14,26 @@ from rich.console import Console
 
 from api.return_rows import return_row
 from api.review_rows import review_details
-from domain.privacy import people_in
+from domain.privacy import is_about, people_in
 from domain.reviews import ModerationAction
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.publisher import Publisher
 from messaging.reading import TopicReader
-from messaging.topics import Topic, TopicNames
+from messaging.replays import letter_id
+from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.config import Settings
 from plaudit.connections import connected
 from plaudit.dead_letters import Filter, dead_letters, reachable
 from plaudit.terminal import shown_json
+from storage.database import Database
 from storage.privacy import Erasures, PersonalData
 from storage.stores import StoreRepository
 
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"
 
+_KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.RETURN_COMMANDS)
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
 
@@ -54,11 +57,13 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
             "remindersSent": await data.reminders(),
             "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
             "moderation": await data.audit_entries(),
+            "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
+            "waitingModeration": await data.parked_commands(),
         }
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [
             {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json(r.value or b"")}
-            async for r in _letters_about(settings, customer_id)
+            async for r in _letters_about(settings, customer_id, orders)
         ]
     written = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
     if output is None:
@@ -76,20 +81,27 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
         data = PersonalData(database, customer_id)
         with out.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
+        erasures = erasures_of(settings, database)
+        with out.status("Looking through dead letters"):
+            # Before the orders are forgotten, which tell what is about them.
+            found = _letters_about(settings, customer_id, await data.order_ids())
+            letters = [letter_id(letter) async for letter in found]
+        await erasures.set_aside(letters, datetime.now(UTC))
         counts = {"reviews": reviews, **await data.forget_orders()}
         counts["mails"] = await data.forget_mails(datetime.now(UTC))
         counts["reminders"] = await data.forget_reminders()
-        await Erasures(database).add(customer_id, datetime.now(UTC), counts)
+        counts["waiting"] = await data.forget_parked()
+        await erasures.add(customer_id, datetime.now(UTC), counts)
     out.print(
         f"Deleted {counts['reviews']} reviews and {counts['mails']} mails that had not been sent; took the person out "
-        f"of {counts['orders']} orders and {counts['returns']} returns. That it was done is on record."
+        f"of {counts['orders']} orders, {counts['returns']} returns and {counts['waiting']} commands that wait. "
+        "That it was done is on record."
     )
-    with out.status("Looking through dead letters"):
-        letters = len([letter async for letter in _letters_about(settings, customer_id)])
     days = settings.kafka.retention_days
     out.print(
-        f"Kafka's records can't be changed: {letters} dead letters, and what was published in the last days, are gone "
-        f"when the retention of their topics is over ({days} days as configured). `plaudit dlq replay` leaves them out."
+        f"Kafka's records can't be changed: {len(letters)} dead letters, and what was published in the last days, are "
+        f"gone when the retention of their topics is over ({days} days as configured). `plaudit dlq replay` leaves "
+        "them out."
     )
 
 
@@ -115,17 +127,33 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
     return len(deleted)
 
 
-async def _letters_about(settings: Settings, customer_id: str) -> AsyncIterator[RawRecord]:
+def erasures_of(settings: Settings, database: Database) -> Erasures:
+    """The record of erasures, with the key that is configured."""
+    key = settings.privacy.erasure_key
+    return Erasures(database, key.get_secret_value() if key else None)
+
+
+async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:
     async with TopicReader.opened(await reachable(settings)) as reader:
         async for letters in dead_letters(settings, reader, Filter()):
             for letter in letters:
-                if customer_id in people_of(letter):
+                if _key_of(letter) in (customer_id, *order_ids) or is_about(
+                    letter.value or b"", customer_id, order_ids
+                ):
                     yield letter
 
 
 def people_of(letter: RawRecord) -> set[str]:
-    """The customers that a dead letter is about, as far as it can be read."""
-    return people_in(_json(letter.value or b""))
+    """The customers that a dead letter may be about."""
+    people = people_in(letter.value or b"")
+    return people | {key} if (key := _key_of(letter)) else people
+
+
+def _key_of(letter: RawRecord) -> str | None:
+    """The key where it is that of a customer or an order; elsewhere it says nothing of who."""
+    if not letter.key or not letter.topic.removesuffix(DEAD_LETTER_SUFFIX).endswith(_KEYED_BY_PERSON):
+        return None
+    return letter.key.decode(errors="replace")
 
 
 def _json(value: bytes) -> Any:

@@ -11,15 +11,15 @@ from aiokafka.errors import MessageSizeTooLargeError
 from rich.console import Console
 
 from domain.timestamps import from_milliseconds
-from messaging.decoding import RawRecord, position_of
+from messaging.decoding import RawRecord
 from messaging.publisher import Publisher
 from messaging.reading import TopicReader
-from messaging.replays import replayed_message
+from messaging.replays import letter_id, replayed_message
 from plaudit.command_line import UsageError
 from plaudit.config import Settings
 from plaudit.connections import connected
 from plaudit.dead_letters import Filter, dead_letters, reachable
-from plaudit.privacy import people_of
+from plaudit.privacy import erasures_of, people_of
 from plaudit.waiting import until_prepared
 from storage.privacy import Erasures
 from storage.replays import ReplayRepository
@@ -60,7 +60,7 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
     async with connected(settings) as (database, publisher), TopicReader.opened(connection) as reader:
         if not order.dry_run:
             await until_prepared(settings, database)
-        replays, erasures = ReplayRepository(database), Erasures(database)
+        replays, erasures = ReplayRepository(database), erasures_of(settings, database)
         with progress.status("Replaying dead letters") as status:
             async for letters in dead_letters(settings, reader, order.wanted):
                 for chunk in _chunks(letters):
@@ -74,8 +74,8 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
 async def _replay(
     letters: Sequence[RawRecord], order: Replay, replays: ReplayRepository, publisher: Publisher, counts: _Counts
 ) -> None:
-    earlier = await replays.counts([_id(letter) for letter in letters])
-    chosen = [letter for letter in letters if order.again or _id(letter) not in earlier]
+    earlier = await replays.counts([letter_id(letter) for letter in letters])
+    chosen = [letter for letter in letters if order.again or letter_id(letter) not in earlier]
     counts.known += len(letters) - len(chosen)
     # What has no value, a letter that was too large to keep for one, can never work as it is.
     full = [letter for letter in chosen if order.mended is not None or letter.value is not None]
@@ -83,7 +83,7 @@ async def _replay(
     if order.dry_run:
         counts.replayed += len(full)
         return
-    messages = [replayed_message(r, value=order.mended, earlier=earlier.get(_id(r), 0)) for r in full]
+    messages = [replayed_message(r, value=order.mended, earlier=earlier.get(letter_id(r), 0)) for r in full]
     try:
         await publisher.publish(messages)
         published = full
@@ -95,12 +95,14 @@ async def _replay(
                 published.append(letter)
             except MessageSizeTooLargeError:
                 counts.too_large += 1
-    await replays.remember([_id(letter) for letter in published], datetime.now(UTC))
+    await replays.remember([letter_id(letter) for letter in published], datetime.now(UTC))
     counts.replayed += len(published)
 
 
 async def _of_those_not_forgotten(letters: Sequence[RawRecord], erasures: Erasures) -> list[RawRecord]:
     """The letters without those about people who were forgotten since they came."""
+    aside = await erasures.aside([letter_id(letter) for letter in letters])
+    letters = [letter for letter in letters if letter_id(letter) not in aside]
     people = [people_of(letter) for letter in letters]
     forgotten = await erasures.latest(set().union(*people))
     return [
@@ -122,10 +124,6 @@ def _chunks(letters: Sequence[RawRecord]) -> Iterator[list[RawRecord]]:
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-def _id(letter: RawRecord) -> str:
-    return f"{letter.topic}/{position_of(letter)}"
 
 
 def _told(counts: _Counts, order: Replay) -> str:

@@ -51,4 +51,5 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         traces.COLLECTION: traces.INDEXES,
         audit.COLLECTION: audit.INDEXES,
         privacy.ERASURES: privacy.INDEXES,
+        privacy.LETTERS: privacy.letter_indexes(remember_days),
     }

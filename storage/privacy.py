@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
+from secrets import token_hex
 from typing import Final
 
-from pymongo import ASCENDING, IndexModel
+from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.orders import Order
-from domain.privacy import forgotten_order, forgotten_return, mark_of
+from domain.privacy import (
+    forgotten_order,
+    forgotten_return,
+    forgotten_return_command,
+    is_about,
+    mark_of,
+    unkeyed_mark_of,
+)
 from domain.returns import Return
 from storage.audit import COLLECTION as AUDIT_LOG
 from storage.database import Database, Document, Session, in_transaction
@@ -18,15 +27,26 @@ from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
 from storage.orders import COLLECTION as ORDERS
 from storage.orders import OrderRepository
+from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.reminders import CUSTOMERS
-from storage.returns import ReturnRepository, ReturnSearch
+from storage.returns import ParkedReturn, ReturnRepository, ReturnSearch
 from storage.reviews import COLLECTION as REVIEWS
+from storage.stores import SETTINGS
 
 ERASURES: Final = "erasures"
+LETTERS: Final = "erasedLetters"
 
 INDEXES: Final = [IndexModel([("mark", ASCENDING)], name="mark")]
 
+
+def letter_indexes(remember_days: int) -> list[IndexModel]:
+    """Letters that were set aside are remembered for so many days: longer than Kafka keeps them."""
+    return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
+
+
 _PAGE: Final = 1_000
+_KEY: Final = "erasureKey"
+_KEY_BYTES: Final = 32
 
 
 class PersonalData:
@@ -49,12 +69,12 @@ class PersonalData:
 
     async def orders(self) -> list[Order]:
         """Their orders."""
-        found = await self._orders.of_ids(await self._order_ids())
+        found = await self._orders.of_ids(await self.order_ids())
         return [found[id] for id in sorted(found)]
 
     async def returns(self) -> list[Return]:
         """The returns of their orders."""
-        return [each for id in await self._order_ids() for each in await self._returns_of(id)]
+        return [each for id in await self.order_ids() for each in await self._returns_of(id)]
 
     async def reminders(self) -> int:
         """How many reminders they have got."""
@@ -70,13 +90,36 @@ class PersonalData:
         """What they did as a moderator; it stays."""
         return await self._database[AUDIT_LOG].find({"subject": self._customer}, {"_id": 0}).sort("at").to_list()
 
+    async def order_ids(self) -> list[str]:
+        """The ids of their orders."""
+        found = self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})
+        return sorted([document["_id"] async for document in found])
+
+    async def parked_returns(self) -> list[ParkedReturn]:
+        """The commands of theirs that wait for their order."""
+        return [p for p in await self._returns.all_parked() if is_about(p.value, self._customer, ())]
+
+    async def parked_commands(self) -> list[Document]:
+        """The moderation commands that came from them or name them, and wait for their review."""
+        return await self._database[PARKED_COMMANDS].find(self._parked_filter(), {"_id": 0}).to_list()
+
+    async def forget_parked(self) -> int:
+        """Take them out of commands that wait, which take effect without their words and name; returns how many."""
+        returns = await self.parked_returns()
+        for each in returns:
+            await self._returns.rewrite_parked(each, forgotten_return_command(each.value, self._customer))
+        forgotten = await self._database[PARKED_COMMANDS].update_many(
+            self._parked_filter(), {"$set": {"moderator": None, "reason": None}}
+        )
+        return len(returns) + forgotten.modified_count
+
     async def forget_orders(self) -> Mapping[str, int]:
         """Take them out of their orders, and their words out of the returns; returns how many there were of each.
 
         Order by order, each in one transaction: whoever changes it at the same time does so before or after.
         """
         orders, returns = 0, 0
-        for id in await self._order_ids():
+        for id in await self.order_ids():
             forgotten = await in_transaction(self._database, partial(self._forget_order, id))
             orders += 1
             returns += forgotten
@@ -104,29 +147,69 @@ class PersonalData:
         await self._returns.save(returns, session)
         return len(returns)
 
-    async def _order_ids(self) -> list[str]:
-        found = self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})
-        return sorted([document["_id"] async for document in found])
-
     async def _returns_of(self, order_id: str) -> list[Return]:
         return await self._returns.search(ReturnSearch(order_id=order_id, take=_PAGE))
 
     def _mails_filter(self) -> Document:
         return {"record.key": self._customer.encode()}
 
+    def _parked_filter(self) -> Document:
+        named = {"$regex": rf"(?<![\w-]){re.escape(self._customer)}(?![\w-])"}
+        return {"$or": [{"moderator": self._customer}, {"reason": named}]}
+
 
 class Erasures:
-    """The record of who was forgotten when: by a mark of their id, not by the id."""
+    """The record of who was forgotten when, by a mark of their id, and of the dead letters that are theirs.
 
-    def __init__(self, database: Database) -> None:
+    Marks are made by the key of the configuration, else by one that the database makes up; those of both, and those
+    from before there were keys, are known. Letters are named as in `letter_id`.
+    """
+
+    def __init__(self, database: Database, configured_key: str | None) -> None:
         self._erasures = database[ERASURES]
+        self._letters = database[LETTERS]
+        self._settings = database[SETTINGS]
+        self._configured = configured_key.encode() if configured_key else None
 
     async def add(self, customer_id: str, at: datetime, counts: Mapping[str, int]) -> None:
         """Somebody has been forgotten, with so many things of each kind."""
-        await self._erasures.insert_one({"mark": mark_of(customer_id), "at": at, "counts": dict(counts)})
+        mark = mark_of(customer_id, self._configured or await self._made_up_key())
+        await self._erasures.insert_one({"mark": mark, "at": at, "counts": dict(counts)})
 
     async def latest(self, people: Collection[str]) -> dict[str, datetime]:
         """When those of these people who were forgotten were so last."""
-        people_of = {mark_of(person): person for person in people}
-        found = self._erasures.find({"mark": {"$in": list(people_of)}}).sort("at", ASCENDING)
-        return {people_of[document["mark"]]: document["at"] async for document in found}
+        if not people or not await self._erasures.find_one({}, {"_id": 1}):
+            return {}
+        keys = await self._keys()
+        people_of = {mark: person for person in people for mark in _marks(person, keys)}
+        latest: dict[str, datetime] = {}
+        marks = list(people_of)
+        for start in range(0, len(marks), _PAGE):
+            async for document in self._erasures.find({"mark": {"$in": marks[start : start + _PAGE]}}):
+                person = people_of[document["mark"]]
+                latest[person] = max(document["at"], latest.get(person, document["at"]))
+        return latest
+
+    async def set_aside(self, letters: Collection[str], at: datetime) -> None:
+        """These dead letters are about somebody who is forgotten; they are never to be replayed."""
+        writes = [UpdateOne({"_id": id}, {"$set": {"at": at}}, upsert=True) for id in letters]
+        if writes:
+            await self._letters.bulk_write(writes, ordered=False)
+
+    async def aside(self, letters: Collection[str]) -> set[str]:
+        """Those of these letters that were set aside."""
+        return {document["_id"] async for document in self._letters.find({"_id": {"$in": list(letters)}})}
+
+    async def _keys(self) -> list[bytes]:
+        """The keys that there are, the one for new marks first."""
+        document = await self._settings.find_one({"_id": _KEY})
+        own = str(document["key"]).encode() if document else None
+        return [key for key in (self._configured, own) if key]
+
+    async def _made_up_key(self) -> bytes:
+        await self._settings.update_one({"_id": _KEY}, {"$setOnInsert": {"key": token_hex(_KEY_BYTES)}}, upsert=True)
+        return (await self._keys())[0]
+
+
+def _marks(person: str, keys: Collection[bytes]) -> list[str]:
+    return [unkeyed_mark_of(person), *(mark_of(person, key) for key in keys)]

@@ -162,6 +162,14 @@ class ReturnRepository:
         found = self._parked.find({"orderId": {"$in": list(order_ids)}}).sort("parkedAt")
         return [_parked(document) async for document in found]
 
+    async def all_parked(self) -> list[ParkedReturn]:
+        """Every command that waits for its order: what came within an hour."""
+        return [_parked(document) async for document in self._parked.find()]
+
+    async def rewrite_parked(self, parked: ParkedReturn, value: bytes) -> None:
+        """Let the command go on with another value, unless it has gone on already."""
+        await self._parked.update_one({"_id": parked.id}, {"$set": {"value": value}})
+
     async def parked_before(self, moment: datetime, limit: int) -> list[ParkedReturn]:
         """Commands that have been waiting since before that moment, the oldest first."""
         found = self._parked.find({"parkedAt": {"$lt": moment}}).sort("parkedAt").limit(limit)

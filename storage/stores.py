@@ -12,7 +12,7 @@ from storage.database import Database, Document, Session
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "stores"
-_SETTINGS: Final = "settings"
+SETTINGS: Final = "settings"
 _GENERAL: Final = "general"
 
 
@@ -21,7 +21,7 @@ class StoreRepository:
 
     def __init__(self, database: Database) -> None:
         self._stores = database[COLLECTION]
-        self._settings = database[_SETTINGS]
+        self._settings = database[SETTINGS]
 
     async def all(self) -> list[Store]:
         """Every registered store, by id."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
+import random
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +15,7 @@ import pytest
 
 from storage.mails import MailRepository, StoredRecord
 from tests.facade import Facade, new_id, submission
-from tests.orders import Returns
+from tests.orders import Returns, lines_of, return_command
 from tests.service import Json, Message, Servers, Service, eventually
 
 pytestmark = pytest.mark.slow
@@ -83,7 +86,14 @@ async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
         # It is on record, without the name; and nothing of it comes back.
         async with own_service.mongo() as database:
             (record,) = await database["erasures"].find().to_list()
-            assert record["counts"] == {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2}
+            assert record["counts"] == {
+                "reviews": 2,
+                "orders": 1,
+                "returns": 1,
+                "mails": 1,
+                "reminders": 2,
+                "waiting": 0,
+            }
         audit: Json = (await http.get("/api/audit", params={"action": "delete"})).json()
         assert {(entry["subject"], entry["reviewId"]) for entry in audit["results"]} == {
             ("plaudit privacy", id) for id in mine
@@ -93,6 +103,104 @@ async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
         assert "1 are about people who were forgotten" in replayed.stdout
         again = await _run(own_service, "erase", "--customer", anna, "--yes")
         assert "Deleted 0 reviews" in again.stdout
+
+
+LETTERS = ("review-submissions", "order-events", "return-commands")
+
+
+async def _letters(service: Service, count: int) -> None:
+    async def letters() -> int:
+        return sum([len(await service.records(f"{topic}.dlq")) for topic in LETTERS])
+
+    await eventually(letters, lambda found: found == count)
+
+
+async def test_it_is_found_in_every_shape_and_place(own_service: Service) -> None:
+    number = random.randrange(10**9, 10**10)
+    anna, berta, later = str(number), f"{number}0", new_id("order")
+    async with own_service.client() as http:
+        returns = Returns(own_service, http)
+        order = await returns.ordered({"line": 5}, customerId=anna)
+        # Hers: by a number, by her order alone, deep within, cut off.
+        await own_service.publish(
+            "review-submissions",
+            Message(None, json.dumps(submission("x", userId=number, review=WORDS)).encode()),
+            Message(None, f'{{"userId": "{anna}", "review": "{WORDS}'.encode()),
+        )
+        await own_service.publish(
+            "order-events", Message(None, json.dumps({"order": {"customer": {"id": number}}}).encode())
+        )
+        await own_service.publish("return-commands", return_command("create", {"orderId": order, "resolution": WORDS}))
+        # Others': whatever else has her number, and an id that begins like hers.
+        await own_service.publish(
+            "review-submissions",
+            Message(None, json.dumps(submission(anna, 9, userId=berta)).encode()),
+            Message(None, f'{{"userId": "{berta}", "rating": 5'.encode()),
+        )
+        await _letters(own_service, 6)
+        # Commands that wait for what they are about.
+        await own_service.publish(
+            "return-commands",
+            return_command(
+                "create", {"orderId": later, "resolution": WORDS, "lineItems": lines_of({"line": 2})}, user=anna
+            ),
+        )
+        waiting = json.dumps({"action": "approve", "ids": [new_id()], "moderator": anna}).encode()
+        await own_service.publish("moderation-commands", Message(None, waiting))
+        async with own_service.mongo() as database:
+
+            async def parked() -> int:
+                return sum([await database[name].count_documents({}) for name in ("parkedReturns", "parkedCommands")])
+
+            await eventually(parked, lambda found: found == 2)
+
+        shown = json.loads((await _run(own_service, "export", "--customer", anna)).stdout)
+        assert len(shown["deadLetters"]) == 4
+        assert berta not in json.dumps(shown)
+        assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS]
+        assert [each["moderator"] for each in shown["waitingModeration"]] == [anna]
+
+        erased = await _run(own_service, "erase", "--customer", anna, "--yes")
+        assert erased.returncode == 0, erased.stderr
+        assert "4 dead letters" in erased.stdout
+        assert "2 commands that wait" in erased.stdout
+        everything = await _everything(own_service)
+        for trace in (anna, WORDS):
+            assert trace not in everything
+        assert hashlib.sha256(anna.encode()).hexdigest() not in everything
+        replayed = await asyncio.to_thread(own_service.run, "dlq", "replay")
+        assert "Replayed 2 dead letters" in replayed.stdout, replayed.stdout + replayed.stderr
+        assert "4 are about people who were forgotten" in replayed.stdout
+
+        # What was acknowledged takes effect all the same, without her words and name.
+        await returns.ordered({"line": 5}, id=later)
+        await eventually(lambda: returns.available(later), lambda left: left == {"line": 3})
+        assert WORDS not in await _everything(own_service)
+
+
+async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) -> None:
+    """By a mark of an earlier version, by the database's own key, and by one of the configuration."""
+    people = [new_id(name) for name in ("plain", "own", "configured")]
+    await own_service.publish(
+        "return-commands", *(Message(None, f'{{"user": "{person}", "action'.encode()) for person in people)
+    )
+    await _letters(own_service, 3)
+    async with own_service.mongo() as database:
+        plain = hashlib.sha256(people[0].encode()).hexdigest()
+        await database["erasures"].insert_one({"mark": plain, "at": datetime.now(UTC), "counts": {}})
+        assert (await _run(own_service, "erase", "--customer", people[1], "--yes")).returncode == 0
+        key = "k" * 32
+        own_service.environment["PLAUDIT_PRIVACY__ERASURE_KEY"] = key
+        assert (await _run(own_service, "erase", "--customer", people[2], "--yes")).returncode == 0
+        marks = [document["mark"] async for document in database["erasures"].find().sort("at")]
+        assert len(set(marks)) == 3
+        assert marks[2] == hmac.digest(key.encode(), people[2].encode(), "sha256").hex()
+        assert hashlib.sha256(people[1].encode()).hexdigest() not in marks
+        # Also of what came among the letters after it had been looked for.
+        await database["erasedLetters"].delete_many({})
+    replayed = await asyncio.to_thread(own_service.run, "dlq", "replay", "--dry-run")
+    assert "3 are about people who were forgotten" in replayed.stdout, replayed.stdout + replayed.stderr
+    assert key not in (await asyncio.to_thread(own_service.run, "config")).stdout
 
 
 async def _mail_to(service: Service, customer: str) -> None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.orders import Order, OrderLine, after_event
-from domain.privacy import forgotten_order, forgotten_return, mark_of, people_in
+from domain.privacy import (
+    forgotten_order,
+    forgotten_return,
+    forgotten_return_command,
+    is_about,
+    mark_of,
+    people_in,
+    unkeyed_mark_of,
+)
 from domain.returns import Return, ReturnLine, ReturnStatus
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,22 +64,70 @@ def test_events_that_were_known_bring_nobody_back() -> None:
 @pytest.mark.parametrize(
     ("value", "people"),
     [
-        ({"userId": "a"}, {"a"}),
-        ([{"userId": "a"}, {"customerId": "b"}, {"id": "c"}, 1], {"a", "b"}),
-        ({"userId": None, "customerId": ""}, set()),
-        ({"userId": ["a"], "customerId": 7}, set()),
-        ("anna", set()),
-        (None, set()),
+        (b'{"userId": "a"}', {"a"}),
+        (b'{"UserId": "a", "review": "b"}', {"a"}),
+        (b'[{"userId": "a"}, {"customerId": "b"}, {"id": "c"}, 1]', {"a", "b"}),
+        (b'{"userId": null, "customerId": ""}', set()),
+        (b'{"userId": 4711, "customerId": 7.0}', {"4711", "7"}),
+        (b'{"userId": 123456789012345678901234567890}', {"123456789012345678901234567890"}),
+        (b'{"userId": "a", "userId": "b"}', {"a", "b"}),
+        (b'{"action": "create", "user": "a", "return": {"createdBy": "b", "orderId": "o"}}', {"a", "b"}),
+        (b'{"order": {"customer": {"id": 7, "name": "Anna"}}}', {"7"}),
+        (b'{"entityId": "a", "rating": 5}', set()),
+        (b'"anna"', set()),
+        (b"null", set()),
+        (b"", set()),
+        (b'{"userId": "anna berg", "rating"', {"userId", "anna berg", "rating"}),
+        (b"userId=4711;x", {"userId", "4711", "x"}),
+        (b"[" * 100_000, set()),
     ],
 )
-def test_whom_a_message_is_about(value: Any, people: set[str]) -> None:
+def test_whom_a_message_is_about(value: bytes, people: set[str]) -> None:
     assert people_in(value) == people
 
 
+@pytest.mark.parametrize(
+    ("value", "about"),
+    [
+        (b'{"userId": "4711"}', True),
+        (b'{"userId": 4711}', True),
+        (b'{"return": {"orderId": "o-1"}}', True),
+        (b'{"return": {"OrderId": "o-2"}}', False),
+        (b'{"entityId": "4711", "rating": 4711, "userId": "b"}', False),
+        (b'{"userId": "4711", "review": "Cut off', True),
+        (b'{"userId": 4711', True),
+        (b"\xff\xfe 4711 \x00", True),
+        (b'{"orderId": "o-1"', True),
+        (b'{"userId": "47110"', False),
+        (b'{"userId": "4711-1"', False),
+        (b"", False),
+    ],
+)
+def test_a_message_about_somebody(value: bytes, about: bool) -> None:
+    assert is_about(value, "4711", ["o-1"]) == about
+
+
+@given(st.text(min_size=1))
+def test_whoever_is_named_is_found_in_any_way_to_write_json(customer: str) -> None:
+    for ascii in (True, False):
+        whole = json.dumps({"a": [{"userId": customer}]}, ensure_ascii=ascii).encode(errors="surrogatepass")
+        assert is_about(whole, customer, ())
+    assert is_about(json.dumps({"userId": customer}).encode()[:-1], customer, ())
+
+
+def test_a_command_without_whoever_sent_it() -> None:
+    wanted = {"id": "r", "orderId": "o", "resolution": "Refund me", "lineItems": [{"quantity": 2, "reason": "Broke"}]}
+    command = {"action": "create", "user": "anna", "return": wanted}
+    forgotten = json.loads(forgotten_return_command(json.dumps(command).encode(), "anna"))
+    assert forgotten == {"action": "create", "return": {"id": "r", "orderId": "o", "lineItems": [{"quantity": 2}]}}
+    assert json.loads(forgotten_return_command(json.dumps(command).encode(), "berta"))["user"] == "anna"
+
+
 @given(st.text(), st.text())
-def test_a_mark_tells_people_apart_without_naming_them(one: str, other: str) -> None:
-    assert (mark_of(one) == mark_of(other)) == (one == other)
-    assert len(mark_of(one)) == 64
+def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other: str) -> None:
+    assert (mark_of(one, b"key") == mark_of(other, b"key")) == (one == other)
+    assert len({mark_of(one, b"key"), mark_of(one, b"another"), unkeyed_mark_of(one)}) == 3
+    assert len(mark_of(one, b"key")) == 64
 
 
 def test_nothing_of_the_person_stays_in_an_order() -> None:
