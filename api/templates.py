@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from typing_extensions import TypedDict
 
 from api import examples
-from api.bodies import json_body, parse_json, raw_body
+from api.bodies import parse_json, raw_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
 from api.permissions import TemplateEditor, TemplateReader
@@ -20,7 +20,7 @@ from api.store_bounds import check_store
 from domain.delivery import OutgoingMessage
 from domain.mail_templates import MailTemplate, Place, best_place, template_id
 from domain.permissions import Caller
-from messaging.mail_templates import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render
+from messaging.mail_templates import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render, worked
 from messaging.notification_templates import TEMPLATE_FIELDS, Language, TemplateFields
 from messaging.schemas import OptionalId
 from messaging.topics import Topic
@@ -64,9 +64,13 @@ async def _place(
     return store_id, language
 
 
+async def _fields(request: Request) -> TemplateFields:
+    return await worked(parse_json, TEMPLATE_FIELDS, await raw_body(request))
+
+
 async def _fields_if_any(request: Request) -> TemplateFields:
     body = await raw_body(request)
-    return parse_json(TEMPLATE_FIELDS, body) if body.strip() else TemplateFields()
+    return await worked(parse_json, TEMPLATE_FIELDS, body) if body.strip() else TemplateFields()
 
 
 Name = Annotated[str, Depends(_known)]
@@ -112,7 +116,7 @@ async def change_template(
     caller: TemplateEditor,
     name: Name,
     place: At,
-    fields: Annotated[TemplateFields, Depends(json_body(TEMPLATE_FIELDS))],
+    fields: Annotated[TemplateFields, Depends(_fields)],
     command: Commanded,
     services: Injected,
 ) -> JsonResponse:
@@ -156,7 +160,7 @@ async def preview_template(
     _check_readable(caller, place)
     _, template = await _effective(services, name, place)
     try:
-        mail = render(fields.merged_into(template), await _sample(services, place))
+        mail = await worked(render, fields.merged_into(template), await _sample(services, place))
     except TemplateError as error:
         raise _invalid(error) from error
     return JsonResponse({"subject": mail.subject, "text": mail.text, "html": mail.html})

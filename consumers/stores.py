@@ -10,6 +10,7 @@ from domain.delivery import RecordPosition
 from domain.reviews import Outcome
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded, position_of
+from messaging.mail_templates import worked
 from messaging.notification_templates import NotificationTemplateUpdate
 from messaging.publisher import Publisher
 from messaging.stores import STORE_UPDATE, GeneralSettingsUpdate, StoreUpdate
@@ -39,7 +40,7 @@ class StoreConsumer:
 
     async def __call__(self, records: Sequence[RawRecord]) -> None:
         """Merge a batch, one transaction for each update: they are few."""
-        good, bad = decoded(records, STORE_UPDATE.validate_json)
+        good, bad = await worked(decoded, records, STORE_UPDATE.validate_json)
         await self._publisher.publish([dead_letter_message(letter) for letter in bad])
         for record, update in good:
             if isinstance(update, NotificationTemplateUpdate):

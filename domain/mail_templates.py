@@ -58,17 +58,23 @@ def fallbacks(store_id: str | None, language: str | None) -> Iterator[Place]:
         yield store, None
 
 
-def best_place(
+def by_preference(
     templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None
-) -> tuple[Place, MailTemplate] | None:
-    """The template for a mail of that store in that language, and where it holds; None if there is none.
+) -> Iterator[tuple[Place, MailTemplate]]:
+    """The templates for a mail of that store in that language, the best first, and where they hold.
 
     The languages of `templates` are canonical.
     """
     for place in fallbacks(store_id, language):
         if (found := templates.get(place)) is not None:
-            return place, found
-    return None
+            yield place, found
+
+
+def best_place(
+    templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None
+) -> tuple[Place, MailTemplate] | None:
+    """The template for a mail of that store in that language, and where it holds; None if there is none."""
+    return next(by_preference(templates, store_id, language), None)
 
 
 def best(templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None) -> MailTemplate | None:

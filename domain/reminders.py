@@ -124,6 +124,7 @@ class Skip(StrEnum):
     EVERYTHING_REVIEWED = "everything-reviewed"
     REVIEWS_DISABLED = "reviews-disabled"
     CUSTOMER_LIMIT = "customer-limit"
+    MAIL_FAILED = "mail-failed"
 
     @property
     def is_final(self) -> bool:
@@ -141,7 +142,10 @@ class Decided(NamedTuple):
 
 
 _FINAL: Final = frozenset(
-    {Skip.CANCELLED, Skip.NO_CUSTOMER, Skip.NO_ADDRESS, Skip.NOTHING_TO_REVIEW, Skip.EVERYTHING_REVIEWED}
+    {
+        *(Skip.CANCELLED, Skip.NO_CUSTOMER, Skip.NO_ADDRESS, Skip.NOTHING_TO_REVIEW, Skip.EVERYTHING_REVIEWED),
+        Skip.MAIL_FAILED,
+    }
 )
 
 
@@ -227,3 +231,12 @@ def decided_in_turn(
             sent[customer_id] = sent.get(customer_id, 0) + 1
         after = state_after(order.state, decision, sent.get(customer_id, 0), now)
         yield Decided(replace(order, state=after), store, decision, is_changed=after != order.state)
+
+
+def without_mail(decided: Decided, before: ReminderState) -> Decided:
+    """The decision on an order whose mail can't be written; `before` is the state that it was decided on.
+
+    The customer's other orders have been decided on as if it had been sent: the limit still holds.
+    """
+    order = replace(decided.order, state=replace(before, is_over=True))
+    return Decided(order, decided.store, Skip.MAIL_FAILED, is_changed=True)

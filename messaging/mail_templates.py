@@ -1,10 +1,15 @@
-"""Mails by templates. See `messaging.template_language` for what a template can hold."""
+"""Mails by templates. See `messaging.template_language` for what a template can hold.
+
+To check or to write a mail takes up to a few tenths of a second of CPU: not for an event loop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 from domain.mail_templates import MailTemplate
 from messaging.order_review_request import (
@@ -14,8 +19,7 @@ from messaging.order_review_request import (
     SPARSE_CONTEXT,
     order_review_context,
 )
-from messaging.template_checks import SourceError
-from messaging.template_language import TemplateLanguage
+from messaging.template_language import SourceError, TemplateLanguage
 
 __all__ = [
     "BUILT_IN",
@@ -29,7 +33,11 @@ __all__ = [
     "check_part",
     "order_review_context",
     "render",
+    "worked",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Part = Literal["subject", "text", "html"]
 PARTS: Final[tuple[Part, ...]] = ("subject", "text", "html")
@@ -41,6 +49,7 @@ SUBJECT_LENGTH: Final = 250
 """Characters of a subject; what is beyond them is cut off."""
 
 _LANGUAGE: Final = TemplateLanguage(SAMPLE_CONTEXT)
+_THREAD: Final = ThreadPoolExecutor(1, "templates")
 
 
 class TemplateError(ValueError):
@@ -87,6 +96,11 @@ def check_part(part: Part, source: str) -> None:
     if not rendered.strip():
         raise TemplateError(part, 1, "it comes out empty")
     _rendered(part, source, SPARSE_CONTEXT)
+
+
+async def worked(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do what checks or writes mails, beside the event loop and one at a time; returns or raises what `work` does."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
 
 
 def _rendered(part: Part, source: str, context: Mapping[str, Any]) -> str:

@@ -10,6 +10,9 @@ from domain.mail_templates import MailTemplate
 ORDER_REVIEW_REQUEST: Final = "OrderReviewRequest"
 """The name of its template."""
 
+LONGEST_NAME: Final = 200
+"""Characters of a name in a mail: with it, the built-in template can write any order."""
+
 
 def order_review_context(
     *,
@@ -23,14 +26,21 @@ def order_review_context(
     language_code: str | None = None,
     items: Iterable[tuple[str, str | None]] = (),
 ) -> dict[str, Any]:
-    """The data of the mail. `items` are the products not yet reviewed: id and name. What isn't known is empty."""
+    """The data of the mail. `items` are the products not yet reviewed: id and name. What isn't known is None."""
     return {
-        "order": {"id": order_id, "number": order_number or order_id},
-        "customer": {"id": customer_id or "", "name": customer_name or ""},
-        "store": {"id": store_id or "", "name": store_name or store_id or "", "email": store_email or ""},
-        "languageCode": language_code or "",
-        "items": [{"productId": product_id, "name": name or product_id} for product_id, name in items],
+        "order": {"id": order_id, "number": shortened(order_number or order_id)},
+        "customer": {"id": customer_id or None, "name": shortened(customer_name)},
+        "store": {"id": store_id or None, "name": shortened(store_name or store_id), "email": store_email or None},
+        "languageCode": language_code or None,
+        "items": [{"productId": product_id, "name": shortened(name or product_id)} for product_id, name in items],
     }
+
+
+def shortened(name: str | None) -> str | None:
+    """A name as mails show it: at most `LONGEST_NAME` characters; None for none."""
+    if not name:
+        return None
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 SAMPLE_CONTEXT: Final = order_review_context(
@@ -56,16 +66,13 @@ Hello{% if customer.name %} {{ customer.name }}{% endif %},
 
 thank you for your order {{ order.number }}. Others would like to know what you think of:
 
-{% for item in items %}
+{% for item in items -%}
 - {{ item.name }}
 {% endfor %}
-
 A few words and a rating are enough.
 {% if store.name %}
-
 {{ store.name }}
-{% endif %}
-""",
+{% endif %}""",
     html="""\
 <!DOCTYPE html>
 <html lang="en">
@@ -74,14 +81,14 @@ A few words and a rating are enough.
 <p>Hello{% if customer.name %} {{ customer.name }}{% endif %},</p>
 <p>thank you for your order <strong>{{ order.number }}</strong>. Others would like to know what you think of:</p>
 <ul>
-{% for item in items %}
+{%- for item in items %}
 <li>{{ item.name }}</li>
-{% endfor %}
+{%- endfor %}
 </ul>
 <p>A few words and a rating are enough.</p>
-{% if store.name %}
+{%- if store.name %}
 <p>{{ store.name }}</p>
-{% endif %}
+{%- endif %}
 </body>
 </html>
 """,

@@ -1,91 +1,86 @@
-"""The language of mail templates: a part of Jinja2 that can neither reach beyond its data nor do unbounded work.
+"""The language of mail templates: Liquid, without what reaches beyond its data.
 
-There are variables, `if`, `for` (not within another), a few filters and tests. There are no calls, assignments,
-macros, includes or multiplications, and text can't be declared safe: what can grow without bounds or run for long
-isn't in the language, so that it needn't be stopped while it runs. What is left takes time and memory in proportion
-to the template (`MAX_NODES`) times the list that it goes through; what it writes is bounded by `MAX_OUTPUT_BYTES`.
+There are variables, `if`, `unless`, `case`, `for`, `assign`, `capture`, `cycle`, comments, `raw`, and the filters
+listed here; no template can load another, and data can't be declared safe. Work is bounded by `MAX_STEPS` while a
+template renders, and by the number and length of its statements while it is read.
 """
 
 from __future__ import annotations
 
 import re
-import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
-from jinja2 import ChainableUndefined, Template, TemplateSyntaxError, pass_context
-from jinja2.filters import FILTERS as JINJA_FILTERS
-from jinja2.filters import make_attrgetter, sync_do_join
-from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.tests import TESTS as JINJA_TESTS
+from liquid import Environment, Mode, RenderContext
+from liquid.builtin.output import Output, OutputNode
+from liquid.builtin.tags.if_tag import IfTag
+from liquid.builtin.tags.unless_tag import UnlessTag
+from liquid.exceptions import LiquidError, LiquidTypeError
+from liquid.stringify import to_liquid_string
+from liquid.token import TOKEN_CONTENT, TOKEN_ILLEGAL, TOKEN_OUTPUT, Token
+from liquid.undefined import Undefined
 
-from messaging.template_checks import MAX_NODES, TOO_DEEP, TOO_MANY_NODES, SourceError, check
+from messaging.template_checks import check
+from messaging.template_tokens import SourceError, tokens
+from messaging.template_work import MAX_OUTPUT_BYTES, WorkForTag, WorkTemplate
+
+__all__ = ["FILTERS", "MAX_OUTPUT_BYTES", "MAX_SOURCE_BYTES", "SourceError", "TemplateLanguage"]
 
 MAX_SOURCE_BYTES: Final = 100_000
 """How large a part of a template may be."""
 
-MAX_OUTPUT_BYTES: Final = 200_000
-"""How much a part may write: two parts fit a message of one MiB even where every character is escaped."""
-
-FILTERS: Final = (
-    *("capitalize", "d", "default", "e", "escape", "first", "join", "last", "length", "lower", "map", "sort"),
-    *("striptags", "title", "trim", "truncate", "upper", "urlencode"),
+TAGS: Final = (
+    *(TOKEN_CONTENT, TOKEN_OUTPUT, TOKEN_ILLEGAL),
+    *("assign", "break", "capture", "case", "continue", "cycle", "for", "if", "unless"),
 )
-TESTS: Final = ("defined", "undefined", "none", "odd", "even")
-
+FILTERS: Final = (
+    *("append", "at_most", "capitalize", "concat", "default", "downcase", "escape", "first", "join", "last", "lstrip"),
+    *("map", "minus", "modulo", "newline_to_br", "plus", "prepend", "remove", "remove_first", "replace"),
+    *("replace_first", "reverse", "rstrip", "size", "slice", "sort", "sort_natural", "split", "strip"),
+    *("strip_newlines", "times", "truncate", "truncatewords", "upcase", "url_encode", "where"),
+)
+_NESTING: Final = 10
 _NOT_TEXT: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_FILE: Final = "<template>"
-_MAX_TOKENS: Final = 10 * MAX_NODES
-"""More than so many nodes can be made of; even `{{ a }}` has five for two."""
+_TOO_DEEP: Final = "it is nested too deeply"
 
 
-class _Context(Context):
-    """The data of one rendering, and how many characters its joins may still make."""
+class _OneValueNode(OutputNode):
+    """`{{ }}` of one value: a list or an object would be written as Python writes it."""
 
-    left = MAX_OUTPUT_BYTES
-
-    def charge(self, characters: int) -> None:
-        """Count characters. Raises SourceError when there are too many."""
-        self.left -= characters
-        if self.left < 0:
-            raise SourceError(1, f"it joins more than {MAX_OUTPUT_BYTES} characters")
-
-
-@pass_context
-def _join(context: _Context, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    """Jinja's join, the one filter whose result can be much larger than what goes in, with its cost counted."""
-    # As it takes the context, it isn't computed while the template is compiled either.
-    items = list(value if attribute is None else map(make_attrgetter(context.environment, attribute), value))
-    context.charge(sum(len(str(item)) for item in items) + len(str(d)) * len(items))
-    return sync_do_join(context.eval_ctx, items, d)
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        value = self.expression.evaluate(context)
+        if isinstance(value, Mapping | list | tuple | range) and not isinstance(value, Undefined):
+            reason = "this has several values: write one of its fields, or `join` them"
+            raise LiquidTypeError(reason, token=self.token)
+        return buffer.write(to_liquid_string(value, context.autoescape))
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """Only what is listed above. What has no value is written as nothing."""
+class _Output(Output):
+    node_class = _OneValueNode
 
-    context_class = _Context
 
-    def __init__(self, *, autoescape: bool) -> None:
-        super().__init__(
-            autoescape=autoescape,
-            undefined=ChainableUndefined,
-            finalize=lambda value: "" if value is None else value,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            cache_size=0,
-            optimized=False,
-        )
-        self.filters = {name: JINJA_FILTERS[name] for name in FILTERS} | {"join": _join}
-        self.tests = {name: JINJA_TESTS[name] for name in TESTS}
-        self.globals = {}
+class _StrictIf(IfTag):
+    mode = Mode.STRICT
 
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        """A field: also where a dict has a method of that name."""
-        return self.getitem(obj, attribute) if isinstance(obj, Mapping) else super().getattr(obj, attribute)
+
+class _StrictUnless(UnlessTag):
+    mode = Mode.STRICT
+
+
+class _Environment(Environment):
+    template_class = WorkTemplate
+    block_nesting_limit = _NESTING
+
+    def setup_tags_and_filters(self, *, extra: bool = False) -> None:
+        super().setup_tags_and_filters(extra=False)
+        for tag in (_Output, _StrictIf, _StrictUnless, WorkForTag):
+            self.add_tag(tag)
+        self.tags = {name: self.tags[name] for name in TAGS}
+        self.filters = {name: self.filters[name] for name in FILTERS}
+
+    def tokenizer(self) -> Callable[[str], Iterator[Token]]:
+        return tokens
 
 
 _TEXT: Final = _Environment(autoescape=False)
@@ -108,41 +103,43 @@ class TemplateLanguage:
         In HTML the data are escaped: they stay text, whatever they hold.
         """
         template = self._compiled(source, html)
-        written, size = [], 0
+        if isinstance(template, SourceError):
+            raise SourceError(template.line, template.reason)
         try:
-            for piece in template.generate(data):
-                size += len(piece.encode(errors="replace"))
-                if size > MAX_OUTPUT_BYTES:
-                    raise SourceError(1, f"it writes more than {MAX_OUTPUT_BYTES} bytes")
-                written.append(piece)
-        except SourceError:
-            raise
-        except Exception as error:
-            raise SourceError(_line_of(error), f"{type(error).__name__}: {error}"[:300]) from error
-        return _NOT_TEXT.sub("", "".join(written))
+            return _NOT_TEXT.sub("", template.written(data))
+        except LiquidError as error:
+            raise _source_error(error, source) from error
+        except RecursionError as error:
+            raise SourceError(1, _TOO_DEEP) from error
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+            raise SourceError(1, f"{type(error).__name__}: {error}"[:300]) from error
 
-    def _compile(self, source: str, html: bool) -> Template:
-        environment = _HTML if html else _TEXT
+    def _compile(self, source: str, html: bool) -> WorkTemplate | SourceError:
+        """The template, or why there is none: a wrong one takes as long to read, and is asked for as often."""
         if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
-            raise SourceError(1, f"a part of a template may have {MAX_SOURCE_BYTES} bytes")
+            return SourceError(1, f"a part of a template may have {MAX_SOURCE_BYTES} bytes")
         try:
-            # Parsing takes ten times as long as this, which stops early.
-            if any(True for _ in islice(environment.lexer.tokeniter(source, None), _MAX_TOKENS, None)):
-                raise SourceError(1, TOO_MANY_NODES)
-            parsed = environment.parse(source)
-            check(parsed, self._sample)
-            return environment.from_string(parsed)
-        except TemplateSyntaxError as error:
-            raise SourceError(error.lineno, error.message or "it can't be read") from error
-        except SourceError:
-            raise
-        except (RecursionError, SyntaxError, MemoryError) as error:
-            raise SourceError(1, TOO_DEEP) from error
-        except ValueError as error:  # a number of thousands of digits
-            raise SourceError(1, f"it can't be read: {error}"[:300]) from error
+            template = (_HTML if html else _TEXT).from_string(source)
+            check(template, self._sample, FILTERS)
+        except SourceError as error:
+            return error
+        except LiquidError as error:
+            return _source_error(error, source)
+        except RecursionError:
+            return SourceError(1, _TOO_DEEP)
+        return cast(WorkTemplate, template)
 
 
-def _line_of(error: Exception) -> int:
-    """The line of the template in which it failed."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
-    return lines[-1] or 1 if lines else 1
+def _source_error(error: LiquidError, source: str) -> SourceError:
+    """What python-liquid found, with the line; the last one where it expected more."""
+    match error.__cause__:
+        case SourceError() as cause:
+            return cause
+        case RecursionError():
+            return SourceError(1, _TOO_DEEP)
+        case ValueError() as cause:  # a number of thousands of digits
+            return SourceError(1, f"it can't be read: {cause}"[:300])
+    place = error.context()
+    at_end = error.token is not None and error.token.start_index < 0
+    line = place[0] if place else source.count("\n") + 1 if at_end else 1
+    return SourceError(line, str(error.message or "it can't be read")[:300])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
+from pydantic import ValidationError
 
-from domain.mail_templates import MailTemplate, Place, best
+from domain.mail_templates import MailTemplate, Place, by_preference, template_id
 from domain.reminders import CompletedOrder, Reminder
 from domain.stores import Store
 from messaging.mail_templates import (
@@ -19,37 +20,54 @@ from messaging.mail_templates import (
     render,
 )
 from messaging.mails import MailCommand, MailItem
+from messaging.order_review_request import shortened
 
 log = structlog.get_logger()
 
 
+class UnwritableMailError(Exception):
+    """No mail can be made of this order. The text says why, and holds nothing personal."""
+
+
 @dataclass(frozen=True, slots=True)
 class MailWriter:
-    """Writes reminders by the templates that were saved; `sender` is the address of mails that no store sends."""
+    """Writes the reminders of a run by the templates that were saved.
+
+    A template that fails is told of once, and the next better one takes its place. `sender` is the address of mails
+    that no store sends.
+    """
 
     templates: Mapping[Place, MailTemplate]
     sender: str
+    _failed: set[Place] = field(default_factory=set)
 
     def command(self, reminder: Reminder, order: CompletedOrder, store: Store | None) -> MailCommand:
-        """The command to send a reminder."""
-        mail = self._rendered(reminder, order, store)
-        return MailCommand(
-            id=reminder.id,
-            template=ORDER_REVIEW_REQUEST,
-            to=reminder.to,
-            from_=(store.email if store else None) or self.sender,
-            subject=mail.subject,
-            text=mail.text,
-            html=mail.html,
-            language_code=order.customer.language_code,
-            store_id=order.store_id,
-            order_id=order.id,
-            order_number=order.number,
-            customer_id=reminder.customer_id,
-            items=tuple(MailItem(product_id=item.product_id, name=item.name) for item in reminder.items),
-        )
+        """The command to send a reminder: CPU time that grows with its template. Raises UnwritableMailError."""
+        try:
+            mail = self._rendered(reminder, order, store)
+            return MailCommand(
+                id=reminder.id,
+                template=ORDER_REVIEW_REQUEST,
+                to=reminder.to,
+                from_=(store.email if store else None) or self.sender,
+                subject=mail.subject,
+                text=mail.text,
+                html=mail.html,
+                language_code=order.customer.language_code,
+                store_id=order.store_id,
+                order_id=order.id,
+                order_number=order.number,
+                customer_id=reminder.customer_id,
+                items=tuple(MailItem(product_id=i.product_id, name=shortened(i.name)) for i in reminder.items),
+            )
+        except TemplateError as error:
+            raise UnwritableMailError(str(error)) from error
+        except ValidationError as error:
+            wrong = ", ".join(str(detail["loc"][0]) for detail in error.errors(include_input=False))
+            raise UnwritableMailError(f"a mail can't have such a field: {wrong}") from error
 
     def _rendered(self, reminder: Reminder, order: CompletedOrder, store: Store | None) -> RenderedMail:
+        language = order.customer.language_code
         context = order_review_context(
             order_id=order.id,
             order_number=order.number,
@@ -58,13 +76,15 @@ class MailWriter:
             store_id=order.store_id,
             store_name=store.name if store else None,
             store_email=store.email if store else None,
-            language_code=order.customer.language_code,
+            language_code=language,
             items=reminder.items,
         )
-        template = best(self.templates, order.store_id, order.customer.language_code)
-        if template is not None:
+        for place, template in by_preference(self.templates, order.store_id, language):
             try:
                 return render(template, context)
             except TemplateError as error:
-                log.warning("template failed; the default is used", store=order.store_id, error=str(error))
+                if place not in self._failed:
+                    self._failed.add(place)
+                    name = template_id(ORDER_REVIEW_REQUEST, *place)
+                    log.warning("template failed; the next better one is used", template=name, error=str(error))
         return render(DEFAULT_ORDER_REVIEW_REQUEST, context)

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Final, NamedTuple
 
 import structlog
 from bson import ObjectId
 
 from domain.delivery import OutgoingMessage
-from domain.mail_templates import MailTemplate, Place
-from domain.reminders import Decided, Reminder, Skip
+from domain.reminders import Decided, Reminder, Skip, without_mail
 from domain.stores import ReminderSettings
+from messaging.decoding import MAX_MESSAGE_BYTES
 from messaging.envelope import Envelope
 from messaging.events import reminder_requested
-from messaging.mail_templates import ORDER_REVIEW_REQUEST
+from messaging.mail_templates import ORDER_REVIEW_REQUEST, worked
 from messaging.mails import mail_command_message
 from messaging.metrics import REMINDERS
 from messaging.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from scheduler.decisions import Decisions
-from scheduler.mails import MailWriter
+from scheduler.mails import MailWriter, UnwritableMailError
 from storage.database import Database, Session, in_transaction
 from storage.outbox import OutboxRepository
 from storage.templates import TemplateRepository
@@ -38,6 +39,9 @@ _PROGRESS: Final = 1_000
 
 _MOST_OWED_BYTES: Final = 4 * 1024 * 1024
 """Of one document of the outbox; MongoDB allows 16 MiB."""
+
+_WRITING_S: Final = 10.0
+"""So long mails are written for one transaction, which MongoDB ends after 60 s; the next one has the rest."""
 
 _OVERDUE: Final = timedelta(seconds=15)
 """Older than this, owed messages belong to a process that died: a living one publishes at once."""
@@ -97,7 +101,7 @@ class ReminderJob:
         """Send what is due at that moment, in batches, until nothing is or `may_go_on` says no."""
         report, told, fruitless = RunReport(), 0, 0
         await self._settle_overdue()
-        templates = await self._templates.all_of(ORDER_REVIEW_REQUEST)
+        writer = MailWriter(await self._templates.all_of(ORDER_REVIEW_REQUEST), self._sender)
         while fruitless < _MOST_FRUITLESS and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
@@ -107,7 +111,7 @@ class ReminderJob:
             ids = await self._decisions.reminders.due(settings, stores, now, BATCH)
             if not ids:
                 break
-            decided = await self._decide(ids, settings, templates, now)
+            decided = await self._decide(ids, settings, writer, now)
             report.add(decided)
             for each in decided:
                 REMINDERS.labels(each.decision.value if isinstance(each.decision, Skip) else "requested").inc()
@@ -118,15 +122,24 @@ class ReminderJob:
         return report
 
     async def _decide(
-        self, ids: Sequence[str], settings: ReminderSettings, templates: Mapping[Place, MailTemplate], now: datetime
+        self, ids: Sequence[str], settings: ReminderSettings, writer: MailWriter, now: datetime
     ) -> list[Decided]:
         """Decide on these orders and do what follows."""
-        writer = MailWriter(templates, self._sender)
 
         async def work(session: Session) -> tuple[list[Decided], list[_Owed]]:
             orders = await self._decisions.reminders.of_ids(ids, session)
-            decided = await self._decisions.on(orders, settings, now, session=session)
-            parts = list(_parts(message for d in decided for message in self._messages(d, writer, now)))
+            decided, messages = [], list[OutgoingMessage]()
+            before, until = {order.id: order.state for order in orders}, monotonic() + _WRITING_S
+            for each in await self._decisions.on(orders, settings, now, session=session):
+                try:
+                    messages += await worked(self._messages, each, writer, now)
+                    decided.append(each)
+                except UnwritableMailError as error:
+                    log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
+                    decided.append(without_mail(each, before[each.order.id]))
+                if monotonic() > until:
+                    break
+            parts = list(_parts(messages))
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
             await self._decisions.reminders.save([d.order for d in decided if d.is_changed], session)
             await self._decisions.reminders.save_sent(_sent(decided), session)
@@ -138,12 +151,17 @@ class ReminderJob:
             await self._settle(*each)
         return decided
 
-    def _messages(self, decided: Decided, writer: MailWriter, now: datetime) -> Iterator[OutgoingMessage]:
+    def _messages(self, decided: Decided, writer: MailWriter, now: datetime) -> list[OutgoingMessage]:
+        """The messages that follow from a decision. Raises UnwritableMailError."""
         order, store, reminder, _ = decided
-        if isinstance(reminder, Reminder):
-            yield mail_command_message(self._topics, self._envelope, writer.command(reminder, order, store))
-            event = reminder_requested(reminder, order, now)
-            yield self._envelope.wrap(self._topics.name(Topic.EVENTS), order.id, "ReminderRequested", event)
+        if not isinstance(reminder, Reminder):
+            return []
+        mail = mail_command_message(self._topics, self._envelope, writer.command(reminder, order, store))
+        if len(mail.value or b"") > MAX_MESSAGE_BYTES:
+            raise UnwritableMailError(f"the mail has more than {MAX_MESSAGE_BYTES} bytes")
+        event = reminder_requested(reminder, order, now)
+        topic = self._topics.name(Topic.EVENTS)
+        return [mail, self._envelope.wrap(topic, order.id, "ReminderRequested", event)]
 
     async def _settle(self, id: ObjectId | None, messages: Sequence[OutgoingMessage]) -> None:
         if id is not None:

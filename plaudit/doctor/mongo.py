@@ -9,16 +9,20 @@ from typing import Any, Final
 
 from pymongo import IndexModel
 
+from domain.mail_templates import template_id
+from messaging.mail_templates import TemplateError, check, worked
 from plaudit.config import Settings
 from plaudit.doctor.findings import Finding, failed, ok, warn
 from storage import outbox, parking, returns
 from storage.database import Database
 from storage.indexes import SUPERSEDED, all_indexes
+from storage.templates import SavedTemplate, TemplateRepository
 
 _CLOCK_WARN_S: Final = 2.0
 _CLOCK_FAIL_S: Final = 60.0
 _PARKED_LIMIT: Final = timedelta(hours=1, minutes=5)
 _OWED_LIMIT: Final = timedelta(minutes=2)
+_SHOWN: Final = 5
 
 
 async def check_mongo(database: Database, settings: Settings) -> AsyncIterator[Finding]:
@@ -34,6 +38,7 @@ async def check_mongo(database: Database, settings: Settings) -> AsyncIterator[F
         yield finding
     yield await _waiting(database)
     yield await _owed(database)
+    yield await _templates(database)
 
 
 def _replica_set(hello: dict[str, Any]) -> Finding:
@@ -103,3 +108,22 @@ async def _owed(database: Database) -> Finding:
         advice = "Nobody publishes them: is a worker running, and does it reach Kafka? See its log."
         return warn("outbox", f"{owed} batches of events are owed for more than two minutes", advice)
     return ok("outbox", "nothing is owed")
+
+
+async def _templates(database: Database) -> Finding:
+    saved = await TemplateRepository(database).all()
+    wrong = [found for each in saved if (found := await worked(_wrong, each))]
+    if wrong:
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        advice = "The next better template is used for their mails: save them anew, in Liquid (docs/http.md)."
+        return warn("templates", f"can't be used: {'; '.join(wrong[:_SHOWN])}{more}", advice)
+    return ok("templates", f"{len(saved)} were saved, and can be used")
+
+
+def _wrong(saved: SavedTemplate) -> str:
+    """What is wrong with a template, or nothing."""
+    try:
+        check(saved.template)
+    except TemplateError as error:
+        return f"{template_id(saved.name, *saved.place)} ({error})"
+    return ""

@@ -1,0 +1,61 @@
+"""The time that hostile templates of mails take: to be checked when they are saved, and to write one mail.
+
+`python -m benchmarks.templates` prints milliseconds of CPU of the slowest of five, the worst templates first. The
+mail has 100 items with names as long as they can be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from messaging.mail_templates import TemplateError, check_part
+from messaging.order_review_request import SAMPLE_CONTEXT, order_review_context
+from messaging.template_language import TemplateLanguage
+from messaging.template_tokens import SourceError
+from tests.hostile_templates import HOSTILE
+
+LARGEST: Final = order_review_context(
+    order_id="o" * 128,
+    customer_id="c" * 128,
+    customer_name="é &" * 100,
+    store_id="s" * 128,
+    store_name="'<ü>" * 100,
+    store_email="shop@example.com",
+    language_code="de-AT",
+    items=[(f"product-{number}", f"{number} {'ö& ' * 100}") for number in range(100)],
+)
+
+
+def measured(work: Callable[[], object]) -> tuple[float, str]:
+    """Milliseconds, and how it ended."""
+    begin = time.thread_time()
+    try:
+        work()
+        outcome = "ok"
+    except (TemplateError, SourceError) as error:
+        outcome = error.reason
+    return (time.thread_time() - begin) * 1_000, outcome
+
+
+def main() -> None:
+    """Measure all of them."""
+    rows = []
+    for name, source in HOSTILE.items():
+        for html in (False, True):
+            saved = max(measured(lambda: check_part("html" if html else "text", source)) for _ in range(2))  # noqa: B023
+            times = []
+            for _ in range(3):
+                language = TemplateLanguage(SAMPLE_CONTEXT)
+                times.append(measured(lambda: language.render(source, LARGEST, html=html)))  # noqa: B023
+                times.append(measured(lambda: language.render(source, LARGEST, html=html)))  # noqa: B023
+            rows.append((max(times)[0], saved[0], min(times[1::2])[0], name, html, times[-1][1]))
+    print(f"{'first mail':>10} {'check':>8} {'next mail':>9}")  # noqa: T201
+    for first, saved_ms, following, name, html, outcome in sorted(rows, reverse=True):
+        line = f"{first:10.1f} {saved_ms:8.1f} {following:9.1f}  {name} ({'html' if html else 'text'}): {outcome[:70]}"
+        print(line)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""How much work a Liquid template may do: counted in steps while it renders.
+
+The limits of python-liquid are on loops within loops, on names and on output. What happens between them is counted
+here: each turn of a loop by what is in it, each name by the size of its value, each filter by what goes in and comes
+out, and what is written. One step is a microsecond or two of CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from io import StringIO
+from typing import Any, Final, TextIO, cast
+
+from liquid import BoundTemplate, RenderContext
+from liquid.ast import BlockNode, Node
+from liquid.builtin.expressions.loop import LoopExpression
+from liquid.builtin.tags.case_tag import MultiExpressionBlockNode
+from liquid.builtin.tags.for_tag import ForNode, ForTag
+from liquid.exceptions import FilterArgumentError, ResourceLimitError
+from liquid.expression import Expression
+from liquid.token import Token
+from liquid.undefined import Undefined
+
+MAX_STEPS: Final = 25_000
+"""Of one part of one mail."""
+
+MAX_OUTPUT_BYTES: Final = 200_000
+"""How much a part may write: two parts fit a message of one MiB even where every character is escaped."""
+
+TOO_MUCH_WORK: Final = f"it takes more than {MAX_STEPS} steps: loop over less, or use fewer filters"
+
+_FILTERED_PER_STEP: Final = 20
+"""Characters that the slowest filter (`url_encode`) takes in a step."""
+
+_COPIED_PER_STEP: Final = 200
+_LARGEST_NUMBER: Final = 10**15
+_WORK_ON_LISTS: Final = frozenset({"concat", "default", "first", "join", "last", "map", "reverse", "size", "slice"}) | {
+    *("sort", "sort_natural", "where")
+}
+
+
+class WorkContext(RenderContext):
+    """The data of one rendering, and how many steps are left to it."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.left = MAX_STEPS
+
+    def charge(self, steps: int) -> None:
+        """Count steps. Raises ResourceLimitError when there are too many."""
+        self.left -= steps
+        if self.left < 0:
+            raise ResourceLimitError(TOO_MUCH_WORK, token=None)
+
+    def get(self, path: list[object], *, token: Token | None, **default: Any) -> object:
+        """The value of a variable: what compares or writes it takes time by its size."""
+        value = super().get(path, token=token, **default)
+        self.charge(len(path) + (len(value) // _COPIED_PER_STEP if isinstance(value, str) else 0))
+        if isinstance(value, list):
+            self.charge(len(value))
+        return value
+
+    def filter(self, name: str, token: Token | None) -> Callable[..., object]:
+        """A filter that counts its work before it does it. It takes no named arguments."""
+        function = super().filter(name, token)
+
+        def counted(value: object, *arguments: object) -> object:
+            _check_arguments(name, value, arguments)
+            self.charge(1 + _filter_size(name, value, arguments) // _FILTERED_PER_STEP)
+            result = function(value, *arguments)
+            self.charge(_size(result) // _FILTERED_PER_STEP)
+            return result
+
+        return counted
+
+    def get_buffer(self, buf: TextIO | None = None) -> StringIO:
+        """Where a part, or what is captured in it, is written."""
+        return _Output(self)
+
+
+class _Output(StringIO):
+    """Text that may be so long, and whose writing is work."""
+
+    def __init__(self, context: WorkContext) -> None:
+        super().__init__()
+        self._context = context
+        self._left = MAX_OUTPUT_BYTES
+
+    def write(self, text: str) -> int:
+        self._context.charge(1 + len(text) // _COPIED_PER_STEP)
+        self._left -= len(text.encode(errors="replace"))
+        if self._left < 0:
+            raise ResourceLimitError(f"it writes more than {MAX_OUTPUT_BYTES} bytes", token=None)
+        return super().write(text)
+
+
+class _Turn(BlockNode):
+    """The body of a loop: each turn costs what is in it, whether it writes or not."""
+
+    __slots__ = ("weight",)
+
+    def __init__(self, block: BlockNode) -> None:
+        super().__init__(block.token, block.nodes)
+        self.weight = 1
+
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        cast(WorkContext, context).charge(self.weight)
+        return super().render_to_output(context, buffer)
+
+
+class _WorkForNode(ForNode):
+    def __init__(
+        self, token: Token, expression: LoopExpression, block: BlockNode, default: BlockNode | None = None
+    ) -> None:
+        super().__init__(token, expression, _Turn(block), default)
+
+
+class WorkForTag(ForTag):
+    """`for`, with its turns counted."""
+
+    node_class = _WorkForNode
+
+
+class WorkTemplate(BoundTemplate):
+    """A template that knows how much is in it."""
+
+    context_class = WorkContext
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        static = RenderContext(self)
+        self._weight = sum(_weight(node, static) for node in self.nodes)
+
+    def written(self, data: Mapping[str, object]) -> str:
+        """The text that it makes of the data. Raises LiquidError, RecursionError, or what a filter raises."""
+        context = WorkContext(self, globals=data)
+        context.charge(self._weight)
+        buffer = context.get_buffer()
+        self.render_with_context(context, buffer)
+        return buffer.getvalue()
+
+
+def _weight(node: Node, static: RenderContext) -> int:
+    """The steps of a node that is rendered once, loops in it turned once."""
+    inside = sum(_weight(child, static) for child in node.children(static))
+    if isinstance(node, ForNode) and isinstance(node.block, _Turn):
+        node.block.weight = _weight(node.block, static)
+    if isinstance(node, MultiExpressionBlockNode):
+        # A `when` writes its block once for each value that is equal.
+        inside *= max(1, len(node.expression.expressions))
+    text = len(getattr(node, "text", None) or "") // _COPIED_PER_STEP
+    return 1 + text + inside + sum(_expression_weight(expression) for expression in node.expressions())
+
+
+def _expression_weight(expression: Expression) -> int:
+    return 1 + sum(_expression_weight(child) for child in expression.children())
+
+
+def _check_arguments(name: str, value: object, arguments: tuple[object, ...]) -> None:
+    if isinstance(value, Mapping | list | range) and not isinstance(value, Undefined) and name not in _WORK_ON_LISTS:
+        raise FilterArgumentError(f"`{name}` works on one text, not on several values", token=None)
+    for each in (value, *arguments):
+        if isinstance(each, int) and abs(each) > _LARGEST_NUMBER:
+            raise FilterArgumentError("a number is too large", token=None)
+
+
+def _filter_size(name: str, value: object, arguments: tuple[object, ...]) -> int:
+    """Characters that a filter reads, and at most writes where that is more by a factor."""
+    size = _size(value) + sum(_size(argument) for argument in arguments)
+    match name, arguments:
+        case "join", (separator, *_) if isinstance(value, list | range):
+            return size + len(value) * len(str(separator))
+        case "replace", (old, new, *_):
+            return size + str(value).count(str(old)) * len(str(new))
+        case "sort" | "sort_natural", _:
+            return size * max(1, size.bit_length() - 4)
+        case _:
+            return size
+
+
+def _size(value: object) -> int:
+    """Characters, an element of a list or a field counted as 20 more."""
+    match value:
+        case str():
+            return len(value)
+        case list() | tuple():
+            return sum(_FILTERED_PER_STEP + _size(each) for each in value)
+        case range():
+            return _FILTERED_PER_STEP * len(value)
+        case dict():
+            return sum(_FILTERED_PER_STEP + _size(each) for each in value.values())
+        case _:
+            return _FILTERED_PER_STEP
