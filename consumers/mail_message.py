@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from datetime import datetime
+from email import message_from_bytes
+from email.charset import QP, Charset
 from email.errors import NonASCIILocalPartDefect
+from email.header import Header
 from email.headerregistry import Address, HeaderRegistry
-from email.message import EmailMessage
-from email.policy import SMTP
+from email.mime.multipart import MIMEMultipart
+from email.mime.nonmultipart import MIMENonMultipart
+from email.policy import compat32
+from email.utils import format_datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -15,9 +22,21 @@ from messaging.mails import MAIL_COMMAND, MailCommand
 
 _MESSAGE_IDS: Final = UUID("b8f0a0de-7c43-5f0e-9a53-6a1f64a0d6f3")
 _HEADERS: Final = HeaderRegistry()
-_POLICY: Final = SMTP.clone(cte_type="7bit")
+_POLICY: Final = compat32.clone(linesep="\r\n", cte_type="7bit")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9 '&+_-]{1,60}")
+_UTF8: Final = Charset("utf-8")
+_UTF8.body_encoding = QP
 _LONGEST_ADDRESS: Final = 320
 _LONGEST_DOMAIN: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail as it goes to the server: the addresses of its envelope, and its bytes."""
+
+    sender: str
+    recipient: str
+    content: bytes
 
 
 def mail_command(value: bytes) -> MailCommand:
@@ -46,24 +65,68 @@ def mailbox(field: str, text: str) -> Address:
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
     if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:
         raise error
-    return Address(" ".join(address.display_name.split()), address.username, domain)
+    if not (address.username + domain).isprintable():
+        raise error
+    return Address(_one_line(address.display_name), address.username, domain)
 
 
-def mail_message(command: MailCommand, at: datetime) -> EmailMessage:
+def mail_message(command: MailCommand, at: datetime) -> Mail:
     """The mail, text and HTML. `at` is its date.
 
-    Its Message-ID follows from the id of the command, so that a server may recognise a repeat. Raises
+    Its Message-ID follows from the id of the command, so that a server may recognise a repeat. All text is encoded
+    here, and the whole is read again: it must have the headers that were set, and no others. Raises
     InvalidMessageError.
     """
     sender, recipient = mailbox("from", command.from_), mailbox("to", command.to)
-    message = EmailMessage(_POLICY)
-    message["Message-ID"] = f"<{uuid5(_MESSAGE_IDS, command.id)}@{sender.domain}>"
-    message["Date"] = at
-    message["From"] = sender
-    message["To"] = recipient
-    # A line break would end the header, and start another one.
-    message["Subject"] = " ".join("".join(c if c.isprintable() else " " for c in command.subject).split())
-    message["Auto-Submitted"] = "auto-generated"
-    message.set_content(command.text)
-    message.add_alternative(command.html, subtype="html")
-    return message
+    body = MIMEMultipart("alternative")
+    parts = [_part("plain", command.text), _part("html", command.html)]
+    for part in parts:
+        body.attach(part)
+    headers = {
+        "Message-ID": f"<{uuid5(_MESSAGE_IDS, command.id)}@{sender.domain}>",
+        "Date": format_datetime(at),
+        "From": _mailbox_header("From", sender),
+        "To": _mailbox_header("To", recipient),
+        "Subject": _encoded("Subject", _one_line(command.subject)),
+        "Auto-Submitted": "auto-generated",
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    content = head.encode() + body.as_bytes(policy=_POLICY)
+    check_headers(content, [[*headers, *body.keys()], *(part.keys() for part in parts)])
+    return Mail(sender.addr_spec, recipient.addr_spec, content)
+
+
+def _part(kind: str, text: str) -> MIMENonMultipart:
+    part = MIMENonMultipart("text", kind)
+    part.set_payload(text, _UTF8)
+    return part
+
+
+def check_headers(content: bytes, expected: list[list[str]]) -> None:
+    """Raises InvalidMessageError unless a message and its parts have these headers, each in its order."""
+    found = list(message_from_bytes(content).walk())
+    if [part.keys() for part in found] != expected or any(part.defects for part in found):
+        raise InvalidMessageError("invalid-mail", "Something in the mail would be read as headers of its own")
+
+
+def _mailbox_header(header: str, address: Address) -> str:
+    name = address.display_name
+    if not name:
+        return address.addr_spec
+    return f"{name if _PLAIN_NAME.fullmatch(name) else _encoded_words(header, name)} <{address.addr_spec}>"
+
+
+def _encoded(header: str, text: str) -> str:
+    """Text for a header: in encoded words (RFC 2047) unless it is ASCII that nobody could take for one."""
+    if text.isascii() and "=?" not in text:
+        return Header(text, "us-ascii", header_name=header).encode(linesep="\r\n")
+    return _encoded_words(header, text)
+
+
+def _encoded_words(header: str, text: str) -> str:
+    return Header(text, _UTF8, header_name=header).encode(linesep="\r\n")
+
+
+def _one_line(text: str) -> str:
+    """Text without what can't be seen: a line break would end the header, and start another one."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
-from email.message import EmailMessage
 from pathlib import Path
 from typing import Final, Literal, NoReturn
 
 import aiosmtplib
+
+from consumers.mail_message import Mail
 
 SEND_LIMIT_S: Final = 300.0
 """How long one mail may take in all, the connection included."""
@@ -63,7 +64,7 @@ class SmtpConnection:
         self._client: aiosmtplib.SMTP | None = None
         self._sent = 0
 
-    async def send(self, message: EmailMessage) -> None:
+    async def send(self, mail: Mail) -> None:
         """Send a mail; returns once the server has taken it.
 
         Raises ServerAwayError, MailDelayedError or MailRefusedError. When the server has gone or was too slow, it
@@ -72,7 +73,7 @@ class SmtpConnection:
         try:
             async with asyncio.timeout(SEND_LIMIT_S):
                 client = await self._open()
-                await self._send(client, message)
+                await self._send(client, mail)
         except TimeoutError:
             self._drop()
             raise ServerAwayError("timeout") from None
@@ -114,10 +115,11 @@ class SmtpConnection:
         self._client, self._sent = client, 0
         return client
 
-    async def _send(self, client: aiosmtplib.SMTP, message: EmailMessage) -> None:
-        sender, recipient = (_address(message, header) for header in ("From", "To"))
+    async def _send(self, client: aiosmtplib.SMTP, mail: Mail) -> None:
+        is_ascii = (mail.sender + mail.recipient).isascii()
+        options = [] if is_ascii else ["SMTPUTF8", "BODY=8BITMIME"]
         try:
-            await client.send_message(message, sender=sender, recipients=[recipient])
+            await client.sendmail(mail.sender, [mail.recipient], mail.content, mail_options=options)
         except aiosmtplib.SMTPRecipientsRefused as error:
             _judge(error.recipients[0])
         except aiosmtplib.SMTPResponseException as error:
@@ -136,11 +138,6 @@ class SmtpConnection:
         client, self._client = self._client, None
         if client is not None:
             client.close()
-
-
-def _address(message: EmailMessage, name: str) -> str:
-    address: str = message[name].addresses[0].addr_spec
-    return address
 
 
 def _judge(error: aiosmtplib.SMTPResponseException) -> NoReturn:

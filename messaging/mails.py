@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from domain.delivery import OutgoingMessage
 from messaging.envelope import Envelope
@@ -17,6 +17,10 @@ class MailItem(Message):
 
     product_id: str
     name: str | None = None
+
+
+def _none_if_null(items: tuple[MailItem, ...] | None) -> tuple[MailItem, ...]:
+    return items or ()
 
 
 class MailCommand(Message):
@@ -34,7 +38,7 @@ class MailCommand(Message):
     order_id: str | None = None
     order_number: str | None = None
     customer_id: str | None = None
-    items: tuple[MailItem, ...] = ()
+    items: Annotated[tuple[MailItem, ...] | None, AfterValidator(_none_if_null)] = ()
 
 
 MAIL_COMMAND: TypeAdapter[MailCommand] = TypeAdapter(MailCommand)

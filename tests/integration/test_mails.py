@@ -133,8 +133,8 @@ async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
     await facade.command("PUT", f"/api/stores/{store}", {"name": "Foto Müller", "email": "shop@example.com"})
     template = {
         "subject": "Ihre Meinung, {{ customer.name }}?",
-        "text": "Grüß Gott {{ customer.name }},\n{% for item in items %}\n* {{ item.name }}\n{% endfor %}\n",
-        "html": "<p>Grüß Gott {{ customer.name }}</p>{{ items|map(attribute='name')|join(', ') }}",
+        "text": "Grüß Gott {{ customer.name }},\n{% for item in items -%}\n* {{ item.name }}\n{% endfor %}",
+        "html": "<p>Grüß Gott {{ customer.name }}</p>{{ items | map: 'name' | join: ', ' }}",
     }
     path = f"/api/notificationTemplates/OrderReviewRequest?storeId={store}&languageCode=de"
     await facade.command("PUT", path, template)
@@ -249,6 +249,29 @@ async def test_what_is_no_mail_is_a_dead_letter(service: Service, mail_server: M
     _, headers = await dead_letter(service, command["id"])
     assert headers["x-error-code"] == (b"invalid-message" if "html" in wrong else b"invalid-address")
     await arrived(mail_server, to)
+
+
+async def test_null_is_as_good_as_missing(service: Service, mail_server: MailServer) -> None:
+    """In headers of Kafka, and in fields of a command that may be missing."""
+    to = address_of()
+    command = mail_command(to, items=None, languageCode=None)
+    message = Message(command["customerId"], json.dumps(command).encode(), [("ce_id", None), ("other", b"1")])
+    await service.publish("mail-commands", message)
+    await arrived(mail_server, to)
+    assert (await note_of(service, command["id"]))["attempts"] == 1
+
+
+async def test_a_name_in_encoded_words_stays_a_name(service: Service, mail_server: MailServer) -> None:
+    to, breaks = address_of(), "=0D=0AReply-To:_evil=40example.com=0D=0A=0D=0AAnother_body"
+    word = f"=?utf-8?q?Anna{breaks}?="
+    nested = f"=?utf-8?q?{word.replace('=', '=3D').replace('?', '=3F')}?="
+    command = mail_command(to, subject=f"How do you like it, {word}?", **{"from": f"{nested} <shop@example.com>"})
+    await request(service, command)
+    (mail,) = await arrived(mail_server, to)
+    assert mail["Subject"] == f"How do you like it, {word}?"
+    assert mail["From"].addresses[0].display_name.startswith("=?utf-8?q?Anna=0D=0AReply-To:")
+    assert mail["Reply-To"] is None
+    assert part(mail, "plain").strip() == "Hello"
 
 
 async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server: MailServer) -> None:

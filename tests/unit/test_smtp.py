@@ -1,18 +1,22 @@
 import asyncio
+import json
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
 from email.message import EmailMessage
+from email.policy import default
 from pathlib import Path
 
 import pytest
 
-from consumers.mail_message import mail_message, mailbox
+from consumers.mail_message import Mail, check_headers, mail_command, mail_message, mailbox
 from consumers.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from domain.mails import RetryPlan
 from messaging.decoding import InvalidMessageError
-from messaging.mails import MailCommand
+from messaging.mails import MailCommand, MailItem
 from tests.mail_server import PASSWORD, MailServer
 
 
@@ -44,9 +48,17 @@ async def tls_server(certificate: tuple[Path, Path]) -> AsyncIterator[MailServer
     await server.stop()
 
 
-def a_mail(to: str = "anna@example.com", id: str = "1") -> EmailMessage:
-    command = MailCommand(id=id, template="T", to=to, from_="shop@example.com", subject="s", text="t", html="<p>t</p>")
+def a_mail(to: str = "anna@example.com", id: str = "1", **fields: str) -> Mail:
+    given = {"template": "T", "from_": "shop@example.com", "subject": "s", "text": "t", "html": "<p>t</p>", **fields}
+    command = MailCommand.model_validate({"id": id, "to": to, **given})
     return mail_message(command, datetime(2026, 3, 14, 9, tzinfo=UTC))
+
+
+def read(mail: Mail) -> EmailMessage:
+    """The mail as a program of its recipient reads it."""
+    message = message_from_bytes(mail.content, policy=default)
+    assert isinstance(message, EmailMessage)
+    return message
 
 
 async def test_starttls_and_login(tls_server: MailServer, certificate: tuple[Path, Path]) -> None:
@@ -151,7 +163,92 @@ def test_addresses(text: str, name: str, address: str) -> None:
 
 
 def test_a_repeat_has_the_same_message_id() -> None:
-    assert a_mail()["Message-ID"] == a_mail()["Message-ID"] != a_mail(id="2")["Message-ID"]
+    first, again, other = (read(mail)["Message-ID"] for mail in (a_mail(), a_mail(), a_mail(id="2")))
+    assert first == again != other
+
+
+def encoded(text: str) -> str:
+    """An encoded word (RFC 2047)."""
+    return "=?utf-8?q?" + "".join(f"={byte:02X}" for byte in text.encode()) + "?="
+
+
+BREAKS = "Anna\r\nReply-To: evil@example.com\r\n\r\nAnother body"
+INJECTIONS = [
+    *(BREAKS, encoded(BREAKS), encoded(encoded(BREAKS)), f"Hi {encoded(BREAKS)} and more", BREAKS.replace("\r", "")),
+    *(BREAKS.replace("\n", ""), BREAKS.replace("\r\n", "\u2028"), encoded("x" * 60 + BREAKS), "=?utf-8?b?" + "A" * 99),
+    *("é" * 99 + encoded(BREAKS), "\x00\x1b[2J", "--===============1==\r\nContent-Type: text/html\r\n\r\nbody"),
+]
+
+
+@pytest.mark.parametrize("text", INJECTIONS, ids=lambda text: repr(text)[:30])
+@pytest.mark.parametrize("field", ["subject", "to", "from_", "text", "html"])
+def test_no_field_becomes_headers_or_a_body(field: str, text: str) -> None:
+    given = {field: text}
+    if field in ("to", "from_"):
+        given = {field: f"{encoded(text) if '=?' in text else encoded(encoded(text))} <anna@example.com>"}
+    mail = None
+    with suppress(InvalidMessageError):  # of an address that isn't one
+        mail = a_mail(**given)
+    if mail is None:
+        assert field in ("to", "from_")
+        return
+    assert (mail.sender, mail.recipient) == (
+        "anna@example.com" if field == "from_" else "shop@example.com",
+        "anna@example.com",
+    )
+    lines = mail.content.replace(b"\r\n", b"")
+    assert b"\r" not in lines
+    assert b"\n" not in lines
+    message = read(mail)
+    kinds = ["multipart/alternative", "text/plain", "text/html"]
+    assert [part.get_content_type() for part in message.walk()] == kinds
+    assert set(message.keys()) == {
+        *("Message-ID", "Date", "From", "To", "Subject", "Auto-Submitted", "Content-Type", "MIME-Version"),
+    }
+    assert len(message.keys()) == 8
+    if field == "subject":
+        seen = "".join(character if character.isprintable() else " " for character in text)
+        assert message["Subject"] == " ".join(seen.split())
+    if field == "text":
+        body = message.get_body(("plain",))
+        assert body is not None
+        assert str(body.get_content()).splitlines() == text.splitlines()
+
+
+def test_a_mail_with_other_headers_than_those_set_is_refused() -> None:
+    content = a_mail().content
+    expected = [part.keys() for part in message_from_bytes(content).walk()]
+    check_headers(content, expected)
+    for where in (b"Subject:", b"Content-Transfer-Encoding:"):
+        with pytest.raises(InvalidMessageError) as caught:
+            check_headers(content.replace(where, b"Reply-To: evil@example.com\r\n" + where), expected)
+        assert caught.value.code == "invalid-mail"
+
+
+def test_a_mail_to_an_address_that_is_not_ascii_says_so() -> None:
+    mail = a_mail("ö@b.example")
+    assert mail.recipient == "ö@b.example"
+    assert "To: ö@b.example\r\n".encode() in mail.content
+
+
+@pytest.mark.parametrize("field", ["languageCode", "storeId", "orderId", "orderNumber", "customerId", "items"])
+def test_null_is_as_good_as_missing_in_a_mail_command(field: str) -> None:
+    given = {
+        "id": "1",
+        "template": "T",
+        "to": "a@b.example",
+        "from": "c@d.example",
+        "subject": "",
+        "text": "",
+        "html": "",
+    }
+    command = mail_command(json.dumps({**given, field: None}).encode())
+    assert command == mail_command(json.dumps(given).encode())
+    items = [{"productId": "p", "name": None}, {"productId": "q"}]
+    assert mail_command(json.dumps({**given, "items": items}).encode()).items == (
+        MailItem(product_id="p"),
+        MailItem(product_id="q"),
+    )
 
 
 def test_pauses_grow_up_to_a_day() -> None:
