@@ -9,6 +9,7 @@ from rich.console import Console
 
 from domain.reminders import Decided, Reminder
 from domain.timestamps import timestamp
+from plaudit.command_line import shown
 from plaudit.config import Settings
 from plaudit.connections import connected
 from scheduler.preview import preview
@@ -21,15 +22,15 @@ async def show_preview(settings: Settings, out: Console, now: datetime | None) -
     moment = now or datetime.now(UTC)
     async with connected(settings) as (database, _):
         reminder = (await StoreRepository(database).general()).reminder
-        out.print(
+        heading = (
             f"At {timestamp(moment)}: orders in status {reminder.order_status} for {reminder.days_in_status} days; "
-            f"at most {reminder.max_emails_per_customer} reminders for each customer.",
-            markup=False,
+            f"at most {reminder.max_emails_per_customer} reminders for each customer."
         )
+        out.print(shown(heading), markup=False)
         counts: Counter[str] = Counter()
         async for decided in preview(database, reminder, moment):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
-            out.print(_line(decided), markup=False)
+            out.print(shown(_told(decided)), markup=False)
     out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")
     others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
     out.print(f"{sum(counts.values())} would not{f': {others}' if others else ''}.")
@@ -48,11 +49,6 @@ async def run_once(settings: Settings, out: Console, now: datetime | None) -> No
             report = await job.run(now or datetime.now(UTC))
     skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())
     out.print(f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}.")
-
-
-def _line(decided: Decided) -> str:
-    # Names come from outside, and a terminal obeys some of what they could hold.
-    return "".join(character if character.isprintable() else "�" for character in _told(decided))
 
 
 def _told(decided: Decided) -> str:
