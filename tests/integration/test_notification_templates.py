@@ -16,6 +16,7 @@ from storage.outcomes import OutcomeRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 from tests.facade import WAIT, Facade, new_id
+from tests.hostile_templates import HOSTILE
 from tests.service import Json, Message, Service, eventually
 
 TEMPLATES = "/api/notificationTemplates"
@@ -98,7 +99,9 @@ async def test_a_partial_body_merges_into_what_is_in_effect(facade: Facade, http
     [
         ({"html": "<p>\n{{ customer.nam }}</p>"}, "/html", "Line 2: `nam` is not known here; there is: id, name"),
         ({"text": "{% for item in items %}"}, "/text", "Line 1: "),
-        ({"subject": "{{ 'x' * 10**9 }}"}, "/subject", "Line 1: Mul can't be used in a mail template"),
+        ({"subject": "{{ 'x' * 10**9 }}"}, "/subject", "Line 1: "),
+        ({"text": "{% include 'x' %}"}, "/text", "Line 1: unexpected tag 'include'"),
+        ({"html": HOSTILE["doubling by append"]}, "/html", "Line 1: it takes more than 25000 steps"),
         ({"subject": "ok", "html": ""}, "/html", "Line 1: it comes out empty"),
         ({"text": 1}, "/text", ""),
         ({"text": "x" * 100_001}, "/text", ""),

@@ -11,11 +11,15 @@ import pytest
 
 from domain.reminders import Skip
 from messaging.connection import BrokerAwayError, KafkaConnection
+from messaging.metrics import REMINDERS
+from messaging.order_review_request import LONGEST_NAME
 from messaging.publisher import Publisher
 from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob
+from tests.facade import new_id
+from tests.hostile_templates import HOSTILE
 from tests.reminders import DAY, NOON, SENDER, Shop, an_order, connected_job, named
-from tests.service import Servers, Service, free_port
+from tests.service import Json, Servers, Service, free_port
 
 SECOND = timedelta(seconds=1) / DAY
 
@@ -212,6 +216,64 @@ async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> No
     assert "- Camera" in mail["text"]
 
 
+async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop) -> None:
+    """A template of another time, in Jinja2, and one that takes too much work for this order."""
+    templates: list[Json] = [
+        {"storeId": shop.id, "languageCode": "de", "subject": "{{ items|map(attribute='name')|join }}"},
+        {"storeId": shop.id, "languageCode": None, "subject": HOSTILE["doubling by append"]},
+        {"storeId": None, "languageCode": "de-AT", "subject": "Better, {{ customer.name }}"},
+    ]
+    await shop.database["notificationTemplates"].insert_many(
+        [{"name": "OrderReviewRequest", **template, "text": "x", "html": "x"} for template in templates]
+    )
+    try:
+        order = await shop.bought("willi", "camera", languageCode="de-AT")
+        assert await shop.run(10) == 1
+        (mail,) = await shop.mails(order)
+        assert (mail["subject"], mail["text"]) == ("Better, Willi", "x")
+        findings = json.loads(shop.service.run("doctor", "--json").stdout)
+        (told,) = [finding for finding in findings if finding["check"] == "templates"]
+        assert told["level"] == "warn"
+        assert f"OrderReviewRequest?storeId={shop.id}&languageCode=de (subject, line 1: " in told["text"]
+        assert f"OrderReviewRequest?storeId={shop.id} (subject, line 1: it takes more than" in told["text"]
+    finally:
+        await shop.database["notificationTemplates"].delete_many({"storeId": {"$in": [shop.id, None]}})
+
+
+async def test_a_hundred_long_names_fit_a_mail_and_stop_nobody(shop: Shop) -> None:
+    names = {"id": "1", "quantity": 1, "name": "<" * 1_024}
+    items = [{**names, "id": str(number), "productId": f"product-{number}"} for number in range(100)]
+    large = await shop.bought("xaver", items=items, customerName="&" * 1_024)
+    other = await shop.bought("yara", "camera")
+    assert await shop.run(10) == 2
+    (mail,) = await shop.mails(large)
+    assert len(mail["items"]) == mail["text"].count("\n- ") == 100
+    assert {len(item["name"]) for item in mail["items"]} == {LONGEST_NAME}
+    assert len(await shop.mails(other)) == 1
+
+
+async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    broken = Shop(shop.service, shop.database, shop.job, status=shop.status)
+    await broken.open(orderStatus=shop.status)
+    # No interface lets such an address in.
+    await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": " "}})
+    order, event = None, an_order(shop.status, "zita", broken.id, NOON, "camera")
+    await broken.orders(event)
+    order = await shop.bought("zoran", "camera")
+    failed_before = REMINDERS.labels("mail-failed")._value.get()
+    report = await shop.report(10)
+    assert (report.reminders, report.skipped) == (1, {Skip.MAIL_FAILED: 1})
+    assert REMINDERS.labels("mail-failed")._value.get() == failed_before + 1
+    assert len(await shop.mails(order)) == 1
+    # It is not tried again until there is news of the order, and nothing counts as sent.
+    assert (await shop.report(10)).orders == 0
+    await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": "shop@example.com"}})
+    assert await shop.database["reminderCustomers"].find_one({"_id": "zita"}) is None
+    await broken.orders({**event, "modifiedDate": (NOON + DAY).isoformat()})
+    assert (await shop.report(10)).reminders == 1
+    assert len(await shop.mails(event["id"])) == 1
+
+
 async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
     order = await shop.bought("wim", "camera")
     without_kafka = Publisher(KafkaConnection(f"127.0.0.1:{free_port()}"), timeout=0.2)
@@ -223,6 +285,17 @@ async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
     assert await shop.run(10) == 0
     assert len(await shop.mails(order)) == 1
     assert await shop.database["outbox"].count_documents({}) == 0
+
+
+async def test_the_preview_shows_names_and_settings_as_text(desk: Shop) -> None:
+    shop = Shop(desk.service, desk.database, desk.job, status=f"done \x1b[31m[red] {new_id('status')}")
+    await shop.open()
+    order = await shop.bought("\x1b]0;title\x07[bold]anna", "\x1b[2J[link=x]camera\u202e", customerEmail="a@b.example")
+    preview = shop.service.run("reminders", "preview", "--now", (NOON + 10 * DAY).isoformat())
+    assert preview.returncode == 0, preview.stderr
+    assert "".join(c for c in preview.stdout if not c.isprintable()).strip("\n") == ""
+    assert f"orders in status {shop.status.upper()} for".replace("\x1b", "�") in preview.stdout
+    assert f"order {order} (CO1), customer �]0;title�[bold]anna, a@b.example: �[2J[Link=X]Camera�" in preview.stdout
 
 
 async def test_commands(shop: Shop) -> None:

@@ -1,3 +1,5 @@
+import asyncio
+import threading
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,6 +17,7 @@ from messaging.mail_templates import (
     check_part,
     order_review_context,
     render,
+    worked,
 )
 from messaging.order_review_request import LONGEST_NAME
 from messaging.template_language import FILTERS, MAX_OUTPUT_BYTES, MAX_SOURCE_BYTES, TAGS
@@ -297,6 +300,15 @@ def test_no_filter_lets_data_become_html(name: str) -> None:
                     continue
     assert all("<script" not in html.lower() for html in written)
     assert written or name in ("concat", "where")
+
+
+async def test_work_on_templates_leaves_the_event_loop_free() -> None:
+    """Deadlocks, and so fails, where the work is done in the loop."""
+    answered = threading.Event()
+    waiting = asyncio.ensure_future(worked(answered.wait, 30))
+    await asyncio.sleep(0)
+    answered.set()
+    assert await waiting
 
 
 def test_there_is_no_way_to_load_templates_or_to_run_code() -> None:
