@@ -9,9 +9,9 @@ from rich.console import Console
 
 from domain.reminders import Decided, Reminder
 from domain.timestamps import timestamp
-from plaudit.command_line import shown
 from plaudit.config import Settings
 from plaudit.connections import connected
+from plaudit.terminal import shown
 from scheduler.preview import preview
 from scheduler.reminders import ReminderJob
 from storage.stores import StoreRepository
