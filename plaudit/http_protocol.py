@@ -1,4 +1,8 @@
-"""HTTP as uvicorn speaks it, with bounds on what a client can make the server hold: connections, heads, patience."""
+"""HTTP as uvicorn speaks it, with bounds on what a client can make the server hold or do.
+
+Bounded are connections, heads, what surrounds the chunks of a body, requests that come before the answers to earlier
+ones, and patience.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,30 @@ import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import orjson
 import structlog
-from httptools import HttpParserError
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_TOO_LARGE: Final = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
+from plaudit.http_heads import Refusal, refusal_of
 
+MAX_HEADERS: Final = 100
+"""Lines of a head. Each costs memory beside its bytes, many times as much where it is short."""
+
+_NOT_HTTP: Final[Refusal] = (HTTPStatus.BAD_REQUEST, "Invalid HTTP request received.")
+_TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
+_TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
+
+_TURN_BYTES: Final = 16_384
+"""Parsed of one connection at a time: small chunks take a hundred times as long as the same bytes of a body."""
+
+_CHUNK_BYTES: Final = 16
+"""What surrounds an honest chunk: its size in hexadecimal, and two ends of lines."""
+
+_END_OF_HEAD: Final = b"\r\n\r\n"
 _LAST_LOOK_S: Final = 0.1
 
 _log = structlog.get_logger(__name__)
@@ -24,8 +43,9 @@ _log = structlog.get_logger(__name__)
 class ConnectionLimits:
     """What one process grants its clients.
 
-    `max_head_bytes`: request line and headers. `receive_timeout`: seconds for a whole request, from the connection or
-    the first byte of a later request. `send_timeout`: seconds without a client's reading any of its answer.
+    `max_head_bytes`: request line and headers, and again what surrounds the chunks of a body (extensions, trailers).
+    `receive_timeout`: seconds for a whole request, from the connection or the first byte of a later request.
+    `send_timeout`: seconds without a client's reading any of its answer.
     `max_connections`: beyond them the one that has kept us waiting for longest is closed.
     """
 
@@ -36,21 +56,42 @@ class ConnectionLimits:
     waiting: OrderedDict[BoundedProtocol, None] = field(default_factory=OrderedDict)
 
 
+class _Reading(FlowControl):
+    """Goes on to read only once everything that was read has been parsed."""
+
+    is_behind = False
+
+    def resume_reading(self) -> None:
+        """uvicorn wants more."""
+        if not self.is_behind:
+            super().resume_reading()
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. It is `waiting` while we are for the client: for a request, or the rest of one."""
+    """One connection. It is `waiting` while we are for the client: for a request, or the rest of one.
+
+    What was read is parsed in turns with other connections, and no further than to the request after the one in hand.
+    """
 
     limits: ConnectionLimits
+    flow: _Reading
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._head_bytes = 0
+        self._unparsed = b""
+        self._has_a_turn = False
+        self._is_ending = False
         self._in_head = True
+        self._head_bytes = 0
+        self._framing_bytes = 0
+        self._refusal = _NOT_HTTP
         self._receiving: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, if need be in place of the one that has kept us waiting for longest."""
         super().connection_made(transport)
+        self.flow = _Reading(transport)
         if len(self.connections) > self.limits.max_connections:
             longest = next(iter(self.limits.waiting), self)
             longest.transport.abort()
@@ -69,34 +110,51 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; refuse a head that doesn't end."""
-        if self._receiving is None:
-            self._expect_request()
-        if self._in_head:
-            # The parser tells of a header only once it is there as a whole.
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._in_head and self._head_bytes > self.limits.max_head_bytes:
-            self._refuse(*_TOO_LARGE)
+        """Parse what came, or keep it until what came before has been parsed."""
+        self._unparsed += data
+        self._parse()
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
         self._in_head = True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; what comes after the body is none, whatever it is called."""
+        if not self._in_head:
+            return
+        if len(self.headers) >= MAX_HEADERS:
+            self._reject(_TOO_MANY)
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """The request can be looked at, unless its head is too large."""
+        """The request can be looked at, unless its head is too large or can be read in two ways."""
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            return
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self.limits.max_head_bytes:
-            self._head_bytes = size
-            raise HttpParserError("too large")
+            self._reject(_TOO_LARGE)
+        refusal = refusal_of(self.parser.get_method(), self.parser.get_http_version(), self.headers)
+        if refusal is not None:
+            self._reject(refusal)
         self._in_head, self._head_bytes = False, 0
         super().on_headers_complete()
 
+    def on_chunk_header(self) -> None:
+        """A chunk of the body begins."""
+        self._framing_bytes -= _CHUNK_BYTES
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._framing_bytes -= len(body)
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """The request is there as a whole: now the client waits for us."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._head_bytes, self._framing_bytes = True, 0, 0
         self.limits.waiting.pop(self, None)
         if self._receiving is not None:
             self._receiving.cancel()
@@ -107,6 +165,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if not self.transport.is_closing():
             self._wait()
+            if self._unparsed:
+                self._take_a_turn()
 
     def pause_writing(self) -> None:
         """The client doesn't read as fast as we write."""
@@ -120,10 +180,78 @@ class BoundedProtocol(HttpToolsProtocol):
             self._sending.cancel()
             self._sending = None
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what isn't HTTP, or has too large a head."""
-        is_large = self._head_bytes > self.limits.max_head_bytes
-        self._refuse(*(_TOO_LARGE if is_large else (HTTPStatus.BAD_REQUEST, msg)))
+    def _take_a_turn(self) -> None:
+        if not self._has_a_turn:
+            self._has_a_turn = True
+            self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Parse the share of one turn, and read on only once nothing is left."""
+        self._has_a_turn = False
+        data, at = self._unparsed, 0
+        while at < min(len(data), _TURN_BYTES) and not (self.pipeline or self._has_ended()):
+            # Where a head ends the next request may begin, which waits while another one does.
+            end = data.find(_END_OF_HEAD, at, _TURN_BYTES)
+            at += self._parse_piece(data[at : _TURN_BYTES if end < 0 else end + len(_END_OF_HEAD)])
+        if self._has_ended():
+            self._unparsed = b""
+            return
+        self._unparsed = data[at:]
+        self.flow.is_behind = bool(self._unparsed)
+        if self.flow.is_behind:
+            self.flow.pause_reading()
+            if not self.pipeline:
+                self._take_a_turn()
+        elif not (self.pipeline or self._has_body_in_hand()):
+            self.flow.resume_reading()
+
+    def _parse_piece(self, piece: bytes) -> int:
+        """Feed the parser; returns how many bytes it took. Refuse what is too large before it has come to an end."""
+        if self._receiving is None:
+            self._expect_request()
+        self._unset_keepalive_if_required()
+        # The parser tells of a header only once it is there as a whole.
+        if self._in_head:
+            self._head_bytes += len(piece)
+        else:
+            self._framing_bytes += len(piece)
+        parsed = len(piece)
+        try:
+            try:
+                self.parser.feed_data(piece)
+            except HttpParserUpgrade as upgrade:
+                parsed = int(upgrade.args[0])
+                self._parse_without_upgrade()
+        except HttpParserError:
+            self._refuse(*self._refusal)
+        self._framing_bytes = max(0, self._framing_bytes)
+        most = self.limits.max_head_bytes
+        if self._in_head and self._head_bytes > most:
+            self._refuse(*_TOO_LARGE)
+        elif self._framing_bytes > most:
+            detail = f"Trailers and chunk extensions of a request may have {most} bytes."
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
+        return parsed
+
+    def _parse_without_upgrade(self) -> None:
+        """Go on as if no other protocol had been asked for: the parser takes such a body for the next request."""
+        head = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
+        head += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        self.parser = HttpRequestParser(self)
+        self.parser.feed_data(b"\r\n".join(head) + _END_OF_HEAD)
+
+    def _reject(self, refusal: Refusal) -> NoReturn:
+        """Have the parser end, from within one of its callbacks."""
+        self._refusal = refusal
+        raise HttpParserError(refusal[1])
+
+    def _has_ended(self) -> bool:
+        return self._is_ending or self.transport.is_closing()
+
+    def _has_body_in_hand(self) -> bool:
+        """Whether uvicorn waits for the application to take the body that is there."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _wait(self) -> None:
         self.limits.waiting[self] = None
@@ -143,11 +271,18 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Answer with a problem and close; only the latter where the request has, or gets, another answer."""
-        if self.transport.is_closing():
+        if self._has_ended():
             return
         _log.info("connection closed", status=int(status), detail=detail)
         cycle = self.cycle
-        if cycle is None or not cycle.response_started or (cycle.response_complete and self._in_head):
+        is_next = cycle is not None and self._in_head
+        if is_next and not cycle.response_complete:
+            # The next answer on this connection is not for this request: it gets none.
+            self._is_ending = self.flow.is_behind = True
+            self.flow.pause_reading()
+            cycle.keep_alive = False
+            return
+        if cycle is None or is_next or not (cycle.response_started or self.pipeline):
             problem = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
             body = orjson.dumps(problem)
             head = (

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plaudit.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
 from tests.service import eventually
@@ -22,7 +23,8 @@ DEADLINE_S = 20
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Reads the body and says how much there was; `/large` gives a large answer, `/early` one before the body."""
+    """Reads the body and says how much there was; `/large` gives a large answer, `/early` one before the body, `/names`
+    the names of the headers after it."""
     if scope["type"] != "http":
         return
     size = 0
@@ -33,7 +35,8 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         size += len(message.get("body", b""))
         if not message.get("more_body"):
             break
-    body = ANSWER if scope["path"] == "/large" else str(size).encode()
+    names = b" ".join(name for name, _ in scope["headers"])
+    body = {"/large": ANSWER, "/names": names}.get(scope["path"], str(size).encode())
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -72,7 +75,7 @@ class Server:
 
     port: int
     limits: ConnectionLimits
-    connections: Collection[object]
+    connections: Collection[Any]
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
@@ -84,9 +87,9 @@ class Server:
 
 
 @asynccontextmanager
-async def running(limits: ConnectionLimits) -> AsyncIterator[Server]:
+async def running(limits: ConnectionLimits, application: ASGIApp = app) -> AsyncIterator[Server]:
     protocol = bounded_protocol(limits)
-    config = uvicorn.Config(app, http=protocol, ws="none", log_config=None, server_header=False, lifespan="off")
+    config = uvicorn.Config(application, http=protocol, ws="none", log_config=None, server_header=False, lifespan="off")
     config.load()
     state = uvicorn.server.ServerState()
 

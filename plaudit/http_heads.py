@@ -1,0 +1,29 @@
+"""Heads of requests that two servers could read differently, so that none of them is served (RFC 9112)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+Refusal = tuple[HTTPStatus, str]
+"""A status, and what the client can do about it."""
+
+_HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
+
+
+def refusal_of(method: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+    """The reason not to serve a request, None where there is none. Names of headers are in lower case."""
+    if method == b"CONNECT":
+        return HTTPStatus.NOT_IMPLEMENTED, "This is no proxy."
+    if version not in ("1.0", "1.1"):
+        return HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Speak HTTP/1.1."
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) > 1 or (version == "1.1" and not hosts):
+        return HTTPStatus.BAD_REQUEST, "Send the header Host once."
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        return HTTPStatus.BAD_REQUEST, "The header Host must be a name or an address, and perhaps a port."
+    if version == "1.0" and any(name == b"transfer-encoding" for name, _ in headers):
+        return HTTPStatus.BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or HTTP/1.1."
+    return None

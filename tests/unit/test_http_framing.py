@@ -1,0 +1,201 @@
+"""Requests that are framed to harm: endless trailers, queues, heads that two servers could read differently."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from functools import partial
+
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from plaudit.http_protocol import MAX_HEADERS, BoundedProtocol
+from tests.service import eventually
+
+from .test_http_protocol import DEADLINE_S, REQUEST, Client, Server, app, limits, running
+
+CHUNKED = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+EARLY = CHUNKED.replace(b"/", b"/early", 1)
+HELD = REQUEST.replace(b"/", b"/held", 1)
+FLOOD_BYTES = 50_000_000
+
+ENDLESS = {
+    "trailers": (b"0\r\n", b"x-api-key: aaaaaaaa\r\n" * 500),
+    "short trailers": (b"0\r\n", b"a:\r\n" * 2_500),
+    "a trailer's value": (b"0\r\na: ", b"a" * 10_000),
+    "a trailer's name": (b"0\r\n", b"a" * 10_000),
+    "an extension": (b"3;", b"a" * 10_000),
+    "extensions": (b"", (b"1;" + b"a" * 1_000 + b"\r\na\r\n") * 10),
+    "zeros before a size": (b"", b"0" * 10_000),
+}
+
+
+def held(let_go: asyncio.Event) -> ASGIApp:
+    """The application; it answers `/held` once the event is set."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/held":
+            await let_go.wait()
+        await app(scope, receive, send)
+
+    return application
+
+
+async def flood(client: Client, content: bytes) -> int:
+    """Send it again and again until the connection ends, or FLOOD_BYTES have been sent; returns how many."""
+    sent = 0
+    with suppress(ConnectionError):
+        async with asyncio.timeout(DEADLINE_S):
+            while sent < FLOOD_BYTES:
+                client.writer.write(content)
+                await client.writer.drain()
+                sent += len(content)
+    return sent
+
+
+async def only_connection(server: Server) -> BoundedProtocol | None:
+    return next(iter(server.connections), None)
+
+
+@pytest.mark.parametrize("piece", [1_000_000, 1])
+async def test_trailers_are_no_headers(piece: int) -> None:
+    trailers = b"X-API-Key: a\r\nPrefer: wait=30\r\nSec-Fetch-Site: same-origin\r\nExpect: 100-continue\r\n"
+    request = CHUNKED.replace(b"/", b"/names", 1) + b"3\r\nabc\r\n0\r\n" + trailers + b"\r\n"
+    async with running(limits()) as server, server.client() as client:
+        for start in range(0, len(request), piece):
+            client.writer.write(request[start : start + piece])
+            await client.writer.drain()
+        assert await client.answer() == (200, b"host transfer-encoding")
+        assert await client.ask() == (200, b"0")
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+async def test_what_surrounds_chunks_is_bounded(name: str) -> None:
+    start, more = ENDLESS[name]
+    async with running(limits()) as server, server.client() as client:
+        status, body = await client.ask(CHUNKED + b"3\r\nabc\r\n" + start + more)
+        assert status == 431
+        assert "4096 bytes" in json.loads(body)["detail"]
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+async def test_what_surrounds_chunks_is_bounded_after_the_answer(name: str) -> None:
+    start, more = ENDLESS[name]
+    async with running(limits()) as server, server.client() as client:
+        assert await client.ask(EARLY + b"3\r\nabc\r\n") == (200, b"0")
+        client.writer.write(start)
+        assert await flood(client, more) < FLOOD_BYTES
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("chunk", "size", "count"), [(b"1\r\na\r\n", 1, 20_000), (b"00005;a=b\r\nabcde\r\n", 5, 5_000)]
+)
+async def test_small_chunks_are_taken(chunk: bytes, size: int, count: int) -> None:
+    async with running(limits()) as server, server.client() as client:
+        answer = (200, str(size * count).encode())
+        assert await client.ask(CHUNKED + chunk * count + b"0\r\na: b\r\n\r\n") == answer
+
+
+async def test_headers_are_counted() -> None:
+    async with running(limits()) as server, server.client() as client:
+        head = b"GET / HTTP/1.1\r\nhost: a\r\n" + b"a:\r\n" * (MAX_HEADERS - 1)
+        assert (await client.ask(head + b"\r\n"))[0] == 200
+        status, body = await client.ask(head + b"a:\r\n\r\n")
+        assert status == 431
+        assert str(MAX_HEADERS) in json.loads(body)["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"a" * 1_000, b"a" * 200_000])
+async def test_requests_wait_while_an_earlier_one_is_in_hand(body: bytes) -> None:
+    let_go = asyncio.Event()
+    later = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    async with running(limits(), held(let_go)) as server, server.client() as client:
+        client.writer.write(HELD + later * 300)
+        protocol = await eventually(partial(only_connection, server))
+        assert protocol is not None
+
+        async def waiting() -> int:
+            return len(protocol.pipeline)
+
+        assert await eventually(waiting) == 1
+        let_go.set()
+        answers = [await client.answer() for _ in range(301)]
+        assert answers == [(200, b"0"), *[(200, str(len(body)).encode())] * 300]
+
+
+@pytest.mark.parametrize("then", [b"\x16\x03 hello\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
+async def test_a_refusal_is_not_the_answer_to_an_earlier_request(then: bytes) -> None:
+    let_go = asyncio.Event()
+    async with running(limits(receive=0.3), held(let_go)) as server, server.client() as client:
+        client.writer.write(HELD)
+        protocol = await eventually(partial(only_connection, server))
+        assert protocol is not None
+
+        async def is_in_hand() -> bool:
+            return protocol.cycle is not None
+
+        async def is_refused() -> bool:
+            return not protocol.cycle.keep_alive
+
+        await eventually(is_in_hand)
+        client.writer.write(then)
+        await eventually(is_refused)
+        let_go.set()
+        assert await client.answer() == (200, b"0")
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET / HTTP/1.1", 400),
+        (b"GET / HTTP/1.1\r\nhost: a\r\nhost: a", 400),
+        (b"GET / HTTP/1.0\r\nhost: a\r\nhost: b", 400),
+        (b"GET / HTTP/1.1\r\nhost: a, b", 400),
+        (b"GET / HTTP/1.1\r\nhost: a/b", 400),
+        (b"GET / HTTP/1.1\r\nhost: b@a", 400),
+        (b"GET / HTTP/1.1\r\nhost: [::1", 400),
+        (b"GET / HTTP/1.1\r\nhost: a:b", 400),
+        (b"POST / HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked", 400),
+        (b"GET / HTTP/2.0\r\nhost: a", 505),
+        (b"GET / HTTP/0.9\r\nhost: a", 505),
+        (b"PRI * HTTP/2.0\r\n\r\nSM", 400),
+        (b"CONNECT a:80 HTTP/1.1\r\nhost: a:80", 501),
+        (b"GET / HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551616", 400),
+        (b"GET / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, identity", 400),
+        (b"GET / HTTP/1.0", 200),
+        (b"GET / HTTP/1.1\r\nhost:", 200),
+        (b"GET / HTTP/1.1\r\nhost: a.example.org:8080", 200),
+        (b"GET / HTTP/1.1\r\nhost: [fe80::1]:8080", 200),
+        (b"GET / HTTP/1.1\r\nhost: a_b-c.test.", 200),
+        (b"GET / HTTP/1.1\r\nhost: a\r\nexpect: 200-maybe", 200),
+    ],
+)
+async def test_heads_that_can_be_read_in_two_ways_are_refused(head: bytes, status: int) -> None:
+    async with running(limits()) as server, server.client() as client:
+        answered, body = await client.ask(head + b"\r\n\r\n")
+        assert answered == status
+        if status != 200:
+            assert json.loads(body)["status"] == status
+            assert await client.is_closed()
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"TLS/1.0"])
+async def test_upgrades_are_not_made_and_take_nothing_with_them(protocol: bytes) -> None:
+    upgrade = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: %s\r\nhttp2-settings: AAMAAABk\r\n" % protocol
+    get = b"GET / HTTP/1.1\r\nhost: a\r\n" + upgrade + b"\r\n"
+    post = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n" + upgrade + b"\r\nabc"
+    async with running(limits()) as server, server.client() as client:
+        client.writer.write((get + post + REQUEST) * 2)
+        assert [await client.answer() for _ in range(6)] == [(200, b"0"), (200, b"3"), (200, b"0")] * 2
+
+
+async def test_a_client_that_expects_to_be_told_to_go_on() -> None:
+    async with running(limits()) as server, server.client() as client:
+        client.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
+        async with asyncio.timeout(DEADLINE_S):
+            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert await client.ask(b"abc") == (200, b"3")
