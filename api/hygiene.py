@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -32,16 +33,19 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True)
 class WebRules:
-    """From where browsers may ask: origins for CORS (none by default), and the names that the service goes by (empty:
-    any; `*.example.com` stands for every name below it)."""
+    """From where browsers may ask: origins for CORS (none by default), and the names that the service goes by.
+
+    None or `*` among the names: any name. `*.example.com`: every name right below it. The names of this machine
+    (`localhost`, loopback addresses) and the address that a request came to are always among them.
+    """
 
     cors_origins: Sequence[str] = ()
-    allowed_hosts: Sequence[str] = ()
+    allowed_hosts: Sequence[str] | None = None
 
     def middleware(self) -> list[Middleware]:
         """What applies them, the outermost first."""
         found = [Middleware(SecurityHeaders)]
-        if self.allowed_hosts:
+        if self.allowed_hosts is not None and "*" not in self.allowed_hosts:
             found.append(Middleware(TrustedHosts, allowed=self.allowed_hosts))
         found.append(Middleware(NoForgedRequests, origins=frozenset(self.cors_origins)))
         if self.cors_origins:
@@ -85,7 +89,10 @@ class SecurityHeaders:
 
 
 class TrustedHosts:
-    """Answers only requests that call the service by one of its names."""
+    """Answers only requests that call the service by one of its names.
+
+    A page whose own name was made to lead here counts as ours for the browser (DNS rebinding); only that name tells.
+    """
 
     def __init__(self, app: ASGIApp, allowed: Sequence[str]) -> None:
         self._app = app
@@ -93,14 +100,17 @@ class TrustedHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if scope["type"] == "http" and not self._knows(Headers(scope=scope).getlist("host")):
-            detail = "The service doesn't go by this name. See PLAUDIT_HTTP__ALLOWED_HOSTS."
-            problem = ProblemError(ProblemKind.INVALID_HEADER, detail)
-            await problem_response(scope, problem)(scope, receive, send)
+        if scope["type"] == "http" and not self._knows(scope):
+            detail = (
+                "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the "
+                "setting PLAUDIT_HTTP__ALLOWED_HOSTS."
+            )
+            await problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, detail))(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _knows(self, hosts: list[str]) -> bool:
+    def _knows(self, scope: Scope) -> bool:
+        hosts = Headers(scope=scope).getlist("host")
         if len(hosts) != 1:
             return False
         try:
@@ -108,7 +118,23 @@ class TrustedHosts:
         except ValueError:
             return False
         _, dot, parent = name.partition(".")
-        return name in self._names or bool(dot and f"*.{parent}" in self._names)
+        return name in self._names or bool(dot and f"*.{parent}" in self._names) or _is_own(name, scope.get("server"))
+
+
+def _is_own(name: str, server: tuple[str, int | None] | None) -> bool:
+    """Whether it is a name of this machine for itself, or the address that the connection was made to."""
+    address = _address(name)
+    if address is None:
+        return name == "localhost"
+    return address.is_loopback or (server is not None and address == _address(server[0]))
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 class NoForgedRequests:
@@ -141,4 +167,12 @@ class NoForgedRequests:
         site = headers.get("sec-fetch-site")
         if site is not None:
             return site not in ("same-origin", "none")
-        return origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+        return origin is not None and _authority(origin) != headers.get("host", "").lower()
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin, None where it can't be read."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None

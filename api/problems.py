@@ -45,6 +45,7 @@ class ProblemKind(Enum):
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "Method not allowed")
     TOO_LARGE = ("too-large", 413, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be JSON")
+    MISDIRECTED = ("misdirected", 421, "Not the service you asked for")
     VALIDATION = ("validation", 422, "The request is not valid")
     TOO_MANY_REQUESTS = ("too-many-requests", 429, "Too many requests")
     INTERNAL = ("internal", 500, "Something went wrong here")

@@ -73,7 +73,7 @@ async def connected(port: int) -> Connection:
 def post(path: str, body: object) -> bytes:
     """A request with a JSON body."""
     content = orjson.dumps(body)
-    head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {len(content)}"
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(content)}"
     return head.encode() + _HEAD_END + content
 
 

@@ -51,7 +51,7 @@ async def main() -> None:
 async def _p99() -> float:
     path, body = QUESTIONS["ratings of 5 objects"]
     content = str(body).replace("'", '"')
-    request = f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {len(content)}\r\n\r\n{content}".encode()
+    request = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n{content}".encode()
     latencies = []
     for _ in range(REQUESTS):
         started = time.perf_counter()
@@ -76,7 +76,7 @@ async def _attacker() -> None:
         with suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
             try:
-                writer.write(b"POST /api/customerReviews HTTP/1.1\r\nhost: a\r\n")
+                writer.write(b"POST /api/customerReviews HTTP/1.1\r\nhost: localhost\r\n")
                 await reader.read()
             finally:
                 writer.close()

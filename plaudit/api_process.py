@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from importlib.metadata import version
 from socket import socket
@@ -86,7 +86,7 @@ async def run_api(settings: Settings) -> None:
         )
         app = create_app(
             services,
-            web=WebRules(http.cors_origins, http.allowed_hosts),
+            web=WebRules(http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
             max_concurrent_requests=http.max_concurrent_requests,
         )
@@ -139,7 +139,18 @@ def _rate(settings: Settings) -> float:
     """Requests a second that a client may send; 0: any number."""
     if settings.http.rate_per_second is not None:
         return settings.http.rate_per_second
-    return _RATE_WITH_AUTHENTICATION if settings.auth.mode in ("api_key", "jwt") else 0.0
+    return _RATE_WITH_AUTHENTICATION if _asks_who_is_there(settings) else 0.0
+
+
+def _hosts(settings: Settings) -> Sequence[str] | None:
+    """Names that the service goes by, None for any. Without authentication a page of any name could speak for us."""
+    if settings.http.allowed_hosts is not None:
+        return settings.http.allowed_hosts
+    return None if _asks_who_is_there(settings) else (settings.http.host,)
+
+
+def _asks_who_is_there(settings: Settings) -> bool:
+    return settings.auth.mode in ("api_key", "jwt")
 
 
 def _allow_files(connections: int) -> None:

@@ -84,8 +84,12 @@ class HttpSettings(BaseModel):
     ] = None
     cors_origins: Annotated[tuple[str, ...], Field(description="Origins of pages that may ask; none by default")] = ()
     allowed_hosts: Annotated[
-        tuple[str, ...], Field(description="Names of the service, `*.example.com` for all below; empty: any")
-    ] = ()
+        tuple[str, ...] | None,
+        Field(
+            description="Names of the service, beside its address and those of this machine; `*.example.com`: all "
+            "below, `*`: any. Missing: any with authentication, no others without"
+        ),
+    ] = None
     trusted_proxies: Annotated[
         tuple[str, ...], Field(description="Addresses or networks whose X-Forwarded-For and -Proto count")
     ] = ()

@@ -99,7 +99,7 @@ async def test_operators_in_texts_are_texts(facade: Facade, text: str) -> None:
 )
 async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: str) -> None:
     for method in ("PUT", "GET"):
-        status, body = await _raw(service, f"{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}")
+        status, body = await _raw(service, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{}}")
         assert status in (400, 404, 405, 422), f"{method} {path}: {status} {body!r}"
         assert b"ratingCalculationMethod" not in body
 
@@ -107,15 +107,15 @@ async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: s
 @pytest.mark.parametrize(
     "request_text",
     [
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 20\r\n\r\n{}",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /api/settings HTTP/1.1\r\nHost: a\r\n\r\n",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n{}",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nContent-Length : 2\r\n\r\n{}",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n{}",
-        "GET /api/settings HTTP/1.1\r\nHost: a\r\n folded: b\r\n\r\n",
-        "GET /api/settings HTTP/1.1\r\nHost: a\r\nbad name: b\r\n\r\n",
-        "GET /api/settings HTTP/9.9\r\nHost: a\r\n\r\n",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 20\r\n\r\n{}",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /api/settings HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n{}",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length : 2\r\n\r\n{}",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n{}",
+        "GET /api/settings HTTP/1.1\r\nHost: localhost\r\n folded: b\r\n\r\n",
+        "GET /api/settings HTTP/1.1\r\nHost: localhost\r\nbad name: b\r\n\r\n",
+        "GET /api/settings HTTP/9.9\r\nHost: localhost\r\n\r\n",
     ],
 )
 async def test_requests_that_two_servers_could_read_differently_are_refused(

@@ -72,6 +72,9 @@ async def test_every_answer_bounds_what_a_browser_does_with_it() -> None:
         {"origin": "null"},
         {"origin": "http://plaudit.test.evil.test"},
         {"origin": "http://plaudit.test:8080"},
+        {"origin": "http://["},
+        {"origin": "http://[::1"},
+        {"origin": ""},
     ],
 )
 async def test_pages_of_other_sites_change_nothing(headers: dict[str, str]) -> None:
@@ -125,13 +128,46 @@ async def test_cors_is_for_configured_origins() -> None:
         ("reviews.example.com@evil.test", False),
         ("[::1", False),
         ("", False),
+        ("localhost:9000", True),
+        ("localhost.evil.test", False),
+        ("127.0.0.1.evil.test", False),
+        ("127.0.0.1", True),
+        ("127.8.9.10:8080", True),
+        ("[::1]:8080", True),
+        ("[::ffff:127.0.0.1]", True),
+        ("192.0.2.1", False),
+        ("0x7f000001", False),
     ],
 )
 async def test_the_service_answers_to_its_names(host: str, is_known: bool) -> None:
     web = WebRules(allowed_hosts=("reviews.example.com", "*.shops.example.com"))
     async with client(web=web) as http:
         response = await http.get(TYPES, headers={"host": host})
-        assert response.status_code == (200 if is_known else 400)
+        assert response.status_code == (200 if is_known else 421)
+        if not is_known:
+            assert "PLAUDIT_HTTP__ALLOWED_HOSTS" in assert_problem(response, 421)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "is_known"),
+    [
+        ("192.0.2.1", "192.0.2.1:8080", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("2001:db8::1", "[2001:DB8:0::1]:8080", True),
+        ("2001:db8::1", "[2001:db8::2]", False),
+    ],
+)
+async def test_the_service_answers_to_its_address(server: str, host: str, is_known: bool) -> None:
+    async with client(web=WebRules(allowed_hosts=())) as http:
+        address = f"[{server}]" if ":" in server else server
+        response = await http.get(f"http://{address}{TYPES}", headers={"host": host})
+        assert response.status_code == (200 if is_known else 421)
+
+
+async def test_any_name_can_be_allowed() -> None:
+    async with client(web=WebRules(allowed_hosts=("*",))) as http:
+        assert (await http.get(TYPES, headers={"host": "evil.test"})).status_code == 200
 
 
 async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,10 @@ def test_processes_are_told_what_plaudit_reads_and_no_secret() -> None:
     assert "@" not in SERVICES["api"]["environment"]["PLAUDIT_MONGO__URI"]
 
 
+def test_the_api_answers_to_the_name_of_its_container() -> None:
+    assert SERVICES["api"]["environment"]["PLAUDIT_HTTP__ALLOWED_HOSTS"] == '["api"]'
+
+
 def test_one_service_builds_the_image_of_all() -> None:
     assert [name for name, service in SERVICES.items() if "build" in service] == ["init"]
 
