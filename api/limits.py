@@ -53,6 +53,12 @@ class RateLimit:
             raise ProblemError(ProblemKind.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(seconds)})
         bucket.tokens -= 1
 
+    def give_back(self, client: str) -> None:
+        """Count a request of the client's less: it turned out to be another's."""
+        bucket = self._buckets.get(client)
+        if bucket is not None:
+            bucket.tokens = min(self._burst, bucket.tokens + 1)
+
 
 class ConcurrentRequests:
     """Answers 503 at once where too many requests are in hand. One that waits for its body isn't in hand."""

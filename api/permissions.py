@@ -34,15 +34,23 @@ class _Guard(SecurityBase):
         503 nobody can tell."""
         authenticator: Authenticator = request.app.state.services.authenticator
         rate_limit: RateLimit = request.app.state.rate_limit
+        credential, address = _credential(request), _address(request)
+        # Guesses are counted before the database is asked; whoever turns out to have the key has guessed nothing.
+        is_guess = authenticator.would_look_up(credential)
+        if is_guess:
+            rate_limit.take(address)
         try:
-            caller = await authenticator.caller(_credential(request))
+            caller = await authenticator.caller(credential)
         except RefusedCredentialError as error:
-            rate_limit.take(_address(request))
+            if not is_guess:
+                rate_limit.take(address)
             headers = {"WWW-Authenticate": "Bearer"}
             raise ProblemError(ProblemKind.UNAUTHENTICATED, str(error), headers=headers) from error
         except KeysAwayError as error:
             raise unavailable("The token's issuer") from error
-        rate_limit.take(_address(request) if caller.subject is None else f"subject {caller.subject}")
+        if is_guess:
+            rate_limit.give_back(address)
+        rate_limit.take(address if caller.subject is None else f"subject {caller.subject}")
         missing = [name for name in scopes.scopes if not caller.may(Permission(name))]
         if missing:
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")

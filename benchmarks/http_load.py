@@ -73,8 +73,8 @@ async def connected(port: int) -> Connection:
 def post(path: str, body: object) -> bytes:
     """A request with a JSON body."""
     content = orjson.dumps(body)
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(content)}"
-    return head.encode() + _HEAD_END + content
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
+    return f"{head}\r\ncontent-length: {len(content)}".encode() + _HEAD_END + content
 
 
 async def rate(port: int, request: Callable[[int], bytes], *, seconds: float, status: int, clients: int = 16) -> float:

@@ -18,6 +18,9 @@ PATTERN: Final = re.compile(r"plaudit_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 REMEMBERED_SECONDS: Final = 5.0
 """For so long a key that was revoked may still open."""
 
+OWNER_SECONDS: Final = 3_600.0
+"""For so long whoever has shown a key is known for its owner: looking it up again is no guess of a stranger's."""
+
 _REMEMBERED_KEYS: Final = 10_000
 _NO_DIGEST: Final = bytes(32)
 _REFUSED: Final = "This API key is unknown, revoked or expired."
@@ -32,6 +35,14 @@ class ApiKeys:
     def __init__(self, keys: ApiKeyRepository) -> None:
         self._keys = keys
         self._known: Verified[ApiKey | _Unknown] = Verified(_REMEMBERED_KEYS)
+        self._owners: Verified[bytes] = Verified(_REMEMBERED_KEYS)
+
+    def would_look_up(self, credential: str | None) -> bool:
+        """Whether it could be a key, and nobody who has it was here of late."""
+        match = PATTERN.fullmatch(credential or "")
+        if match is None or self._known.get(match[1].encode()) is not None:
+            return False
+        return not hmac.compare_digest(digest_of(match[2]), self._owners.get(match[1].encode()) or _NO_DIGEST)
 
     async def caller(self, credential: str | None) -> Caller:
         """The owner of a key. Raises RefusedCredentialError."""
@@ -43,6 +54,7 @@ class ApiKeys:
         is_same = hmac.compare_digest(digest_of(match[2]), key.digest if key else _NO_DIGEST)
         if key is None or not is_same or not key.is_valid(datetime.now(UTC)):
             raise RefusedCredentialError(_REFUSED)
+        self._owners.put(match[1].encode(), key.digest, OWNER_SECONDS)
         return key.caller
 
     async def _key(self, id: str) -> ApiKey | None:

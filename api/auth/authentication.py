@@ -21,6 +21,10 @@ class KeysAwayError(Exception):
 class Authenticator(Protocol):
     """Tells who asks."""
 
+    def would_look_up(self, credential: str | None) -> bool:
+        """Whether the database would have to be asked about the credential of somebody who isn't known here."""
+        ...
+
     async def caller(self, credential: str | None) -> Caller:
         """The owner of a credential. Raises RefusedCredentialError, KeysAwayError, or what its server's being away
         raises: in doubt nobody gets in."""
@@ -29,6 +33,10 @@ class Authenticator(Protocol):
 
 class Nobody:
     """Lets everyone in, and asks for nothing."""
+
+    def would_look_up(self, credential: str | None) -> bool:
+        """Never."""
+        return False
 
     async def caller(self, credential: str | None) -> Caller:
         """Anybody, whatever the credential."""

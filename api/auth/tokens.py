@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ REMEMBERED_SECONDS: Final = 60.0
 
 _REMEMBERED_TOKENS: Final = 10_000
 _MOST_STORES: Final = MAX_ITEMS
+_NOT_STORED: Final = re.compile("[\0\ud800-\udfff]")
+"""NUL, and halves of surrogate pairs, which JSON can escape and UTF-8 can't hold."""
+
 _REASONS: Final[dict[type[PyJWTError], str]] = {
     ExpiredSignatureError: "The token has expired.",
     ImmatureSignatureError: "The token is not valid yet.",
@@ -58,6 +62,10 @@ class Tokens:
         self._rules = rules
         self._known: Verified[Caller] = Verified(_REMEMBERED_TOKENS)
 
+    def would_look_up(self, credential: str | None) -> bool:
+        """Never: a token is checked here, by its signature."""
+        return False
+
     async def caller(self, credential: str | None) -> Caller:
         """The subject of a token. Raises RefusedCredentialError or KeysAwayError."""
         token = required(credential)
@@ -67,8 +75,10 @@ class Tokens:
             return known
         claims = await self._claims(token)
         caller = self._caller(claims)
-        left = int(claims["exp"]) + self._rules.leeway - time.time()
-        self._known.put(name, caller, min(REMEMBERED_SECONDS, left))
+        now = time.time()
+        # Compared as a whole number: it may be too large for another kind.
+        ends = min(int(claims["exp"]), int(now + REMEMBERED_SECONDS)) + self._rules.leeway
+        self._known.put(name, caller, min(REMEMBERED_SECONDS, ends - now))
         return caller
 
     async def _claims(self, token: str) -> dict[str, Any]:
@@ -118,7 +128,7 @@ class Tokens:
 
 
 def _is_id(text: str) -> bool:
-    return bool(text.strip()) and len(text) <= ID_LENGTH and "\0" not in text
+    return bool(text.strip()) and len(text) <= ID_LENGTH and not _NOT_STORED.search(text)
 
 
 def _reason(error: Exception) -> str:

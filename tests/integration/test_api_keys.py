@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
-from api.auth.api_keys import ApiKeys, digest_of
+from api.app import create_app
+from api.auth import verified
+from api.auth.api_keys import REMEMBERED_SECONDS, ApiKeys, digest_of
 from api.auth.authentication import RefusedCredentialError
+from api.limits import RateLimit
+from api.services import Services
 from domain.permissions import Caller, Permission
+from messaging.connection import KafkaConnection
+from messaging.publisher import Publisher
+from messaging.topics import TopicNames
 from storage.api_keys import ApiKey, ApiKeyRepository
 from storage.database import connect
 from tests.service import Servers, Service
@@ -104,6 +115,45 @@ async def test_a_key_expires_also_while_it_is_remembered(
 
 
 _IS_VALID = ApiKey.is_valid
+
+
+@asynccontextmanager
+async def _app(servers: Servers, keys: ApiKeyRepository, name: str) -> AsyncIterator[FastAPI]:
+    """A facade that asks for keys, and from which an address may send three requests."""
+    mongo, database = connect(servers.mongo, name)
+    async with mongo:
+        publisher = Publisher(KafkaConnection(servers.kafka))
+        services = Services.on(database, publisher, TopicNames("test."), version="1", authenticator=ApiKeys(keys))
+        yield create_app(services, rate_limit=RateLimit(0.001, burst=3))
+        await publisher.stop()
+
+
+async def test_guesses_are_limited_before_the_database_is_asked(
+    command_line: Service, keys: ApiKeyRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id in ("0123456789ab", "ba9876543210"):
+        await _stored(keys, id)
+
+    async def status(app: FastAPI, id: str, *, secret: str = SECRET, address: str = "192.0.2.1") -> int:
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
+            return (await http.get("/api/entityTypes", headers={"x-api-key": f"plaudit_{id}_{secret}"})).status_code
+
+    async with _app(command_line.servers, keys, command_line.database) as app, command_line.mongo() as database:
+        assert await status(app, "0123456789ab") == 200
+        await database.command({"profile": 2})
+        guesses = [await status(app, f"{number:012x}") for number in range(20)]
+        await database.command({"profile": 0})
+        looked_up = await database["system.profile"].count_documents({"ns": f"{database.name}.apiKeys"})
+        assert guesses == [401] * 3 + [429] * 17
+        assert looked_up == 3
+        # Whoever was let in before doesn't suffer from guesses at the same address, also once it is time to look the
+        # key up again; its id alone does nothing for a stranger.
+        monkeypatch.setattr(verified, "monotonic", lambda: monotonic() + REMEMBERED_SECONDS + 1)
+        assert await status(app, "0123456789ab", secret="t" * 43) == 429
+        assert await status(app, "0123456789ab") == 200
+        assert await status(app, "ba9876543210") == 429
+        assert await status(app, "ba9876543210", address="192.0.2.2") == 200
 
 
 async def test_wrong_usage(command_line: Service) -> None:

@@ -58,6 +58,25 @@ async def test_operators_are_no_values_of_any_field(service: Service, http: http
         assert await database["stores"].find_one({"_id": "nobody-s"}) is None
 
 
+async def test_half_characters_are_no_values_of_any_field(service: Service, http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            target = path.replace("{name}", "OrderReviewRequest").replace("{storeId}", "nobody-s")
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            places = set(_fields(content["schema"], document["components"]["schemas"])) if content else set()
+            for place in places:
+                for value in ("\ud800", "a\udfff", {"\udbff": "a"}, ["\ud800"]):
+                    response = await http.request(method, target, content=json.dumps(_with(value, place)))
+                    assert response.status_code == 400, f"{method} {path} {place} {value!a}: {response.text}"
+            # Where they can't be said by escapes, they are bytes.
+            raw = target.replace("nobody-s", "%ED%A0%80").replace("{", "%ED%A0%80").replace("}", "")
+            for query in ("", "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"):
+                headers = {"Prefer": b"wait=\xed\xa0\x80", "Idempotency-Key": b"\xed\xa0\x80"}
+                response = await http.request(method, raw + query, content=b'"\xed\xa0\x80"', headers=headers)
+                assert response.status_code < 500, f"{method} {raw}{query}: {response.text}"
+
+
 @pytest.mark.parametrize(
     "text", ['{"$ne": null}', "$where", "{$gt: ''}", ".*", "(a+)+$", "\\", "a[", "'; return true; //"]
 )
@@ -99,7 +118,8 @@ async def test_operators_in_texts_are_texts(facade: Facade, text: str) -> None:
 )
 async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: str) -> None:
     for method in ("PUT", "GET"):
-        status, body = await _raw(service, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{}}")
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
+        status, body = await _raw(service, head + "{}")
         assert status in (400, 404, 405, 422), f"{method} {path}: {status} {body!r}"
         assert b"ratingCalculationMethod" not in body
 
@@ -107,7 +127,8 @@ async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: s
 @pytest.mark.parametrize(
     "request_text",
     [
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 20\r\n\r\n{}",
+        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        "Content-Length: 20\r\n\r\n{}",
         "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
         "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /api/settings HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n{}",

@@ -50,6 +50,10 @@ async def test_permissions_are_a_string_or_an_array(issuer: Issuer, known: Token
     assert caller.stores is None
 
 
+async def test_a_token_for_longer_than_a_clock_can_tell(issuer: Issuer, known: Tokens) -> None:
+    assert await known.caller(issuer.claiming(exp=10**400)) == await known.caller(issuer.token())
+
+
 def _without_signature(token: str) -> str:
     return token.rpartition(".")[0] + "."
 
@@ -96,6 +100,9 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "stores in an object": lambda i: i.claiming(stores={"A": True}),
     "stores that are null": lambda i: i.claiming(stores=None),
     "stores that are numbers": lambda i: i.claiming(stores=[1]),
+    "stores that can't be stored": lambda i: i.claiming(stores=["\ud800"]),
+    "a subject that can't be stored": lambda i: i.claiming(sub="\udfff"),
+    "an expiry that never comes": lambda i: i.claiming(exp=float("inf")),
     "permissions that are a number": lambda i: i.token(scope=1),
 }
 
