@@ -72,7 +72,7 @@ async def test_half_characters_are_no_values_of_any_field(service: Service, http
             # Where they can't be said by escapes, they are bytes.
             raw = target.replace("nobody-s", "%ED%A0%80").replace("{", "%ED%A0%80").replace("}", "")
             for query in ("", "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"):
-                headers = {"Prefer": b"wait=\xed\xa0\x80", "Idempotency-Key": b"\xed\xa0\x80"}
+                headers = {b"Prefer": b"wait=\xed\xa0\x80", b"Idempotency-Key": b"\xed\xa0\x80"}
                 response = await http.request(method, raw + query, content=b'"\xed\xa0\x80"', headers=headers)
                 assert response.status_code < 500, f"{method} {raw}{query}: {response.text}"
 
@@ -159,6 +159,15 @@ async def _raw(service: Service, text: str) -> tuple[int, bytes]:
             return int(head.split()[1]), await reader.readexactly(length)
     finally:
         writer.close()
+
+
+async def test_a_page_whose_name_leads_here_changes_nothing(service: Service, http: httpx.AsyncClient) -> None:
+    own = f"127.0.0.1:{service.port}"
+    for host, status in (("evil.example", 421), (f"evil.example:{service.port}", 421), ("localhost", 202), (own, 202)):
+        headers = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
+        response = await http.put(f"/api/stores/{new_id('rebound')}", json={"name": "Taken"}, headers=headers)
+        assert response.status_code == status, response.text
+        assert (await http.get("/api/stores", headers=headers)).status_code == (421 if status == 421 else 200)
 
 
 async def test_oversize_is_refused_everywhere(http: httpx.AsyncClient) -> None:

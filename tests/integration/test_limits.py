@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 
 import pytest
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
@@ -16,6 +18,9 @@ from tests.secured import Secured, running_secured
 from tests.service import Servers, eventually
 
 CONNECTIONS = 60
+FLOOD_BYTES = 600_000_000
+FLOOD_S = 5.0
+"""A flood ends by the one or the other: how much a busy machine sends in that time doesn't matter."""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +51,45 @@ async def test_heads_and_slow_bodies(secured: Secured) -> None:
     head = b"POST /api/customerReviews/reviewList HTTP/1.1\r\nhost: a\r\nauthorization: Bearer " + token
     assert await _status(secured, head + b"\r\nlong: " + b"a" * 5_000 + b"\r\n\r\n") == 431
     assert await _status(secured, head + b"\r\ncontent-length: 2\r\n\r\n{") == 408
+
+
+FLOODS = {
+    "trailers": (b"transfer-encoding: chunked\r\n\r\n0\r\n", b"x-api-key: aaaaaaaa\r\n" * 3_000),
+    "a trailer": (b"transfer-encoding: chunked\r\n\r\n0\r\na: ", b"a" * 60_000),
+    "requests": (b"\r\n", b"GET /api/stores HTTP/1.1\r\nhost:a\r\n\r\n" * 1_500),
+    "headers": (b"", b"a:\r\n" * 15_000),
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+async def test_floods_of_one_who_was_not_let_in_cost_no_memory(secured: Secured, kind: str) -> None:
+    start, more = FLOODS[kind]
+    head = b"GET /api/stores HTTP/1.1\r\nhost: a\r\n" + start
+    sent, ends = 0, asyncio.get_running_loop().time() + FLOOD_S
+
+    async def flood() -> None:
+        nonlocal sent
+        while sent < FLOOD_BYTES and asyncio.get_running_loop().time() < ends:
+            with suppress(ConnectionError, TimeoutError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", secured.service.port)
+                try:
+                    writer.write(head)
+                    async with asyncio.timeout_at(ends):
+                        while not reader.at_eof() and sent < FLOOD_BYTES:
+                            writer.write(more)
+                            await writer.drain()
+                            sent += len(more)
+                finally:
+                    writer.close()
+
+    await asyncio.gather(*(flood() for _ in range(8)))
+    assert _peak_bytes(secured) < 256 * 1024 * 1024
+    assert await _status(secured, b"GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n") == 200
+
+
+def _peak_bytes(secured: Secured) -> int:
+    status = Path(f"/proc/{secured.service.processes['api'].pid}/status").read_text()
+    return 1_024 * int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0])
 
 
 async def test_idle_connections_shut_nobody_out(secured: Secured) -> None:
