@@ -1,4 +1,4 @@
-"""Heads of requests that two servers could read differently, so that none of them is served (RFC 9112)."""
+"""Heads of requests that two servers could read differently (RFC 9112), and the answer to what isn't served."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
+import orjson
+
 Refusal = tuple[HTTPStatus, str]
 """A status, and what the client can do about it."""
 
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
+
+
+def answer_of(status: HTTPStatus, detail: str) -> bytes:
+    """A whole answer with a problem, after which the connection ends."""
+    body = orjson.dumps({"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail})
+    head = (
+        f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/problem+json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def refusal_of(method: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:

@@ -7,18 +7,18 @@ ones, and patience.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
-import orjson
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from plaudit.http_heads import Refusal, refusal_of
+from plaudit.http_heads import Refusal, answer_of, refusal_of
 
 MAX_HEADERS: Final = 100
 """Lines of a head. Each costs memory beside its bytes, many times as much where it is short."""
@@ -27,8 +27,11 @@ _NOT_HTTP: Final[Refusal] = (HTTPStatus.BAD_REQUEST, "Invalid HTTP request recei
 _TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
 _TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
 
-_TURN_BYTES: Final = 16_384
-"""Parsed of one connection at a time: small chunks take a hundred times as long as the same bytes of a body."""
+_TURN_S: Final = 0.001
+"""For so long one connection is parsed before others have their turn."""
+
+_PIECE_BYTES: Final = 4_096
+"""Parsed before the clock is looked at: small chunks take a hundred times as long as the same bytes of a body."""
 
 _CHUNK_BYTES: Final = 16
 """What surrounds an honest chunk: its size in hexadecimal, and two ends of lines."""
@@ -186,13 +189,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
-        """Parse the share of one turn, and read on only once nothing is left."""
+        """Parse for one turn, and read on only once nothing is left."""
         self._has_a_turn = False
+        ends = time.monotonic() + _TURN_S
         data, at = self._unparsed, 0
-        while at < min(len(data), _TURN_BYTES) and not (self.pipeline or self._has_ended()):
+        while at < len(data) and not (self.pipeline or self._has_ended()):
             # Where a head ends the next request may begin, which waits while another one does.
-            end = data.find(_END_OF_HEAD, at, _TURN_BYTES)
-            at += self._parse_piece(data[at : _TURN_BYTES if end < 0 else end + len(_END_OF_HEAD)])
+            end = data.find(_END_OF_HEAD, at, at + _PIECE_BYTES)
+            at += self._parse_piece(data[at : at + _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD)])
+            if time.monotonic() >= ends:
+                break
         if self._has_ended():
             self._unparsed = b""
             return
@@ -283,13 +289,7 @@ class BoundedProtocol(HttpToolsProtocol):
             cycle.keep_alive = False
             return
         if cycle is None or is_next or not (cycle.response_started or self.pipeline):
-            problem = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
-            body = orjson.dumps(problem)
-            head = (
-                f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/problem+json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode() + body)
+            self.transport.write(answer_of(status, detail))
         self.transport.close()
 
 
