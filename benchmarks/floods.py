@@ -1,7 +1,7 @@
 """Floods on the wire: the 99th percentile of a client that asks, quiet and beside each, and the memory of the API.
 
-`python -m benchmarks.floods [name]...`; it brings a MongoDB of its own. Each flood comes from a process of its own, by one
-connection after the other, from somebody who isn't let in.
+`python -m benchmarks.floods [name]...`; it brings a MongoDB of its own. Each flood comes from a process of its own, by
+one connection after the other, from somebody who isn't let in.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, suppress
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from socket import create_connection
 from typing import Final
@@ -23,6 +24,7 @@ from rich.console import Console
 from benchmarks.authentication import QUESTIONS, Facade, fill, running, until_ready
 from plaudit.embedded import embedded_mongo
 
+_CONTEXT: Final = multiprocessing.get_context("fork")
 PORT: Final = 18_434
 REQUESTS: Final = 300
 TURNS: Final = 3
@@ -56,9 +58,10 @@ async def _measured(facade: Facade, name: str) -> str:
     quiet, beside = [], []
     for _ in range(TURNS):
         quiet.append(await _p99(facade))
-        attack = multiprocessing.get_context("spawn").Process(target=_flood, args=FLOODS[name], daemon=True)
+        flows = _CONTEXT.Event()
+        attack = _CONTEXT.Process(target=_flood, args=(*FLOODS[name], flows), daemon=True)
         attack.start()
-        await asyncio.sleep(1)  # until it flows
+        await asyncio.to_thread(flows.wait)
         beside.append(await _p99(facade))
         attack.kill()
         attack.join()
@@ -91,12 +94,13 @@ async def _p99(facade: Facade) -> float:
     return sorted(latencies)[int(len(latencies) * 0.99)]
 
 
-def _flood(start: bytes, more: bytes) -> None:
+def _flood(start: bytes, more: bytes, flows: Event) -> None:
     while True:
         with suppress(OSError), create_connection(("127.0.0.1", PORT), timeout=5) as connection:
             connection.sendall(start)
             while True:
                 connection.sendall(more)
+                flows.set()
 
 
 if __name__ == "__main__":
