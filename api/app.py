@@ -25,9 +25,11 @@ from api import (
     stores,
     templates,
 )
+from api.budgets import Budget
 from api.documents import openapi_document
 from api.hygiene import WebRules
-from api.limits import ConcurrentRequests, RateLimit
+from api.in_hand import RequestsInHand
+from api.limits import RateLimit
 from api.middleware import HeadAsGet, LastResort
 from api.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
 from api.services import Services
@@ -40,6 +42,7 @@ DESCRIPTION: Final = (
     "or 200 once they have been applied, with `Prefer: wait=N`."
 )
 MAX_CONCURRENT_REQUESTS: Final = 1_000
+MAX_HELD_BYTES: Final = 32 * 1024 * 1024
 WEB_RULES: Final = WebRules()
 # By feature, in the order in which a request is compared with their routes: what is asked for most comes first.
 # Within customerReviews, fixed paths come before /{id}.
@@ -66,10 +69,13 @@ def create_app(
     web: WebRules = WEB_RULES,
     rate_limit: RateLimit | None = None,
     max_concurrent_requests: int = MAX_CONCURRENT_REQUESTS,
+    max_bodies_bytes: int = MAX_HELD_BYTES,
+    max_answers_bytes: int = MAX_HELD_BYTES,
 ) -> FastAPI:
     """The facade on these services; opening and closing them is up to the caller, or to `lifespan`.
 
-    `rate_limit` holds for each client, `max_concurrent_requests` for all together.
+    `rate_limit` holds for each client; the other limits for all requests together: so many in hand, so many bytes of
+    bodies, and of answers that their clients haven't read.
     """
     app = FastAPI(
         title="Plaudit",
@@ -88,7 +94,13 @@ def create_app(
             Middleware(HeadAsGet),
             Middleware(Signals),
             *web.middleware(),
-            Middleware(ConcurrentRequests, most=max_concurrent_requests),
+            Middleware(
+                RequestsInHand,
+                most=max_concurrent_requests,
+                bodies=Budget(max_bodies_bytes),
+                answers=Budget(max_answers_bytes),
+                max_body_bytes=services.max_body_bytes,
+            ),
             Middleware(LastResort),
         ],
         exception_handlers={

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from api.documents import problems
 from api.moments import Moment
+from api.pages import room_for_rows
 from api.paging import DEFAULT_TAKE, Skip, Take, total_count
 from api.permissions import AuditReader
 from api.problems import ProblemKind
@@ -78,9 +79,10 @@ async def read_audit_log(
         skip=skip or 0,
         take=DEFAULT_TAKE if take is None else take,
     )
-    page = await services.audit.search(search)
-    total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
-    return JsonResponse({"totalCount": total, "results": [_row(entry) for entry in page]})
+    async with room_for_rows(services.pages, search.take):
+        page = await services.audit.search(search)
+        total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
+        return JsonResponse({"totalCount": total, "results": [_row(entry) for entry in page]})
 
 
 def _row(entry: AuditEntry) -> AuditRow:

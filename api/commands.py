@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final, NotRequired
 from uuid import UUID, uuid5
 
 import structlog
 from fastapi import Depends, Request
+from starlette.responses import Response
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
+from api.in_hand import LaterResponse
 from api.preferences import idempotency_key, wait_seconds
 from api.responses import JsonResponse
 from api.services import Services
@@ -24,9 +26,11 @@ from storage.database import is_database_away
 from storage.outcomes import Answer
 
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
-_FIRST_PAUSE: Final = 0.005
-_LONGEST_PAUSE: Final = 0.05
 _LAST_LOOK_SECONDS: Final = 1.0
+_NO_PLACE: Final = (
+    "The command will take effect. It wasn't waited for: as many requests wait already as may. Repeat it later with "
+    "the same Idempotency-Key to hear what became of it, or have fewer wait at a time."
+)
 
 
 class ItemResult(TypedDict):
@@ -38,21 +42,25 @@ class ItemResult(TypedDict):
 
 
 class CommandAnswer(TypedDict):
-    """The answer to a command: "accepted" (it will take effect), or "applied" with a result for each id."""
+    """The answer to a command: "accepted" (it will take effect), or "applied" with a result for each id. `reason`: why
+    nobody waited, where the client wanted that."""
 
     commandId: str
     ids: list[str]
     outcome: str
+    reason: NotRequired[str]
     results: NotRequired[list[ItemResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One request for a change: its id, how long the client waits (seconds), and whether it may be repeated."""
+    """One request for a change: its id, how long the client waits (seconds), whether it may be repeated, and the client
+    whom its waits are counted for."""
 
     id: str
     wait: int | None
     repeatable: bool
+    client: str
 
     @property
     def remembered_as(self) -> str | None:
@@ -80,15 +88,16 @@ async def command_of(request: Request) -> Command:
 def _command(request: Request) -> Command:
     wait = wait_seconds(request.headers.getlist("prefer"))
     key = idempotency_key(request.headers.getlist("idempotency-key"))
-    if key is None:
-        return Command(str(uuid7()), wait, repeatable=False)
-    # A space can't be in the key, so nothing else comes to the same name.
-    name = f"{request.method} {request.scope['path']} {key}"
     # Of each caller's own: nobody can repeat, or ask after, what another did.
     subject = request.state.caller.subject
+    client = f"subject {subject}" if subject is not None else f"address {request.client.host if request.client else ''}"
+    if key is None:
+        return Command(str(uuid7()), wait, repeatable=False, client=client)
+    # A space can't be in the key, so nothing else comes to the same name.
+    name = f"{request.method} {request.scope['path']} {key}"
     if subject is not None:
         name = f"{name} {subject}"
-    return Command(str(uuid5(_NAMESPACE, name)), wait, repeatable=True)
+    return Command(str(uuid5(_NAMESPACE, name)), wait, repeatable=True, client=client)
 
 
 Commanded = Annotated[Command, Depends(command_of)]
@@ -96,63 +105,64 @@ Commanded = Annotated[Command, Depends(command_of)]
 
 
 async def carry_out(
-    services: Services, command: Command, ids: Sequence[str], messages: Sequence[OutgoingMessage]
-) -> JsonResponse:
-    """Publish the messages of a command about these ids, wait if the client wants that, and answer.
+    services: Services,
+    command: Command,
+    ids: Sequence[str],
+    messages: Sequence[OutgoingMessage],
+    *,
+    done: Callable[[], None] = lambda: None,
+) -> Response:
+    """Publish the messages of a command about these ids, wait if the client wants that, and answer. `done` is called
+    before the answer is given.
 
     Raises BrokerAwayError; then some of the messages may have been taken, and the client is told to try again.
     """
     await services.publisher.publish([of_command(message, command.id) for message in messages])
-    answer: dict[str, Any] = {"commandId": command.id, "ids": ids, "outcome": "accepted"}
     if command.wait is not None:
-        results = await _results(services, command.id, ids, command.wait)
-        if len(results) == len(ids):
-            answer |= {"outcome": "applied", "results": [results[id] for id in ids]}
-            return JsonResponse(answer, 200, {"Preference-Applied": f"wait={command.wait}"})
-    return JsonResponse(answer, 202)
+        return LaterResponse(partial(_waited, services, command, command.wait, ids, done))
+    done()
+    return JsonResponse(_accepted(command, ids), 202)
 
 
-async def _results(services: Services, command_id: str, ids: Sequence[str], wait: int) -> Mapping[str, ItemResult]:
-    """What is known of the items when all are, or at the end of the wait."""
-    results: dict[str, ItemResult] = {}
-    end = asyncio.get_running_loop().time() + wait
-    with suppress(TimeoutError):
-        async with asyncio.timeout_at(end):
-            await _collect(services, command_id, ids, results, end)
+def _accepted(command: Command, ids: Sequence[str]) -> dict[str, Any]:
+    return {"commandId": command.id, "ids": ids, "outcome": "accepted"}
+
+
+async def _waited(
+    services: Services, command: Command, seconds: int, ids: Sequence[str], done: Callable[[], None]
+) -> JsonResponse:
+    """The answer once the command has been applied, or at the end of the wait."""
+    with services.waits.place(command.client) as has_place:
+        results = await _results(services, command.id, ids, seconds) if has_place else {}
+    done()
+    answer = _accepted(command, ids)
+    if not has_place:
+        return JsonResponse({**answer, "reason": _NO_PLACE}, 202)
     if len(results) < len(ids):
+        return JsonResponse(answer, 202)
+    answer |= {"outcome": "applied", "results": [results[id] for id in ids]}
+    return JsonResponse(answer, 200, {"Preference-Applied": f"wait={seconds}"})
+
+
+async def _results(services: Services, command_id: str, ids: Sequence[str], seconds: int) -> dict[str, ItemResult]:
+    """What is known of the items when all are, or at the end of the wait."""
+    answers = await services.waits.answers(command_id, ids, seconds)
+    waiting: set[str] = set()
+    missing = [id for id in ids if id not in answers]
+    if missing:
         try:
             async with asyncio.timeout(_LAST_LOOK_SECONDS):
+                last = await services.outcomes.answers([(command_id, id) for id in missing])
+                answers |= {answer.item_id: answer for answer in last.values()}
                 waiting = await services.parking.waiting_for(command_id)
                 waiting |= await services.returns.waiting_for(command_id)
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
                 raise
-        else:
-            for id in waiting.intersection(ids).difference(results):
-                results[id] = {"id": id, "outcome": Outcome.NOT_FOUND}
+    results = {id: _result(answer) for id, answer in answers.items()}
+    for id in waiting.intersection(ids).difference(results):
+        results[id] = {"id": id, "outcome": Outcome.NOT_FOUND}
     return results
-
-
-async def _collect(
-    services: Services, command_id: str, ids: Sequence[str], results: dict[str, ItemResult], end: float
-) -> None:
-    """Fill in results as they come, until there is one for every id. A database that is away is waited for."""
-    pause = _FIRST_PAUSE
-    missing = [(command_id, id) for id in ids]
-    loop = asyncio.get_running_loop()
-    # The timeout alone isn't enough: where the driver connects, `wait_for` of Python 3.11 can swallow a cancellation.
-    while missing and loop.time() < end:
-        try:
-            answers = await services.outcomes.answers(missing)
-        except Exception as error:
-            if not is_database_away(error):
-                raise
-        else:
-            results.update({answer.item_id: _result(answer) for answer in answers.values()})
-            missing = [key for key in missing if key not in answers]
-        if missing:
-            await asyncio.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 1.5)
 
 
 def _result(answer: Answer) -> ItemResult:

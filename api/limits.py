@@ -1,4 +1,4 @@
-"""How much one client, and how many requests at a time: answered 429 and 503 beyond that."""
+"""How much one client may ask: answered 429 beyond that."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from api.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response
+from api.problems import ProblemError, ProblemKind
 
 MAX_CLIENTS: Final = 10_000
 """So many clients are counted; one that is forgotten begins anew."""
@@ -58,37 +56,3 @@ class RateLimit:
         bucket = self._buckets.get(client)
         if bucket is not None:
             bucket.tokens = min(self._burst, bucket.tokens + 1)
-
-
-class ConcurrentRequests:
-    """Answers 503 at once where too many requests are in hand. One that waits for its body isn't in hand."""
-
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        self._app = app
-        self._most = most
-        self._in_hand = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        if self._in_hand >= self._most and not scope["path"].startswith("/health/"):
-            detail = "Too many requests are in hand. Try again."
-            headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-            problem = ProblemError(ProblemKind.UNAVAILABLE, detail, headers=headers)
-            await problem_response(scope, problem)(scope, receive, send)
-            return
-
-        async def counted() -> Message:
-            self._in_hand -= 1
-            try:
-                return await receive()
-            finally:
-                self._in_hand += 1
-
-        self._in_hand += 1
-        try:
-            await self._app(scope, counted, send)
-        finally:
-            self._in_hand -= 1

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field, TypeAdapter
+from starlette.responses import Response
 
 from api import examples
 from api.bodies import json_body, parse_json, raw_body
@@ -14,7 +15,6 @@ from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
 from api.permissions import Moderator, ReviewDeleter
 from api.problems import ProblemKind, invalid
-from api.responses import JsonResponse
 from api.routes import PlainRoute
 from api.services import Injected, Services
 from api.store_bounds import check_reviews, stores_of
@@ -48,7 +48,7 @@ router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=[
 @router.post("/approve", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
 async def approve(
     caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
-) -> JsonResponse:
+) -> Response:
     """Approve reviews, in whatever state they are; the ratings of their objects follow."""
     return await _moderate(services, caller, command, ModerationAction.APPROVE, ids, reason)
 
@@ -56,7 +56,7 @@ async def approve(
 @router.post("/reject", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
 async def reject(
     caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
-) -> JsonResponse:
+) -> Response:
     """Reject reviews, in whatever state they are; the ratings of their objects follow."""
     return await _moderate(services, caller, command, ModerationAction.REJECT, ids, reason)
 
@@ -64,7 +64,7 @@ async def reject(
 @router.post("/reset", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
 async def reset(
     caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
-) -> JsonResponse:
+) -> Response:
     """Roll back the moderation of reviews: they are New again, and the ratings of their objects follow."""
     return await _moderate(services, caller, command, ModerationAction.RESET, ids, reason)
 
@@ -93,7 +93,7 @@ async def delete(
     command: Commanded,
     services: Injected,
     reason: Reason = None,
-) -> JsonResponse:
+) -> Response:
     """Delete reviews and everything that the person wrote, for good."""
     return await _moderate(services, caller, command, ModerationAction.DELETE, ids, reason)
 
@@ -105,7 +105,7 @@ async def _moderate(
     action: ModerationAction,
     ids: Iterable[str],
     reason: str | None,
-) -> JsonResponse:
+) -> Response:
     """Publish one message for each review, so that commands about one review keep their order."""
     different = list(dict.fromkeys(ids))
     await check_reviews(services, caller, different)

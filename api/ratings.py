@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field, TypeAdapter
+from starlette.responses import Response
 
 from api import examples
 from api.bodies import json_body
@@ -67,7 +68,7 @@ async def calculate_store(
     store_id: Annotated[OptionalId, Query(alias="storeId", description="Empty: everything")],
     command: Commanded,
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """Count the ratings of a store anew, from its reviews."""
     check_store(caller, store_id)
     message = services.envelope.wrap(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path
 from pydantic import TypeAdapter
+from starlette.responses import Response
 
 from api import examples
 from api.bodies import json_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
+from api.pages import page_response, pieces_of, room_for_piece, room_for_rows
 from api.paging import total_count
 from api.permissions import ReturnAuthor, ReturnEditor, ReturnReader
 from api.problems import ProblemError, ProblemKind
@@ -23,8 +26,11 @@ from api.return_search import RETURN_SEARCH, ReturnSearchRequest
 from api.routes import PlainRoute
 from api.services import Injected, Services
 from api.store_bounds import returns_within, stores_of
+from domain.permissions import Caller
+from domain.returns import Return
 from messaging.returns import CreateReturn, NewReturn, ReturnChanges, UpdateReturn
 from messaging.topics import Topic
+from storage.returns import ReturnPlace
 
 NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
 RETURN_CHANGES: TypeAdapter[ReturnChanges] = TypeAdapter(ReturnChanges)
@@ -47,17 +53,35 @@ async def search_returns(
     caller: ReturnReader,
     request: Annotated[ReturnSearchRequest, Depends(json_body(RETURN_SEARCH))],
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """List returns with their orders: filtered, sorted, one page at a time."""
     search = returns_within(caller, request.criteria())
-    page = await services.returns.search(search)
-    orders, total = await asyncio.gather(
-        services.orders.of_ids({stored.order_id for stored in page}),
-        total_count(len(page), search.skip, search.take, partial(services.returns.count, search)),
+    async with room_for_rows(services.pages, search.take) as room:
+        places = await services.returns.places(search)
+        sizes, total = await asyncio.gather(
+            services.orders.sizes({place.order_id for place in places}),
+            total_count(len(places), search.skip, search.take, partial(services.returns.count, search)),
+        )
+
+        def size(place: ReturnPlace) -> int:
+            return place.size + sizes.get(place.order_id, 0)
+
+        async def rows(piece: list[ReturnPlace]) -> list[ReturnRow]:
+            async with room_for_piece(services.pages, sum(map(size, piece))):
+                return await _rows(services, caller, piece)
+
+        return await page_response(room, total, pieces_of(places, size), rows)
+
+
+async def _rows(services: Services, caller: Caller, places: Collection[ReturnPlace]) -> list[ReturnRow]:
+    """The returns at these places, each with its order; those that are gone are left out."""
+    returns, orders = await asyncio.gather(
+        services.returns.of_ids({place.id for place in places}),
+        services.orders.of_ids({place.order_id for place in places}),
     )
+    found = (returns.get(place.id) for place in places)
     known = {id: order for id, order in orders.items() if caller.may_touch(order.store_id)}
-    rows = [return_row(stored, known.get(stored.order_id)) for stored in page]
-    return JsonResponse({"totalCount": total, "results": rows})
+    return [return_row(each, known.get(each.order_id)) for each in found if isinstance(each, Return)]
 
 
 @router.get(
@@ -97,7 +121,7 @@ async def create(
     wanted: Annotated[NewReturn, Depends(json_body(NEW_RETURN))],
     command: Commanded,
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """Store a return against an order, as long as its quantities are available."""
     id = wanted.id or command.item_id(0)
     creation = CreateReturn(
@@ -123,7 +147,7 @@ async def change(
     wanted: Annotated[ReturnChanges, Depends(json_body(RETURN_CHANGES))],
     command: Commanded,
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """Change the status, the resolution or the quantities of a return; what is left out stays as it is."""
     known = await services.returns.get(wanted.id)
     if known is None or not caller.may_touch(known.store_id):
@@ -142,7 +166,7 @@ async def change(
 
 async def _carry_out(
     services: Services, command: Command, id: str, order_id: str, message: CreateReturn | UpdateReturn
-) -> JsonResponse:
+) -> Response:
     """Publish a message by its order, so that those about one order are taken one after the other."""
     value = message.model_dump(mode="json", by_alias=True, exclude_none=True)
     topic = services.topics.name(Topic.RETURN_COMMANDS)

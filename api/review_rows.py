@@ -74,6 +74,16 @@ def review_details(document: Document, stores: Mapping[str, Store]) -> ReviewDet
     }
 
 
+def text_to_come(document: Document) -> int:
+    """The length in bytes of a text that was left out of a list, 0 where it is there."""
+    return document["review"] if isinstance(document["review"], int) else 0
+
+
+def text_size(document: Document) -> int:
+    """The size of the text of a review in a list, left out or not; in bytes, or nearly so."""
+    return text_to_come(document) or len(document["review"])
+
+
 def rating_number(hundredths: int) -> int | float:
     """A rating in hundredths as a number: whole where it is whole."""
     whole, rest = divmod(hundredths, 100)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import TypeAdapter
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api import examples
@@ -16,11 +17,21 @@ from api.bodies import json_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
 from api.moments import Moment
+from api.pages import page_response, pieces_of, room_for_piece, room_for_rows
 from api.paging import total_count
 from api.permissions import ReviewAuthor, ReviewReader
 from api.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.responses import JsonResponse
-from api.review_rows import ReviewDetails, ReviewList, review_details, review_row, store_ids
+from api.review_rows import (
+    ReviewDetails,
+    ReviewList,
+    ReviewRow,
+    review_details,
+    review_row,
+    store_ids,
+    text_size,
+    text_to_come,
+)
 from api.review_search import REVIEW_SEARCH, ReviewSearchRequest
 from api.routes import PlainRoute
 from api.services import Injected, Services
@@ -32,6 +43,7 @@ from domain.stores import Refusal
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
 from messaging.topics import Topic
+from storage.database import Document
 from storage.review_search import ReviewSearch, sorts_everything
 
 
@@ -47,6 +59,9 @@ class Permission(TypedDict):
     canLeaveFeedback: bool
     reasons: list[Refusal]
 
+
+_CHANGES_BYTES: Final = 4 * 1024 * 1024
+"""Nobody knows beforehand how many objects changed: as much as 100,000 ids. MongoDB's limit is four times that."""
 
 CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
 
@@ -70,7 +85,7 @@ async def submit(
     reviews: Annotated[list[SubmittedReview], Depends(json_body(SUBMISSIONS))],
     command: Commanded,
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """Submit reviews for moderation: all of them, or none when one can't be taken."""
     ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
     _check_different(ids)
@@ -107,19 +122,36 @@ async def list_reviews(
     caller: ReviewReader,
     request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))],
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """List reviews: filtered, sorted, one page at a time."""
     search = reviews_within(caller, request.criteria(services.entity_types))
     count = partial(count_reviews, services, search)
-    if sorts_everything(search) and search.phrase is None:
-        page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
-        stores = await services.lookups.stores(store_ids(page))
-    else:
-        page = await services.reviews.search(search)
-        stores, total = await asyncio.gather(
-            services.lookups.stores(store_ids(page)), total_count(len(page), search.skip, search.take, count)
-        )
-    return JsonResponse({"totalCount": total, "results": [review_row(document, stores) for document in page]})
+    async with room_for_rows(services.pages, search.take) as room:
+        if sorts_everything(search) and search.phrase is None:
+            page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
+            stores = await services.lookups.stores(store_ids(page))
+        else:
+            page = await services.reviews.search(search)
+            stores, total = await asyncio.gather(
+                services.lookups.stores(store_ids(page)), total_count(len(page), search.skip, search.take, count)
+            )
+        is_large = any(map(text_to_come, page))
+
+        async def rows(piece: list[Document]) -> list[ReviewRow]:
+            return [review_row(document, stores) for document in await _with_texts(services, piece)]
+
+        return await page_response(room, total, pieces_of(page, text_size) if is_large else [page], rows)
+
+
+async def _with_texts(services: Services, page: list[Document]) -> list[Document]:
+    """Reviews of a list with their long texts; those that are gone are left out."""
+    lengths = {document["_id"]: length for document in page if (length := text_to_come(document))}
+    if not lengths:
+        return page
+    async with room_for_piece(services.pages, sum(lengths.values())):
+        texts = await services.reviews.texts(lengths)
+    known = (document for document in page if document["_id"] not in lengths or document["_id"] in texts)
+    return [document | {"review": texts.get(document["_id"], document["review"])} for document in known]
 
 
 async def count_reviews(services: Services, search: ReviewSearch) -> int:
@@ -138,12 +170,13 @@ async def list_changes(
     caller: ReviewReader, request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
 ) -> JsonResponse:
     """The ids of objects whose reviews changed at that moment or later."""
-    changed = await asyncio.gather(
-        services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
-        services.audit.entities_moderated_since(request.modified_date, caller.stores),
-        services.ratings.entities_recounted_since(request.modified_date, caller.stores),
-    )
-    return JsonResponse(sorted(set().union(*changed)))
+    async with room_for_piece(services.pages, _CHANGES_BYTES):
+        changed = await asyncio.gather(
+            services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
+            services.audit.entities_moderated_since(request.modified_date, caller.stores),
+            services.ratings.entities_recounted_since(request.modified_date, caller.stores),
+        )
+        return JsonResponse(sorted(set().union(*changed)))
 
 
 @router.get("/canLeaveFeedback", response_model=Permission)

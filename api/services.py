@@ -8,8 +8,10 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from api.auth.authentication import Authenticator, Nobody
+from api.budgets import Budget
 from api.counts import LargeCounts
 from api.lookups import Lookups
+from api.waits import Waits
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.lag import ConsumerLag
@@ -29,12 +31,15 @@ from storage.templates import TemplateRepository
 
 _OPEN: Final = Nobody()
 DEFAULT_MAX_BODY_BYTES: Final = 1024 * 1024
+DEFAULT_MAX_PAGES_BYTES: Final = 32 * 1024 * 1024
+DEFAULT_MAX_WAITS: Final = 1_000
+DEFAULT_MAX_WAITS_PER_CLIENT: Final = 100
 SOURCE: Final = "/plaudit/api"
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The repositories, the way out to Kafka, and the limits of one facade."""
+    """The repositories, the way out to Kafka, and the limits of one facade. `pages` is for what MongoDB returns."""
 
     database: Database
     lookups: Lookups
@@ -47,6 +52,8 @@ class Services:
     returns: ReturnRepository
     parking: ParkingRepository
     outcomes: OutcomeRepository
+    waits: Waits
+    pages: Budget
     audit: AuditLog
     publisher: Publisher
     envelope: Envelope
@@ -70,9 +77,12 @@ class Services:
         entity_types: EntityTypes = SAMPLE,
         lag: ConsumerLag | None = None,
         authenticator: Authenticator = _OPEN,
+        max_pages_bytes: int = DEFAULT_MAX_PAGES_BYTES,
+        max_waits: int = DEFAULT_MAX_WAITS,
+        max_waits_per_client: int = DEFAULT_MAX_WAITS_PER_CLIENT,
     ) -> Services:
         """The services on one database and one publisher."""
-        ratings, stores = RatingRepository(database), StoreRepository(database)
+        ratings, stores, outcomes = RatingRepository(database), StoreRepository(database), OutcomeRepository(database)
         return cls(
             database=database,
             lookups=Lookups(ratings, stores),
@@ -84,7 +94,9 @@ class Services:
             purchases=PurchaseRepository(database, entity_types.purchase_item_fields),
             returns=ReturnRepository(database),
             parking=ParkingRepository(database),
-            outcomes=OutcomeRepository(database),
+            outcomes=outcomes,
+            waits=Waits(outcomes.answers, most=max_waits, most_per_client=max_waits_per_client),
+            pages=Budget(max_pages_bytes),
             audit=AuditLog(database),
             publisher=publisher,
             envelope=Envelope(SOURCE),

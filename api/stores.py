@@ -6,12 +6,14 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path
 from pydantic import TypeAdapter
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api import examples
 from api.bodies import json_body
 from api.commands import CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
+from api.pages import room_for_piece
 from api.permissions import SettingsEditor, SettingsReader
 from api.problems import ProblemError, ProblemKind
 from api.responses import JsonResponse
@@ -97,7 +99,7 @@ async def change_settings(
     fields: Annotated[GeneralSettingsFields, Depends(json_body(SETTINGS_FIELDS))],
     command: Commanded,
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some."""
     check_unbound(caller)
     message = services.envelope.wrap(
@@ -106,17 +108,16 @@ async def change_settings(
         "settings.update",
         {"generalSettings": _given(fields), **command.marks},
     )
-    answer = await carry_out(services, command, [GENERAL], [message])
-    services.lookups.forget()
-    return answer
+    return await carry_out(services, command, [GENERAL], [message], done=services.lookups.forget)
 
 
 @router.get("/stores", response_model=list[ShownStore])
 async def list_stores(caller: SettingsReader, services: Injected) -> JsonResponse:
     """Every registered store, by id."""
-    stores = await services.stores.all()
-    services.lookups.forget()
-    return JsonResponse([shown_store(store) for store in stores if caller.may_touch(store.id)])
+    async with room_for_piece(services.pages, await services.stores.size()):
+        stores = await services.stores.all()
+        services.lookups.forget()
+        return JsonResponse([shown_store(store) for store in stores if caller.may_touch(store.id)])
 
 
 @router.get("/stores/{storeId}", response_model=ShownStore, responses=problems(ProblemKind.NOT_FOUND))
@@ -145,7 +146,7 @@ async def change_store(
     fields: Annotated[StoreFields, Depends(json_body(STORE_FIELDS))],
     command: Commanded,
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """Register a store or change it; what is left out stays as it is."""
     check_store(caller, store_id)
     message = services.envelope.wrap(
@@ -154,9 +155,7 @@ async def change_store(
         "store.update",
         {**_given(fields), "id": store_id, **command.marks},
     )
-    answer = await carry_out(services, command, [store_id], [message])
-    services.lookups.forget()
-    return answer
+    return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)
 
 
 def _given(fields: GeneralSettingsFields | StoreFields) -> dict[str, Any]:

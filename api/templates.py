@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api import examples
 from api.bodies import parse_json, raw_body
 from api.commands import Command, CommandAnswer, Commanded, carry_out
 from api.documents import command, problems, request_body
+from api.pages import room_for_piece
 from api.permissions import TemplateEditor, TemplateReader
 from api.problems import ProblemError, ProblemKind, invalid
 from api.responses import JsonResponse
@@ -88,10 +90,11 @@ router = APIRouter(
 async def list_templates(caller: TemplateReader, services: Injected) -> JsonResponse:
     """The built-in templates, and all that were saved."""
     built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
-    saved = [_shown(one.name, one.place, one.template) for one in await services.templates.all()]
-    return JsonResponse(
-        [*built_in, *(one for one in saved if one["storeId"] is None or caller.may_touch(one["storeId"]))]
-    )
+    async with room_for_piece(services.pages, await services.templates.size()):
+        saved = [_shown(one.name, one.place, one.template) for one in await services.templates.all()]
+        return JsonResponse(
+            [*built_in, *(one for one in saved if one["storeId"] is None or caller.may_touch(one["storeId"]))]
+        )
 
 
 @router.get("/{name}", response_model=ShownTemplate, responses=problems(ProblemKind.NOT_FOUND))
@@ -119,7 +122,7 @@ async def change_template(
     fields: Annotated[TemplateFields, Depends(_fields)],
     command: Commanded,
     services: Injected,
-) -> JsonResponse:
+) -> Response:
     """Save a template for a store or all, in a language or all; what is left out stays as it is in effect there."""
     check_store(caller, place[0])
     given = fields.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -136,7 +139,7 @@ async def change_template(
 )
 async def delete_template(
     caller: TemplateEditor, name: Name, place: At, command: Commanded, services: Injected
-) -> JsonResponse:
+) -> Response:
     """Delete the template that was saved for exactly this store and language; the next best takes its place."""
     check_store(caller, place[0])
     message = _message(services, command, "notification-template.delete", name, place, {"deleted": True})

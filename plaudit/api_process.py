@@ -83,12 +83,17 @@ async def run_api(settings: Settings) -> None:
             entity_types=entity_types,
             lag=lag,
             authenticator=authenticator(settings, database),
+            max_pages_bytes=http.max_pages_bytes,
+            max_waits=http.max_waits,
+            max_waits_per_client=http.max_waits_per_client,
         )
         app = create_app(
             services,
             web=WebRules(http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
             max_concurrent_requests=http.max_concurrent_requests,
+            max_bodies_bytes=http.max_bodies_bytes,
+            max_answers_bytes=http.max_answers_bytes,
         )
         probes.refresh = app.state.gauges.refresh
         config = uvicorn.Config(

@@ -71,6 +71,20 @@ class HttpSettings(BaseModel):
         int, Field(ge=1, description="Of one process; beyond, the one that has kept it waiting for longest is closed")
     ] = 4_096
     max_concurrent_requests: Annotated[int, Field(ge=1, description="Of one process; beyond, 503 at once")] = 1_000
+    max_bodies_bytes: Annotated[
+        int, Field(ge=1_024, description="Of all bodies above 16 KiB that a process has in hand; beyond, 503")
+    ] = 32 * 1024 * 1024
+    max_pages_bytes: Annotated[
+        int, Field(ge=1_024, description="Of what MongoDB returns for lists to a process at a time; beyond, 503")
+    ] = 32 * 1024 * 1024
+    max_answers_bytes: Annotated[
+        int,
+        Field(
+            ge=1_024, description="Of all answers above 16 KiB that the clients of a process haven't read; beyond, 503"
+        ),
+    ] = 32 * 1024 * 1024
+    max_waits: Annotated[int, Field(ge=0, description="By `Prefer: wait`, at one process; beyond, 202 at once")] = 1_000
+    max_waits_per_client: Annotated[int, Field(ge=0, description="The same, of one client")] = 100
     receive_timeout: Annotated[float, Field(gt=0, le=600, description="Seconds for a whole request to come")] = 20.0
     send_timeout: Annotated[
         float, Field(gt=0, le=600, description="Seconds for a client to read any more of its answer")

@@ -39,6 +39,9 @@ _CHUNK_BYTES: Final = 16
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LAST_LOOK_S: Final = 0.1
 
+_UNSENT: Final = 16 * 1024
+"""So many bytes of an answer may lie in the buffer of a connection: what comes next waits for the client."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -95,6 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Take a connection, if need be in place of the one that has kept us waiting for longest."""
         super().connection_made(transport)
         self.flow = _Reading(transport)
+        transport.set_write_buffer_limits(high=_UNSENT)
         if len(self.connections) > self.limits.max_connections:
             longest = next(iter(self.limits.waiting), self)
             longest.transport.abort()

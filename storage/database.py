@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from pymongo import AsyncMongoClient, IndexModel
 from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import (
     BulkWriteError,
@@ -125,6 +126,13 @@ def own_values(values: Mapping[Any, Document]) -> list[Document]:
     place = {"$indexOfArray": [{"$literal": list(values)}, "$_id"]}
     own = {"$arrayElemAt": [{"$literal": list(values.values())}, place]}
     return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", own]}}]
+
+
+async def stored_bytes(collection: AsyncCollection[Document], conditions: Document | None = None) -> int:
+    """How many bytes the documents of a collection that meet these conditions take; all of them by default."""
+    total: Document = {"$group": {"_id": None, "size": {"$sum": {"$bsonSize": "$$ROOT"}}}}
+    found = await (await collection.aggregate([{"$match": conditions or {}}, total])).to_list()
+    return found[0]["size"] if found else 0
 
 
 async def create_indexes(database: Database, indexes: dict[str, list[IndexModel]]) -> None:

@@ -89,6 +89,15 @@ class RefusedReturn:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnPlace:
+    """The place of a return on a page: its ids, and the bytes it takes as it is stored."""
+
+    id: str
+    order_id: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class ParkedReturn:
     """A command that came before its order: the return's id, and the record's value to send again."""
 
@@ -105,7 +114,7 @@ class ReturnRepository:
         self._returns = database[COLLECTION]
         self._parked = database[PARKED]
 
-    async def of_ids(self, ids: Collection[str], session: Session) -> dict[str, Return | RefusedReturn]:
+    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, Return | RefusedReturn]:
         """What stands at these ids."""
         found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
         return {document["_id"]: _stored(document) async for document in found}
@@ -129,14 +138,22 @@ class ReturnRepository:
 
     async def search(self, search: ReturnSearch) -> list[Return]:
         """One page; ties are broken by id."""
+        stored = [_stored(document) for document in await self._page(search, None)]
+        return [each for each in stored if isinstance(each, Return)]
+
+    async def places(self, search: ReturnSearch) -> list[ReturnPlace]:
+        """The same page, without the returns themselves."""
+        found = await self._page(search, {"orderId": 1, "size": {"$bsonSize": "$$ROOT"}})
+        return [ReturnPlace(document["_id"], document["orderId"], document["size"]) for document in found]
+
+    async def _page(self, search: ReturnSearch, fields: Document | None) -> list[Document]:
         if search.take == 0:
             return []
         keys = search.sort or [(ReturnSortField.NUMBER, Direction.ASC)]
         order = [(key.value, ASCENDING if direction is Direction.ASC else DESCENDING) for key, direction in keys]
         order.append(("_id", order[-1][1]))
-        found = self._returns.find(_filter(search)).sort(order).skip(search.skip).limit(search.take)
-        stored = [_stored(document) async for document in found]
-        return [each for each in stored if isinstance(each, Return)]
+        found = self._returns.find(_filter(search), fields).sort(order).skip(search.skip).limit(search.take)
+        return await found.to_list()
 
     async def count(self, search: ReturnSearch) -> int:
         """How many returns match, over all pages."""

@@ -19,6 +19,16 @@ from storage.database import Document
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
 """Before every review."""
 
+LONG_TEXT_BYTES: Final = 2_048
+
+_TEXT_LENGTH: Final = {"$strLenBytes": "$review"}
+LISTED: Final[Document] = {
+    **dict.fromkeys(("entityId", "entityName", "entityType", "storeId", "status", "title", "userName"), 1),
+    **dict.fromkeys(("ratingHundredths", "createdDate"), 1),
+    "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, "$review", _TEXT_LENGTH]},
+}
+"""The fields of a review in a list. In the place of a long text stands its length in bytes."""
+
 
 class ReviewSortField(StrEnum):
     """What a list of reviews can be sorted by."""

@@ -24,7 +24,7 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.stores import Refusal
 from storage.database import Database, Document, Session, is_duplicate, own_values
-from storage.review_search import SINCE_EVER, ReviewSearch, criteria, order, sorts_everything
+from storage.review_search import LISTED, SINCE_EVER, ReviewSearch, criteria, order, sorts_everything
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "reviews"
@@ -102,10 +102,7 @@ class ReviewRepository:
         self._reviews = database[COLLECTION]
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
-        """Store new reviews and the places of refused ones. Returns the ids that were taken already.
-
-        Whatever stands at such an id stays as it is.
-        """
+        """Store new reviews and the places of refused ones. Returns the ids that were taken; what is there stays."""
         documents = [*map(_document, reviews), *map(_refused_document, refused)]
         if not documents:
             return set()
@@ -225,13 +222,18 @@ class ReviewRepository:
         return await self._reviews.find_one({"_id": id, **_IS_REVIEW})
 
     async def search(self, search: ReviewSearch) -> list[Document]:
-        """One page, sorted as asked, newest first by default; ties are broken by id."""
+        """One page as LISTED, sorted as asked, newest first by default; ties are broken by id."""
         if search.take == 0:
             return []
-        found = self._reviews.find(criteria(search)).sort(order(search))
+        found = self._reviews.find(criteria(search), LISTED).sort(order(search))
         if sorts_everything(search):
             found = found.hint([("$natural", ASCENDING)])  # it would follow an index from one review to the next
         return await found.skip(search.skip).limit(search.take).to_list()
+
+    async def texts(self, ids: Collection[str]) -> dict[str, str]:
+        """The texts of these reviews; those that are gone are left out."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, {"review": 1})
+        return {document["_id"]: document["review"] async for document in found}
 
     async def stream(self, search: ReviewSearch) -> AsyncIterator[Document]:
         """Every review that matches, by id; `sort`, `skip` and `take` don't count. Memory holds one batch."""

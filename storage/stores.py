@@ -8,7 +8,7 @@ from typing import Any, Final
 from domain.delivery import Seen
 from domain.ratings import RatingMethod
 from domain.stores import GeneralSettings, ReminderSettings, Store, StoreSettings
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "stores"
@@ -26,6 +26,10 @@ class StoreRepository:
     async def all(self) -> list[Store]:
         """Every registered store, by id."""
         return [_store(document) async for document in self._stores.find().sort("_id")]
+
+    async def size(self) -> int:
+        """How many bytes all stores take."""
+        return await stored_bytes(self._stores)
 
     async def get(self, id: str) -> Store | None:
         """One store, or None where nobody registered it."""

@@ -11,7 +11,7 @@ from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import Seen
 from domain.mail_templates import MailTemplate, Place, canonical_language, template_id
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "notificationTemplates"
@@ -53,6 +53,10 @@ class TemplateRepository:
         """Every saved template, by name, store and language."""
         found = self._templates.find(_SAVED).sort([("name", 1), ("storeId", 1), ("languageCode", 1)])
         return [_saved(document) async for document in found]
+
+    async def size(self) -> int:
+        """How many bytes all saved templates take."""
+        return await stored_bytes(self._templates, _SAVED)
 
     async def all_of(self, name: str, session: Session | None = None) -> Mapping[Place, MailTemplate]:
         """The saved templates of that name, by where they hold; `domain.mail_templates.best` chooses among them."""

@@ -15,8 +15,10 @@ from starlette.types import Message
 from api import limits
 from api.app import create_app
 from api.auth.authentication import Authenticator, Nobody
+from api.budgets import Budget
 from api.hygiene import WebRules
-from api.limits import MAX_CLIENTS, ConcurrentRequests, RateLimit
+from api.in_hand import RequestsInHand
+from api.limits import MAX_CLIENTS, RateLimit
 from api.problems import ProblemError
 from api.services import Services
 from messaging.connection import KafkaConnection
@@ -219,7 +221,7 @@ async def test_requests_in_hand_are_bounded() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
-    bounded = ConcurrentRequests(app, most=2)
+    bounded = RequestsInHand(app, 2, Budget(0), Budget(0), max_body_bytes=0)
 
     async def ask(path: str = "/", body: asyncio.Event | None = None) -> int:
         sent: list[Message] = []
@@ -232,7 +234,7 @@ async def test_requests_in_hand_are_bounded() -> None:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await bounded({"type": "http", "path": path, "method": "GET"}, receive, send)
+        await bounded({"type": "http", "path": path, "method": "GET", "headers": []}, receive, send)
         if sent[0]["status"] == 503:
             assert json.loads(sent[1]["body"])["type"] == "/problems/unavailable"
         status: int = sent[0]["status"]

@@ -1,0 +1,135 @@
+"""Bytes that the requests of a process may hold together: taken before the memory is, and given back after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+PATIENCE_S: Final = 2.0
+"""For so long a request waits for room."""
+
+STALLED_S: Final = 0.5
+"""A client that has kept us waiting for so long makes room for others."""
+
+_LARGE: Final = 16
+_SPARE: Final = 4
+"""A share of more than a sixteenth of the budget leaves a quarter of it to smaller ones: those need not wait for it."""
+
+
+class NoRoomError(Exception):
+    """Other requests hold the whole budget, and went on holding it."""
+
+
+class StalledError(Exception):
+    """A client kept us waiting while others needed the room."""
+
+
+class Share:
+    """So many bytes of a budget. Whoever took it gives it back, once or more often."""
+
+    def __init__(self, budget: Budget, size: int) -> None:
+        self._budget = budget
+        self._size = size
+        self._deadline: asyncio.Timeout | None = None
+        self._is_over = False
+
+    def give_back(self, down_to: int = 0) -> None:
+        """Give back what is held beyond so many bytes."""
+        if self._size > down_to:
+            self._budget.held -= self._size - down_to
+            self._size = down_to
+            self._budget.let_in()
+
+    @asynccontextmanager
+    async def stalling(self) -> AsyncIterator[None]:
+        """Wait for the client in this block. Raises StalledError when others need the room; then it is given back."""
+        try:
+            async with asyncio.timeout(None) as self._deadline:
+                self._budget.stalling[self] = asyncio.get_running_loop().time()
+                self._budget.let_in()
+                try:
+                    yield
+                finally:
+                    self._budget.stalling.pop(self, None)
+        except TimeoutError as error:
+            if self._is_over:
+                raise StalledError from error
+            raise
+        if self._is_over:
+            raise StalledError
+
+    def end(self) -> None:
+        """Make room: the memory is freed as soon as the request goes on."""
+        self._budget.stalling.pop(self)
+        self._is_over = True
+        if self._deadline is not None:
+            self._deadline.reschedule(asyncio.get_running_loop().time())
+        self._budget.held -= self._size
+        self._size = 0
+
+
+class Budget:
+    """So many bytes for all requests of a process. Where they are taken, a request waits for PATIENCE_S seconds, and
+    clients that have kept us waiting for STALLED_S make room, the one that has done so for longest first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.held = 0
+        self.stalling: OrderedDict[Share, float] = OrderedDict()
+        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._again: asyncio.TimerHandle | None = None
+
+    async def take(self, size: int) -> Share:
+        """A share of so many bytes; one of more than there may be is alone. Raises NoRoomError."""
+        is_large = size > self._most // _LARGE
+        size = min(size, self._most - self._most // _SPARE if is_large else self._most)
+        if not self._fits(size):
+            granted = asyncio.get_running_loop().create_future()
+            self._queue.append((size, granted))
+            self.let_in()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await granted
+            except BaseException as error:
+                if granted.done() and not granted.cancelled():
+                    self.held -= size
+                    self.let_in()
+                if isinstance(error, TimeoutError):
+                    raise NoRoomError from error
+                raise
+        else:
+            self.held += size
+        return Share(self, size)
+
+    def let_in(self) -> None:
+        """Let those in who wait and now fit, small ones before large ones that don't; ask for room where none do."""
+        if not self._queue:
+            return
+        loop = asyncio.get_running_loop()
+        waiting = [each for each in self._queue if not each[1].done()]
+        self._queue.clear()
+        for size, granted in waiting:
+            while not self._fits(size) and self._has_stalled(loop.time()):
+                next(iter(self.stalling)).end()
+            if self._fits(size):
+                self.held += size
+                granted.set_result(None)
+            else:
+                self._queue.append((size, granted))
+        if self._queue and self.stalling and self._again is None:
+            self._again = loop.call_at(next(iter(self.stalling.values())) + STALLED_S, self._let_in_again)
+
+    def _let_in_again(self) -> None:
+        self._again = None
+        self.let_in()
+
+    def _has_stalled(self, now: float) -> bool:
+        return bool(self.stalling) and next(iter(self.stalling.values())) + STALLED_S <= now
+
+    def _fits(self, size: int) -> bool:
+        spare = self._most // _SPARE if size > self._most // _LARGE else 0
+        return self.held + size <= self._most - spare

@@ -1,0 +1,134 @@
+"""Waits for the outcomes of commands: one look for all who wait, at a pace that doesn't depend on how many they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from storage.database import is_database_away
+from storage.outcomes import Answer
+
+Key = tuple[str, str]
+"""A command id and the id of one of its items."""
+
+LOOKS_PER_SECOND: Final = 100.0
+_LOOKS_AT_ONCE: Final = 20.0
+_FIRST_PAUSE_S: Final = 0.005
+_LONGEST_PAUSE_S: Final = 0.05
+_MOST_KEYS: Final = 1_000
+"""So many items are asked for by one look, unless more wait: one item each then."""
+
+
+@dataclass(slots=True, eq=False)
+class _Wait:
+    """One command that is waited for: its items without an answer, in order, and the answers to the others."""
+
+    command_id: str
+    missing: dict[str, None]
+    found: dict[str, Answer]
+    done: asyncio.Future[None]
+
+
+class Waits:
+    """Waits of the requests of one process. `ask` finds the answers there are to some items.
+
+    `most` wait at a time, `most_per_client` of them for one client. A new wait is looked after at once and then soon;
+    one that takes long, more and more rarely. A database that is away is waited for.
+    """
+
+    def __init__(
+        self, ask: Callable[[Collection[Key]], Awaitable[Mapping[Key, Answer]]], *, most: int, most_per_client: int
+    ) -> None:
+        self._ask = ask
+        self._most = most
+        self._most_per_client = most_per_client
+        self._places: Counter[str] = Counter()
+        self._waits: list[_Wait] = []
+        self._is_new = asyncio.Event()
+        self._pause_s = _FIRST_PAUSE_S
+        self._looks = _LOOKS_AT_ONCE
+        self._looked_at = 0.0
+        self._looking: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def place(self, client: str) -> Iterator[bool]:
+        """A place among those who wait, for the length of the block; False where none is left for this client."""
+        is_free = self._places[client] < self._most_per_client and self._places.total() < self._most
+        if is_free:
+            self._places[client] += 1
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                self._places[client] -= 1
+            if not self._places[client]:
+                del self._places[client]
+
+    async def answers(self, command_id: str, ids: Sequence[str], seconds: float) -> dict[str, Answer]:
+        """The answers by item, as soon as there is one to each; those that were found, after so many seconds.
+
+        Raises what `ask` raises, unless that means that the database is away.
+        """
+        done = asyncio.get_running_loop().create_future()
+        wait = _Wait(command_id, dict.fromkeys(ids), {}, done)
+        self._waits.append(wait)
+        self._pause_s = _FIRST_PAUSE_S
+        self._is_new.set()
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look_while_anyone_waits())
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await done
+        finally:
+            self._waits.remove(wait)
+        return wait.found
+
+    async def _look_while_anyone_waits(self) -> None:
+        try:
+            while self._waits:
+                self._is_new.clear()
+                await self._turn()
+                await self._look()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._pause_s):
+                        await self._is_new.wait()
+                self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 1.5)
+        finally:
+            self._looking = None
+
+    async def _turn(self) -> None:
+        """Sleep until another look is within LOOKS_PER_SECOND."""
+        now = asyncio.get_running_loop().time()
+        self._looks = min(_LOOKS_AT_ONCE, self._looks + (now - self._looked_at) * LOOKS_PER_SECOND)
+        self._looked_at = now
+        self._looks -= 1
+        if self._looks < 0:
+            await asyncio.sleep(-self._looks / LOOKS_PER_SECOND)
+
+    async def _look(self) -> None:
+        if not self._waits:
+            return
+        each = max(1, _MOST_KEYS // len(self._waits))
+        asked = [(wait, list(islice(wait.missing, each))) for wait in self._waits]
+        try:
+            answers = await self._ask({(wait.command_id, id) for wait, ids in asked for id in ids})
+        except Exception as error:
+            if is_database_away(error):
+                return
+            for wait, _ in asked:
+                if not wait.done.done():
+                    wait.done.set_exception(error)
+            return
+        for wait, ids in asked:
+            for id in ids:
+                if answer := answers.get((wait.command_id, id)):
+                    wait.found[id] = answer
+                    del wait.missing[id]
+            if not wait.missing and not wait.done.done():
+                wait.done.set_result(None)
