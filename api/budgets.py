@@ -11,12 +11,15 @@ from typing import Final
 PATIENCE_S: Final = 2.0
 """For so long a request waits for room."""
 
+LONG_PATIENCE_S: Final = 30.0
+
 STALLED_S: Final = 0.5
 """A client that has kept us waiting for so long makes room for others."""
 
 _LARGE: Final = 16
 _SPARE: Final = 4
-"""A share of more than a sixteenth of the budget leaves a quarter of it to smaller ones: those need not wait for it."""
+"""Shares of more than a sixteenth of the budget leave a quarter of it to smaller ones, which need not wait for them.
+One of them may always be there, or it could never begin."""
 
 
 class NoRoomError(Exception):
@@ -39,7 +42,7 @@ class Share:
     def give_back(self, down_to: int = 0) -> None:
         """Give back what is held beyond so many bytes."""
         if self._size > down_to:
-            self._budget.held -= self._size - down_to
+            self._budget.resize(self._size, down_to)
             self._size = down_to
             self._budget.let_in()
 
@@ -67,7 +70,7 @@ class Share:
         self._is_over = True
         if self._deadline is not None:
             self._deadline.reschedule(asyncio.get_running_loop().time())
-        self._budget.held -= self._size
+        self._budget.resize(self._size, 0)
         self._size = 0
 
 
@@ -79,31 +82,39 @@ class Budget:
     def __init__(self, most: int) -> None:
         self._most = most
         self.held = 0
+        self._large = 0
         self.stalling: OrderedDict[Share, float] = OrderedDict()
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._again: asyncio.TimerHandle | None = None
 
-    async def take(self, size: int) -> Share:
-        """A share of so many bytes; one of more than there may be is alone. Raises NoRoomError."""
-        is_large = size > self._most // _LARGE
-        size = min(size, self._most - self._most // _SPARE if is_large else self._most)
+    async def take(self, size: int, *, has_begun: bool = False) -> Share:
+        """A share of so many bytes; one of more than there may be is alone. An answer that has begun waits for longer.
+
+        Raises NoRoomError.
+        """
+        size = min(size, self._most - self._most // _SPARE if self._is_large(size) else self._most)
         if not self._fits(size):
             granted = asyncio.get_running_loop().create_future()
             self._queue.append((size, granted))
             self.let_in()
             try:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(LONG_PATIENCE_S if has_begun else PATIENCE_S):
                     await granted
             except BaseException as error:
                 if granted.done() and not granted.cancelled():
-                    self.held -= size
+                    self.resize(size, 0)
                     self.let_in()
                 if isinstance(error, TimeoutError):
                     raise NoRoomError from error
                 raise
         else:
-            self.held += size
+            self.resize(0, size)
         return Share(self, size)
+
+    def resize(self, before: int, after: int) -> None:
+        """Count a share of another size."""
+        self.held += after - before
+        self._large += self._is_large(after) - self._is_large(before)
 
     def let_in(self) -> None:
         """Let those in who wait and now fit, small ones before large ones that don't; ask for room where none do."""
@@ -116,7 +127,7 @@ class Budget:
             while not self._fits(size) and self._has_stalled(loop.time()):
                 next(iter(self.stalling)).end()
             if self._fits(size):
-                self.held += size
+                self.resize(0, size)
                 granted.set_result(None)
             else:
                 self._queue.append((size, granted))
@@ -131,5 +142,9 @@ class Budget:
         return bool(self.stalling) and next(iter(self.stalling.values())) + STALLED_S <= now
 
     def _fits(self, size: int) -> bool:
-        spare = self._most // _SPARE if size > self._most // _LARGE else 0
-        return self.held + size <= self._most - spare
+        if not self._is_large(size):
+            return self.held + size <= self._most
+        return not self._large or self.held + size <= self._most - self._most // _SPARE
+
+    def _is_large(self, size: int) -> bool:
+        return size > self._most // _LARGE

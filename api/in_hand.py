@@ -69,9 +69,9 @@ class RequestsInHand:
         except NoRoomError as error:
             raise no_room("The bodies of other requests take all the memory there is for them.") from error
 
-    async def room_for_answer(self, size: int) -> Share:
+    async def room_for_answer(self, size: int, *, has_begun: bool) -> Share:
         """Room for so many bytes of an answer. Raises NoRoomError."""
-        return await self._answers.take(size)
+        return await self._answers.take(size, has_begun=has_begun)
 
     def _announced(self, scope: Scope) -> int:
         for name, value in scope["headers"]:
@@ -142,7 +142,7 @@ class RequestInHand:
             return
         try:
             with self.outside():
-                room = await self._all.room_for_answer(len(body))
+                room = await self._all.room_for_answer(len(body), has_begun=self._start is None)
         except NoRoomError as error:
             if self._start is None:
                 raise StalledError from error

@@ -10,8 +10,9 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
-from api.budgets import Budget, NoRoomError, Share
+from api.budgets import Budget, NoRoomError, Share, StalledError
 from api.in_hand import no_room
+from api.problems import ProblemError
 from api.responses import JsonResponse
 
 T = TypeVar("T")
@@ -24,6 +25,8 @@ PIECE_BYTES: Final = 256 * 1024
 
 _COPIES: Final = 4
 """What is stored takes so many times its size while it is read and written: as it came, as objects, as an answer."""
+
+_ROW_WITHOUT_TEXT: Final = 2 * 1024
 
 _NO_ROOM: Final = "The pages of other requests take all the memory there is for them."
 
@@ -46,18 +49,23 @@ async def room_for_rows(budget: Budget, count: int) -> AsyncIterator[PageRoom]:
 
 
 class PageRoom:
-    """The room of a page."""
+    """The room of a page, as long as nobody knows better for rows of ROW_BYTES."""
 
     def __init__(self, share: Share) -> None:
         self.share = share
         self.is_handed_on = False
+
+    def keep(self, rows: int, text: int) -> None:
+        """Give back what isn't needed for so many rows with so many characters of text among them."""
+        self.share.give_back(down_to=rows * _ROW_WITHOUT_TEXT + text * _COPIES)
 
 
 @asynccontextmanager
 async def room_for_piece(budget: Budget, stored_bytes: int) -> AsyncIterator[None]:
     """Room to read and write so much of what is stored. Raises ProblemError where there is none."""
     try:
-        share = await budget.take(stored_bytes * _COPIES)
+        # The room of a page is held meanwhile.
+        share = await budget.take(stored_bytes * _COPIES, has_begun=True)
     except NoRoomError as error:
         raise no_room(_NO_ROOM) from error
     try:
@@ -83,25 +91,31 @@ def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
 async def page_response(
     room: PageRoom, total: int, pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
 ) -> Response:
-    """The answer with these pieces of a page, each rendered as rows once it is its turn. One piece alone is rendered
-    here; of several, one that can't be rendered ends the connection, because the answer has begun."""
+    """The answer with these pieces of a page, each rendered as rows once it is its turn: the first one here, so that
+    there can still be another answer. After that a piece that can't be rendered ends the connection."""
+    first = await render(pieces[0]) if pieces else []
     if len(pieces) <= 1:
-        rows = await render(pieces[0]) if pieces else []
-        return JsonResponse({"totalCount": total, "results": rows})
+        return JsonResponse({"totalCount": total, "results": first})
     room.is_handed_on = True
-    return _PieceByPiece(room.share, _written(total, pieces, render))
+    return _PieceByPiece(room.share, _written(total, first, pieces[1:], render))
 
 
 async def _written(
-    total: int, pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
+    total: int, first: Sequence[Any], pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
 ) -> AsyncIterator[bytes]:
-    before = b'{"totalCount":%d,"results":[' % total
+    yield b'{"totalCount":%d,"results":[' % total + orjson.dumps(first)[1:-1]
+    is_empty = not first
+    del first
     for piece in pieces:
+        try:
+            rows = await render(piece)
+        except ProblemError as error:
+            raise StalledError from error
         # Rows may have gone since the page was looked up.
-        if rows := await render(piece):
-            yield before + orjson.dumps(rows)[1:-1]
-            before = b","
-    yield (b"" if before == b"," else before) + b"]}"
+        if rows:
+            yield (b"" if is_empty else b",") + orjson.dumps(rows)[1:-1]
+            is_empty = False
+    yield b"]}"
 
 
 class _PieceByPiece(StreamingResponse):

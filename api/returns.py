@@ -58,6 +58,7 @@ async def search_returns(
     search = returns_within(caller, request.criteria())
     async with room_for_rows(services.pages, search.take) as room:
         places = await services.returns.places(search)
+        room.keep(len(places), text=0)
         sizes, total = await asyncio.gather(
             services.orders.sizes({place.order_id for place in places}),
             total_count(len(places), search.skip, search.take, partial(services.returns.count, search)),

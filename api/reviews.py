@@ -136,6 +136,7 @@ async def list_reviews(
                 services.lookups.stores(store_ids(page)), total_count(len(page), search.skip, search.take, count)
             )
         is_large = any(map(text_to_come, page))
+        room.keep(len(page), sum(text_size(document) for document in page if not text_to_come(document)))
 
         async def rows(piece: list[Document]) -> list[ReviewRow]:
             return [review_row(document, stores) for document in await _with_texts(services, piece)]

@@ -1,0 +1,220 @@
+"""Waits, bodies and pages of many clients at the same time: the others are answered, and memory stays bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from domain.delivery import Seen
+from domain.orders import Order
+from storage.orders import document_of
+from storage.seen import seen_document
+from tests.facade import REVIEWS, connection, new_id, submission
+from tests.service import Json, Servers, Service, eventually, running_service
+
+MIB = 1024 * 1024
+SLOTS = 20
+WAITS = 50
+LONG = "\U0001f600" * 20_000
+"""As large as a review can be: 80 KB."""
+
+NOW = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+async def small(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """A service with small budgets."""
+    folder = tmp_path_factory.mktemp("budgets")
+    limits = {
+        "MAX_CONCURRENT_REQUESTS": SLOTS,
+        "MAX_WAITS_PER_CLIENT": WAITS,
+        "MAX_BODIES_BYTES": 4 * MIB,
+        "MAX_PAGES_BYTES": 4 * MIB,
+        "MAX_ANSWERS_BYTES": 4 * MIB,
+        "RECEIVE_TIMEOUT": 8,
+    }
+    environment = {f"PLAUDIT_HTTP__{name}": str(value) for name, value in limits.items()}
+    service = Service(servers, folder, environment=environment)
+    async with running_service(servers, folder, service=service):
+        yield service
+
+
+@asynccontextmanager
+async def many_clients(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client that sends as many requests at a time as it is asked to."""
+    limits = httpx.Limits(max_connections=200)
+    async with httpx.AsyncClient(base_url=service.address, timeout=60, limits=limits) as http:
+        yield http
+
+
+async def test_others_are_answered_while_many_wait(small: Service) -> None:
+    async with many_clients(small) as http, small.mongo() as database, asyncio.TaskGroup() as group:
+        ids = [new_id("review") for _ in range(WAITS)]
+
+        async def wait_for(id: str) -> httpx.Response:
+            return await http.post(f"{REVIEWS}/approve", json=[id], headers={"Prefer": "wait=30"})
+
+        async def started() -> bool:
+            # Fewer slots than waits: who is refused at first comes again.
+            for id, task in waiting.items():
+                if task.done() and task.result().status_code == 503:
+                    waiting[id] = group.create_task(wait_for(id))
+            return await database["parkedCommands"].count_documents({"reviewId": {"$in": ids}}) == WAITS
+
+        waiting = {id: group.create_task(wait_for(id)) for id in ids}
+        await eventually(started)
+        await database.command({"profile": 2})
+        try:
+
+            async def ask() -> int:
+                return (await http.post(f"{REVIEWS}/reviewList", json={"take": 1})).status_code
+
+            await eventually(ask, lambda status: status == 200)  # the last ones may be on their way to Kafka yet
+            assert [await ask() for _ in range(SLOTS)] == [200] * SLOTS
+            answers = await asyncio.gather(*(http.get("/api/stores") for _ in range(SLOTS // 2)))
+            assert {answer.status_code for answer in answers} == {200}
+            # One look for all of them, however many they are.
+            looks = {"ns": f"{small.database}.outcomes", "command.find": "outcomes"}
+            asked = await eventually(database["system.profile"].find(looks).to_list)
+            assert {len(look["command"]["filter"]["_id"]["$in"]) for look in asked} == {WAITS}
+        finally:
+            await database.command({"profile": 0})
+        too_many = await wait_for(new_id("review"))
+        assert (too_many.status_code, too_many.json()["outcome"]) == (202, "accepted")
+        assert "as many requests wait already" in too_many.json()["reason"]
+        assert not any(task.done() for task in waiting.values())
+        # They are there now, and each wait comes to its end.
+        submitted = await http.post(REVIEWS, json=[submission(new_id(), id=id) for id in ids])
+        assert submitted.status_code == 202
+    assert {task.result().json()["outcome"] for task in waiting.values()} == {"applied"}
+
+
+async def _stalled(service: Service, stack: AsyncExitStack) -> asyncio.StreamReader:
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    stack.callback(writer.close)
+    head = f"POST {REVIEWS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MIB}\r\n\r\n"
+    writer.write(head.encode() + b"[" + b" " * (MIB - 2))
+    await writer.drain()
+    return reader
+
+
+async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> None:
+    async with AsyncExitStack() as stack:
+        stalled = [await _stalled(small, stack) for _ in range(12)]
+        async with connection(small) as client:
+            for _ in range(5):
+                assert (await client.post(f"{REVIEWS}/reviewList", {"take": 1}))[0] == 200
+        async with many_clients(small) as http:
+            large = [submission(new_id(), review="a" * 9_000) for _ in range(100)]
+            assert (await http.post(REVIEWS, json=large)).status_code == 202
+        async with asyncio.timeout(60):
+            heads = [await reader.readuntil(b"\r\n\r\n") for reader in stalled]
+    statuses = [int(head.split()[1]) for head in heads]
+    # There is room for four of them, and one more has come since; those that stay have their time, and no more.
+    assert set(statuses) <= {503, 408}
+    assert statuses.count(503) >= 9
+    assert all(b"retry-after:" in head for head, status in zip(heads, statuses, strict=True) if status == 503)
+
+
+class Memory:
+    """The memory of a process, from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}")
+        (self._folder / "clear_refs").write_text("5")
+        self._before = self._of("VmRSS")
+
+    def growth(self) -> int:
+        """The bytes by which it has been larger, at most."""
+        return self._of("VmHWM") - self._before
+
+    def _of(self, name: str) -> int:
+        lines = (self._folder / "status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+async def _page(http: httpx.AsyncClient, path: str, search: Json) -> list[Any]:
+    """The whole page, asked for again as long as there is no room for it."""
+
+    async def ask() -> httpx.Response:
+        return await http.post(path, json=search)
+
+    response = await eventually(ask, lambda response: response.status_code != 503)
+    assert response.status_code == 200, response.text
+    rows: list[Any] = response.json()["results"]
+    return rows
+
+
+def _review(entity_id: str, number: int, text: str) -> Json:
+    return {
+        "_id": f"{entity_id}-{number:04}",
+        **{"entityType": "Product", "entityId": entity_id, "entityName": None, "storeId": None, "userId": "anna"},
+        **{"userName": "Anna", "title": None, "review": text, "ratingHundredths": 400, "status": 0},
+        **{"createdDate": NOW, "modifiedDate": NOW},
+    }
+
+
+async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Service) -> None:
+    product, count = new_id(), 200
+    texts = [LONG if number % 5 else f"Short {number}" for number in range(count)]
+    async with small.mongo() as database, many_clients(small) as http:
+        reviews = [_review(product, number, text) for number, text in enumerate(texts)]
+        for start in range(0, count, 100):
+            await database["reviews"].insert_many(reviews[start : start + 100])
+        memory = Memory(small.processes["api"].pid)
+        search = {"entityIds": [product], "sort": "createdDate:asc", "take": 1_000}
+        for rows in await asyncio.gather(*(_page(http, f"{REVIEWS}/reviewList", search) for _ in range(6))):
+            assert [row["id"] for row in rows] == [review["_id"] for review in reviews]
+            assert [row["review"] for row in rows] == texts
+        # Six times 13 MB, each several times over in memory.
+        assert memory.growth() < 64 * MIB
+
+
+async def test_clients_that_do_not_read_make_room(small: Service) -> None:
+    product = new_id()
+    async with small.mongo() as database, AsyncExitStack() as stack:
+        await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])
+        memory = Memory(small.processes["api"].pid)
+        body = json.dumps({"entityIds": [product], "take": 150})
+        head = f"POST {REVIEWS}/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        for _ in range(2 * SLOTS):
+            _, writer = await asyncio.open_connection("127.0.0.1", small.port, limit=1_024)
+            stack.callback(writer.close)
+            writer.write((head + body).encode())
+            await writer.drain()
+        async with many_clients(small) as http:
+            search = {"entityIds": [product], "take": 150}
+            assert len(await _page(http, f"{REVIEWS}/reviewList", search)) == 150
+        assert memory.growth() < 64 * MIB
+
+
+async def test_pages_of_returns_with_large_orders(small: Service) -> None:
+    body = json.dumps({"note": "a" * MIB}).encode()
+    order = Order(new_id("order"), None, "New", False, None, None, NOW, (), body)
+    names = [f"{order.id}-{number}" for number in range(12)]
+    fields = dict.fromkeys(("resolution", "createdBy", "modifiedBy", "storeId"))
+    times = dict.fromkeys(("createdDate", "modifiedDate"), NOW)
+    returns: list[Json] = [
+        {"_id": name, "number": name, "orderId": order.id, "status": "New", "lines": [], **fields, **times}
+        | {"seen": seen_document(Seen())}
+        for name in names
+    ]
+    async with small.mongo() as database, many_clients(small) as http:
+        await database["orders"].insert_one(document_of(order))
+        await database["returns"].insert_many(returns)
+        memory = Memory(small.processes["api"].pid)
+        for rows in await asyncio.gather(
+            *(_page(http, "/api/return/search", {"orderId": order.id, "take": 1_000}) for _ in range(6))
+        ):
+            assert sorted(row["id"] for row in rows) == sorted(names)
+            assert {len(row["order"]["note"]) for row in rows} == {MIB}
+        # Six times 12 MB.
+        assert memory.growth() < 64 * MIB

@@ -1,0 +1,84 @@
+"""Budgets of bytes: who gets room, who waits for it, who makes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from api import budgets
+from api.budgets import Budget, NoRoomError, Share, StalledError
+
+
+async def stall(share: Share, until: asyncio.Event) -> None:
+    async with share.stalling():
+        await until.wait()
+
+
+async def test_room_is_waited_for_and_given_back() -> None:
+    budget = Budget(100)
+    shares = [await budget.take(5) for _ in range(20)]
+    waiting = [asyncio.create_task(budget.take(5)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert (budget.held, [task.done() for task in waiting]) == (100, [False, False])
+    shares[0].give_back(down_to=3)
+    shares[1].give_back()
+    first = await waiting[0]
+    assert (budget.held, waiting[1].done()) == (98, False)
+    first.give_back()
+    first.give_back()
+    await waiting[1]
+    assert budget.held == 98
+
+
+async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "PATIENCE_S", 0.05)
+    budget = Budget(100)
+    share = await budget.take(60)
+    with pytest.raises(NoRoomError):
+        await budget.take(60)
+    share.give_back()
+    assert budget.held == 0
+    cancelled = [await budget.take(75), asyncio.create_task(budget.take(75))]
+    await asyncio.sleep(0)
+    assert isinstance(cancelled[1], asyncio.Task)
+    assert isinstance(cancelled[0], Share)
+    cancelled[0].give_back()
+    cancelled[1].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled[1]
+    assert budget.held == 0
+
+
+async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_small_ones() -> None:
+    budget = Budget(160)
+    await budget.take(5)
+    huge = await budget.take(10_000)
+    assert budget.held == 125
+    waiting = asyncio.create_task(budget.take(11))
+    for _ in range(3):
+        await budget.take(10)
+    assert not waiting.done()
+    huge.give_back(down_to=10)
+    await waiting
+
+
+async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "STALLED_S", 0.05)
+    budget, never = Budget(100), asyncio.Event()
+    stalled = []
+    for _ in range(20):
+        stalled.append(asyncio.create_task(stall(await budget.take(5), never)))
+        await asyncio.sleep(0)
+    wanted = [await budget.take(5), await budget.take(5)]
+    with pytest.raises(StalledError):
+        await stalled[0]
+    with pytest.raises(StalledError):
+        await stalled[1]
+    assert not any(task.done() for task in stalled[2:])
+    assert budget.held == 100
+    for share in wanted:
+        share.give_back()
+    never.set()
+    await asyncio.gather(*stalled[2:])
+    assert not budget.stalling

@@ -1,0 +1,96 @@
+"""Waits for outcomes: one look for all, places, failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from api.waits import LOOKS_PER_SECOND, Key, Waits
+from domain.reviews import Outcome
+from storage.outcomes import Answer
+from tests.service import eventually
+
+
+class Outcomes:
+    """Tells what became of items, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.known: dict[Key, Answer] = {}
+        self.asked: list[set[Key]] = []
+        self.failures: list[Exception] = []
+
+    async def __call__(self, keys: Collection[Key]) -> dict[Key, Answer]:
+        self.asked.append(set(keys))
+        if self.failures:
+            raise self.failures.pop(0)
+        return {key: self.known[key] for key in keys if key in self.known}
+
+    def tell(self, command_id: str, item_id: str) -> None:
+        answer = Answer(command_id, item_id, Outcome.APPLIED)
+        self.known[answer.key] = answer
+
+
+async def test_one_look_serves_all_who_wait() -> None:
+    outcomes = Outcomes()
+    waits = Waits(outcomes, most=100, most_per_client=100)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    waiting = [asyncio.create_task(waits.answers(f"c{number}", ["a", "b"], 20)) for number in range(50)]
+
+    async def looks() -> int:
+        return len(outcomes.asked)
+
+    await eventually(looks, lambda count: count >= 25)
+    assert len(outcomes.asked) <= 25 + (loop.time() - began) * LOOKS_PER_SECOND
+    assert outcomes.asked[-1] == {(f"c{number}", id) for number in range(50) for id in "ab"}
+    for number in range(50):
+        outcomes.tell(f"c{number}", "a")
+        outcomes.tell(f"c{number}", "b")
+    assert [set(answers) for answers in await asyncio.gather(*waiting)] == [{"a", "b"}] * 50
+    before = await looks()
+    assert await waits.answers("c0", ["a"], 20) == {"a": outcomes.known["c0", "a"]}
+    assert await looks() == before + 1
+
+
+async def test_a_look_is_bounded_however_much_is_waited_for() -> None:
+    outcomes = Outcomes()
+    waits = Waits(outcomes, most=100, most_per_client=100)
+    ids = [str(number) for number in range(1_000)]
+    waiting = [asyncio.create_task(waits.answers(f"c{number}", ids, 20)) for number in range(20)]
+    for number in range(20):
+        for id in ids:
+            outcomes.tell(f"c{number}", id)
+    assert [len(answers) for answers in await asyncio.gather(*waiting)] == [1_000] * 20
+    assert max(map(len, outcomes.asked)) == 1_000
+
+
+async def test_the_end_of_the_wait() -> None:
+    outcomes = Outcomes()
+    outcomes.tell("c", "a")
+    waits = Waits(outcomes, most=100, most_per_client=100)
+    assert set(await waits.answers("c", ["a", "b"], 0.05)) == {"a"}
+
+
+async def test_a_database_that_is_away_is_waited_for_and_other_failures_are_told() -> None:
+    outcomes = Outcomes()
+    outcomes.failures = [AutoReconnect("away"), AutoReconnect("away")]
+    outcomes.tell("c", "a")
+    waits = Waits(outcomes, most=100, most_per_client=100)
+    assert set(await waits.answers("c", ["a"], 20)) == {"a"}
+    outcomes.failures = [ValueError("broken")]
+    with pytest.raises(ValueError, match="broken"):
+        await waits.answers("c", ["a"], 20)
+    assert set(await waits.answers("c", ["a"], 20)) == {"a"}
+
+
+def test_places_are_bounded_for_each_client_and_for_all() -> None:
+    waits = Waits(Outcomes(), most=3, most_per_client=2)
+    with waits.place("anna") as first, waits.place("anna") as second, waits.place("anna") as third:
+        assert (first, second, third) == (True, True, False)
+        with waits.place("berta") as other, waits.place("carl") as last:
+            assert (other, last) == (True, False)
+    with waits.place("anna") as again:
+        assert again
