@@ -166,14 +166,16 @@ class Checker:
         return found + [Difference("lost", str(place), f"{kind} is no dead letter") for place, kind in untold.items()]
 
     async def of_refusals(self) -> list[Difference]:
-        told = set()
+        told: dict[bool, set[str]] = {True: set(), False: set()}
         for record in await self.fleet.service.records("events"):
             if ("ce_type", b"plaudit.SubmissionRefused") in record.headers:
-                told.add(json.loads(record.value)["reviewId"])
-        missing = self.model.refused - told
+                event = json.loads(record.value)
+                told[event["code"] == "id-taken"].add(event["reviewId"])
+        missing = [*(self.model.refused - told[False]), *(self.model.rivals - told[True])]
+        wrong = [*(told[False] - self.model.refused), *(id for id in told[True] if not self.model.may_be_taken(id))]
         return [
             *(Difference("lost", id, "nobody was told of the refusal") for id in missing),
-            *(Difference("wrong", id, "told to be refused, and it is not") for id in told - self.model.refused),
+            *(Difference("wrong", id, "told to be refused, and it is not") for id in wrong),
         ]
 
     def of_turns(self) -> list[Difference]:

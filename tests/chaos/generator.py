@@ -133,6 +133,7 @@ class Reviewer(Actor):
             *submissions,
             (self.moderate_by_http, 5),
             (self.moderate_by_kafka, 4),
+            (self.take_an_id, 1),
             (self.repeat, 1),
             (self.poison, 1),
         ]
@@ -170,6 +171,17 @@ class Reviewer(Actor):
         self.world.model.submit(id, review)
         self.world.ledger.acknowledge(f"submitted by Kafka to {review['storeId']}", id)
         self.mine.append(id)
+
+    async def take_an_id(self) -> None:
+        """Another author wants an id that is in use: by the key of its object, so that it comes behind its review."""
+        id = self.chance.choice(self.mine)
+        known = self.world.model.reviews.get(id)
+        if known is None:
+            return
+        rival = self.review(id=id, EntityId=known.entity, storeId=known.store, userId=f"{self.name}-rival")
+        await self.tell("review-submissions", f"Product:{known.entity}", rival)
+        self.world.model.submit_as_another(id)
+        self.world.ledger.acknowledge("wanted by another author", id)
 
     async def moderate_early(self) -> None:
         """Commands that come before the review they are about."""

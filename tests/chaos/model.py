@@ -57,6 +57,7 @@ class Model:
 
     reviews: dict[str, Review] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
+    rivals: set[str] = field(default_factory=set)
     early_moderation: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
@@ -79,6 +80,14 @@ class Model:
         for action in self.early_moderation.pop(id, ()):
             self.moderate(action, id)
         return "applied"
+
+    def submit_as_another(self, id: str) -> None:
+        """Submit a review with an id of somebody else's, behind it: that is told, and changes nothing."""
+        self.rivals.add(id)
+
+    def may_be_taken(self, id: str) -> bool:
+        """Whether somebody may have been told that an id is taken: as a rival, or after the review was deleted."""
+        return id in self.rivals or (id in self.reviews and self.reviews[id].status is None)
 
     def moderate(self, action: str, id: str) -> str:
         """Moderate a review, or keep that until it is submitted. Returns the outcome."""
