@@ -18,22 +18,22 @@ from api import (
     health,
     metrics,
     moderation,
-    openapi_page,
-    ratings,
-    returns,
-    reviews,
-    stores,
     templates,
 )
-from api.budgets import Budget
-from api.documents import openapi_document
-from api.hygiene import WebRules
-from api.in_hand import RequestsInHand
-from api.limits import RateLimit
-from api.middleware import HeadAsGet, LastResort
-from api.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
+from api.ratings import routes as ratings
+from api.returns import routes as returns
+from api.reviews import routes as reviews
 from api.services import Services
-from api.signals import Signals
+from api.stores import routes as stores
+from api.web import openapi_page
+from api.web.budgets import Budget
+from api.web.documents import openapi_document
+from api.web.hygiene import WebRules
+from api.web.in_hand import RequestsInHand
+from api.web.limits import RateLimit
+from api.web.middleware import HeadAsGet, LastResort
+from api.web.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
+from api.web.telemetry import Signals
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 

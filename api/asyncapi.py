@@ -11,9 +11,9 @@ from jinja2 import Environment, Template
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
-from api.documents import OPEN_TO_ALL
-from api.responses import JsonResponse
 from api.services import Injected
+from api.web.documents import OPEN_TO_ALL
+from api.web.responses import JsonResponse
 from messaging.asyncapi import asyncapi_document
 
 router = APIRouter(tags=["documents"])

@@ -8,16 +8,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from typing_extensions import TypedDict
 
-from api.documents import problems
-from api.moments import Moment
-from api.pages import room_for_rows
-from api.paging import DEFAULT_TAKE, Skip, Take, total_count
-from api.permissions import AuditReader
-from api.problems import ProblemKind
-from api.responses import JsonResponse
-from api.routes import PlainRoute
+from api.auth.permissions import AuditReader
 from api.services import Injected
-from api.store_bounds import check_store
+from api.stores.bounds import check_store
+from api.web.documents import problems
+from api.web.moments import Moment
+from api.web.pages import room_for_rows
+from api.web.paging import DEFAULT_TAKE, Skip, Take, total_count
+from api.web.problems import ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
 from domain.timestamps import timestamp
 from messaging.schemas import OptionalId

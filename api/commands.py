@@ -15,10 +15,10 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
-from api.in_hand import LaterResponse
-from api.preferences import idempotency_key, wait_seconds
-from api.responses import JsonResponse
 from api.services import Services
+from api.web.in_hand import LaterResponse
+from api.web.preferences import idempotency_key, wait_seconds
+from api.web.responses import JsonResponse
 from domain.delivery import OutgoingMessage
 from domain.reviews import Outcome
 from messaging.envelope import of_command

@@ -9,12 +9,12 @@ import structlog
 from fastapi import APIRouter, Path
 from typing_extensions import TypedDict
 
-from api.documents import problems
-from api.permissions import ReviewReader
-from api.problems import ProblemError, ProblemKind, unavailable
-from api.responses import JsonResponse
-from api.routes import PlainRoute
+from api.auth.permissions import ReviewReader
 from api.services import Injected
+from api.web.documents import problems
+from api.web.problems import ProblemError, ProblemKind, unavailable
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
 from domain.entity_types import EntityType, ResolverError
 from messaging.schemas import Id
 

@@ -10,10 +10,10 @@ import structlog
 from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
-from api.documents import OPEN_TO_ALL, problems
-from api.problems import ProblemKind, unavailable
-from api.responses import JsonResponse
 from api.services import Injected
+from api.web.documents import OPEN_TO_ALL, problems
+from api.web.problems import ProblemKind, unavailable
+from api.web.responses import JsonResponse
 
 CHECK_SECONDS: Final = 2.0
 

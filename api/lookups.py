@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from typing import Final
 
-from api.rating_rows import RatingRow, rating_rows
-from api.together import Kept, Together
+from api.ratings.rows import RatingRow, rating_rows
+from api.web.together import Kept, Together
 from domain.ratings import Entity
 from domain.stores import GeneralSettings, Store
 from storage.ratings import RatingRepository

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse
 
-from api.permissions import MetricsReader
+from api.auth.permissions import MetricsReader
 from api.services import Services
-from api.store_bounds import check_unbound
-from messaging.connection import is_broker_away
+from api.stores.bounds import check_unbound
+from messaging.kafka.connection import is_broker_away
+from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
 from messaging.metrics import CONSUMER_LAG, CONSUMER_STANDSTILL, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
-from messaging.standstill import LOOK_EVERY_S, Standstill
 from storage.database import is_database_away
 from storage.outbox import COLLECTION as OUTBOX_COLLECTION
 from storage.parking import COLLECTION as PARKED_REVIEWS

@@ -10,14 +10,14 @@ from pydantic import Field, TypeAdapter
 from starlette.responses import Response
 
 from api import examples
-from api.bodies import json_body, parse_json, raw_body
+from api.auth.permissions import Moderator, ReviewDeleter
 from api.commands import Command, CommandAnswer, Commanded, carry_out
-from api.documents import command, problems, request_body
-from api.permissions import Moderator, ReviewDeleter
-from api.problems import ProblemKind, invalid
-from api.routes import PlainRoute
 from api.services import Injected, Services
-from api.store_bounds import check_reviews, stores_of
+from api.stores.bounds import check_reviews, stores_of
+from api.web.bodies import json_body, parse_json, raw_body
+from api.web.documents import command, problems, request_body
+from api.web.problems import ProblemKind, invalid
+from api.web.routes import PlainRoute
 from domain.permissions import Caller
 from domain.reviews import ModerationAction
 from messaging.schemas import MAX_ITEMS, Id, Message, Note

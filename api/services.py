@@ -8,14 +8,14 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from api.auth.authentication import Authenticator, Nobody
-from api.budgets import Budget
 from api.counts import LargeCounts
 from api.lookups import Lookups
 from api.waits import Waits
+from api.web.budgets import Budget
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
-from messaging.lag import ConsumerLag
-from messaging.publisher import Publisher
+from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.audit import AuditLog
 from storage.database import Database

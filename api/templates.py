@@ -9,22 +9,22 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api import examples
-from api.bodies import parse_json, raw_body
+from api.auth.permissions import TemplateEditor, TemplateReader
 from api.commands import Command, CommandAnswer, Commanded, carry_out
-from api.documents import command, problems, request_body
-from api.pages import room_for_piece
-from api.permissions import TemplateEditor, TemplateReader
-from api.problems import ProblemError, ProblemKind, invalid
-from api.responses import JsonResponse
-from api.routes import PlainRoute
 from api.services import Injected, Services
-from api.store_bounds import check_store
+from api.stores.bounds import check_store
+from api.web.bodies import parse_json, raw_body
+from api.web.documents import command, problems, request_body
+from api.web.pages import room_for_piece
+from api.web.problems import ProblemError, ProblemKind, invalid
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
-from domain.mail_templates import MailTemplate, Place, best_place, template_id
 from domain.permissions import Caller
-from messaging.mail_templates import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render, worked
-from messaging.notification_templates import TEMPLATE_FIELDS, Language, TemplateFields
+from domain.templates import MailTemplate, Place, best_place, template_id
 from messaging.schemas import OptionalId
+from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields
+from messaging.templates.rendering import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render, worked
 from messaging.topics import Topic
 
 GENERAL: Final = "general"

@@ -21,10 +21,10 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError
 from confluent_kafka import Producer
 
 from benchmarks.progress import tell
+from devservers import embedded_kafka, embedded_mongo
 from messaging.topics import Topic
 from plaudit.config import Settings
-from plaudit.embedded import embedded_kafka, embedded_mongo
-from plaudit.waiting import until_prepared
+from plaudit.processes.waiting import until_prepared
 from storage.database import Database, connect
 from storage.indexes import ensure_indexes
 

@@ -15,8 +15,8 @@ from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground, Place
 from benchmarks.progress import tell
 from benchmarks.samples import submissions
+from devservers.waiting import until
 from messaging.topics import Topic
-from plaudit.embedded.waiting import until
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _WARM_UP: Final = 2_000

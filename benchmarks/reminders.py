@@ -26,11 +26,11 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from devservers import embedded_kafka, embedded_mongo
 from domain.orders import Order, OrderLine
 from domain.reminders import ReminderState
 from plaudit.config import Settings
-from plaudit.embedded import embedded_kafka, embedded_mongo
-from plaudit.waiting import until_prepared
+from plaudit.processes.waiting import until_prepared
 from storage.database import Database, connect
 from storage.orders import COLLECTION, document_of
 

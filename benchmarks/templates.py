@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from messaging.mail_templates import TemplateError, check_part
-from messaging.order_review_request import SAMPLE_CONTEXT, order_review_context
-from messaging.template_language import TemplateLanguage
-from messaging.template_tokens import SourceError
+from messaging.templates.language import TemplateLanguage
+from messaging.templates.order_review_request import SAMPLE_CONTEXT, order_review_context
+from messaging.templates.rendering import TemplateError, check_part
+from messaging.templates.tokens import SourceError
 from tests.hostile_templates import HOSTILE
 
 LARGEST: Final = order_review_context(

@@ -9,9 +9,9 @@ from typing import Final
 
 import structlog
 
-from consumers.delivery import is_world_away
-from consumers.events import EventOutbox
+from consumers.inbox import is_world_away
 from consumers.moderation import ModerationConsumer
+from consumers.outbox import EventOutbox
 from consumers.returns import ReturnConsumer
 from messaging.metrics import count_wait
 from storage.database import Database

@@ -13,8 +13,8 @@ from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message, rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, RawRecord, decoded, position_of
 from messaging.envelope import Envelope, of_command
+from messaging.kafka.publisher import Publisher
 from messaging.metrics import MODERATIONS
-from messaging.publisher import Publisher
 from messaging.reviews import MODERATION_COMMAND, entity_key
 from messaging.topics import Topic, TopicNames
 from messaging.tracing import cause_of, is_on, step

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from consumers.known_names import KnownNames
+from consumers.names_known import KnownNames
 from domain.entity_types import EntityTypes, Resolver, ResolverError
 from domain.ratings import Entity
 from storage.reviews import ReviewRepository

@@ -9,8 +9,8 @@ from domain.orders import Order, after_event, is_of_other_store
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, decoded
+from messaging.kafka.publisher import Publisher
 from messaging.orders import OrderEvent, order_event
-from messaging.publisher import Publisher
 from storage.database import Database, Session, in_transaction
 from storage.orders import OrderRepository
 

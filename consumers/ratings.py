@@ -9,7 +9,7 @@ from typing import Final
 
 from bson import ObjectId
 
-from consumers.events import EventOutbox
+from consumers.outbox import EventOutbox
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Moderated, Moderation, Outcome, moderate

@@ -13,7 +13,7 @@ import structlog
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
-from consumers.events import EventOutbox
+from consumers.outbox import EventOutbox
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
 from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, repeated, with_return
@@ -24,14 +24,14 @@ from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded, position_of
 from messaging.envelope import Envelope, cloud_event_identity
 from messaging.events import ReturnRefused, ReturnTold, return_refused, return_told
-from messaging.publisher import Publisher
+from messaging.kafka.publisher import Publisher
 from messaging.returns import RETURN_COMMAND, CreateReturn, UpdateReturn, return_request
 from messaging.topics import Topic, TopicNames
 from storage.database import Database, Session, in_transaction
 from storage.orders import OrderRepository
 from storage.outcomes import Answer, OutcomeRepository
-from storage.return_numbers import ReturnNumbers, is_number_taken
 from storage.returns import ParkedReturn, RefusedReturn, ReturnRepository
+from storage.returns_numbers import ReturnNumbers, is_number_taken
 from storage.stores import StoreRepository
 
 log = structlog.get_logger()

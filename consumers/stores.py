@@ -10,10 +10,10 @@ from domain.delivery import RecordPosition
 from domain.reviews import Outcome
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import RawRecord, decoded, position_of
-from messaging.mail_templates import worked
-from messaging.notification_templates import NotificationTemplateUpdate
-from messaging.publisher import Publisher
+from messaging.kafka.publisher import Publisher
 from messaging.stores import STORE_UPDATE, GeneralSettingsUpdate, StoreUpdate
+from messaging.templates.messages import NotificationTemplateUpdate
+from messaging.templates.rendering import worked
 from storage.database import Database, Session, in_transaction
 from storage.outcomes import Answer, OutcomeRepository
 from storage.stores import StoreRepository

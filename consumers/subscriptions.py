@@ -16,12 +16,12 @@ from faststream.kafka.message import KafkaAckableMessage
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
-from consumers.delivery import Process, Publish, deliver
-from consumers.signals import observed
-from messaging.connection import KafkaConnection
+from consumers.inbox import Process, Publish, deliver
+from consumers.telemetry import observed
 from messaging.decoding import RawRecord
-from messaging.patient_consumer import PatientConsumer
-from messaging.record_batches import read_within_bounds
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.patient_consumer import PatientConsumer
+from messaging.kafka.record_batches import read_within_bounds
 from messaging.topics import Topic, TopicNames
 
 _LOOK_MS: Final = 1_000

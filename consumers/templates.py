@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from domain.delivery import RecordPosition
-from domain.mail_templates import best, template_id
 from domain.reviews import Outcome
-from messaging.mail_templates import BUILT_IN
-from messaging.notification_templates import NamedTemplate, NotificationTemplateUpdate
+from domain.templates import best, template_id
+from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
+from messaging.templates.rendering import BUILT_IN
 from storage.database import Database, Session, in_transaction
 from storage.outcomes import Answer, OutcomeRepository
 from storage.templates import SavedTemplate, TemplateRepository

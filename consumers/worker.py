@@ -11,21 +11,21 @@ from datetime import timedelta
 from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 
-from consumers.events import EventOutbox
 from consumers.housekeeping import keep_house
-from consumers.known_names import KnownNames
 from consumers.moderation import CommandRouter, ModerationConsumer
 from consumers.names import fill_names
+from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
+from consumers.outbox import EventOutbox
 from consumers.ratings import ReviewChangeConsumer
 from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import Subscription, start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes
-from messaging.connection import KafkaConnection
 from messaging.envelope import Envelope
-from messaging.publisher import Publisher
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.cancellation import ended
 from storage.database import Database

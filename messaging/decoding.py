@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 from pydantic import ValidationError
 
 from domain.delivery import RecordPosition
-from messaging.record_batches import UnreadableValue
+from messaging.kafka.record_batches import UnreadableValue
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 from domain.delivery import OutgoingMessage
-from messaging.connection import is_broker_away
+from messaging.kafka.connection import is_broker_away
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
 disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -10,8 +10,8 @@ from pydantic_core import PydanticCustomError
 from domain.ratings import RatingMethod
 from domain.stores import InvalidTemplateError, check_return_number_template
 from messaging.cron import InvalidCronError, cron_trigger
-from messaging.notification_templates import NotificationTemplateUpdate
 from messaging.schemas import Id, Message, Name, OptionalId
+from messaging.templates.messages import NotificationTemplateUpdate
 
 
 def _usable_number_template(template: str) -> str:

@@ -1,1 +1,1 @@
-"""Command line, configuration, composition root and embedded servers of Plaudit."""
+"""Command line, configuration, processes and tools of Plaudit."""

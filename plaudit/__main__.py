@@ -1,5 +1,5 @@
 """`python -m plaudit` is `plaudit`."""
 
-from plaudit.cli import main
+from plaudit.cli.main import main
 
 main()

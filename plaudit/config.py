@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from messaging.connection import KafkaConnection, SaslMechanism, SecurityProtocol
+from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
 
 AuthMode = Literal["none", "api_key", "jwt"]

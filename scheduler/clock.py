@@ -12,8 +12,8 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from domain.stores import ReminderSettings
-from messaging.connection import is_broker_away
 from messaging.cron import InvalidCronError, cron_trigger, next_time
+from messaging.kafka.connection import is_broker_away
 from messaging.metrics import count_wait
 from scheduler.reminders import ReminderJob
 from storage.database import is_database_away

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import structlog
 from pydantic import ValidationError
 
-from domain.mail_templates import MailTemplate, Place, by_preference, template_id
 from domain.reminders import CompletedOrder, Reminder
 from domain.stores import Store
-from messaging.mail_templates import (
+from domain.templates import MailTemplate, Place, by_preference, template_id
+from messaging.mails import MailCommand, MailItem
+from messaging.templates.order_review_request import shortened
+from messaging.templates.rendering import (
     DEFAULT_ORDER_REVIEW_REQUEST,
     ORDER_REVIEW_REQUEST,
     RenderedMail,
@@ -19,8 +21,6 @@ from messaging.mail_templates import (
     order_review_context,
     render,
 )
-from messaging.mails import MailCommand, MailItem
-from messaging.order_review_request import shortened
 
 log = structlog.get_logger()
 

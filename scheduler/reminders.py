@@ -18,10 +18,10 @@ from domain.stores import ReminderSettings
 from messaging.decoding import MAX_MESSAGE_BYTES
 from messaging.envelope import Envelope
 from messaging.events import reminder_requested
-from messaging.mail_templates import ORDER_REVIEW_REQUEST, worked
+from messaging.kafka.publisher import Publisher
 from messaging.mails import mail_command_message
 from messaging.metrics import REMINDERS
-from messaging.publisher import Publisher
+from messaging.templates.rendering import ORDER_REVIEW_REQUEST, worked
 from messaging.topics import Topic, TopicNames
 from scheduler.decisions import Decisions
 from scheduler.mails import MailWriter, UnwritableMailError

@@ -9,7 +9,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.orders import Order, OrderLine
 from domain.reminders import status_key
-from storage import reminder_states
+from storage import reminders_states
 from storage.database import Database, Document, Session
 from storage.moments import microseconds, moment
 
@@ -17,7 +17,7 @@ COLLECTION: Final = "orders"
 
 INDEXES: Final = [
     IndexModel([("customerId", ASCENDING), ("storeId", ASCENDING)], name="customer_store"),
-    reminder_states.INDEX,
+    reminders_states.INDEX,
 ]
 
 
@@ -86,7 +86,7 @@ def document_of(order: Order) -> Document:
         "digests": list(order.digests),
         # Not a document by line id: ids are free text, and field names are not.
         "returned": [[line_id, quantity] for line_id, quantity in order.returned.items()],
-        "reminder": reminder_states.document_of(order.reminders, order.status_since),
+        "reminder": reminders_states.document_of(order.reminders, order.status_since),
     }
 
 
@@ -110,5 +110,5 @@ def _order(document: Document) -> Order:
         customer_name=document["customerName"],
         customer_email=document["customerEmail"],
         language_code=document["languageCode"],
-        reminders=reminder_states.state_from(document["reminder"]),
+        reminders=reminders_states.state_from(document["reminder"]),
     )

@@ -12,7 +12,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, own_values
-from storage.review_search import ReviewSearch, tallied
+from storage.reviews_search import ReviewSearch, tallied
 
 COLLECTION: Final = "ratings"
 _REVIEWS: Final = "reviews"

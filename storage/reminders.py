@@ -10,7 +10,7 @@ from pymongo import UpdateOne
 
 from domain.reminders import CompletedOrder, Customer, Item, due_up_to, status_key
 from domain.stores import ReminderSettings
-from storage import orders, reminder_states
+from storage import orders, reminders_states
 from storage.database import Database, Document, Session
 from storage.moments import microseconds, moment
 
@@ -39,7 +39,7 @@ class ReminderRepository:
 
         What is not due costs nothing, whatever its number: see the index.
         """
-        found = self._orders.find(_due(settings, stores, now), {"_id": 1}).hint(reminder_states.INDEX_NAME)
+        found = self._orders.find(_due(settings, stores, now), {"_id": 1}).hint(reminders_states.INDEX_NAME)
         return [document["_id"] async for document in found.limit(limit)]
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[CompletedOrder]:
@@ -52,7 +52,7 @@ class ReminderRepository:
         """Every order in the status that reminders are for: first those that are due, in the order of `due`."""
         due = _due(settings, stores, now)
         others = {"statusKey": due["statusKey"], "$nor": [due]}
-        async for document in self._orders.find(due, _FIELDS).hint(reminder_states.INDEX_NAME):
+        async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_NAME):
             yield _order(document)
         async for document in self._orders.find(others, _FIELDS):
             yield _order(document)
@@ -60,7 +60,7 @@ class ReminderRepository:
     async def save(self, completed: Iterable[CompletedOrder], session: Session) -> None:
         """Write how far the reminders of these orders have come."""
         writes = [
-            UpdateOne({"_id": o.id}, {"$set": {"reminder": reminder_states.document_of(o.state, o.status_since)}})
+            UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.state, o.status_since)}})
             for o in completed
         ]
         if writes:
@@ -99,7 +99,7 @@ def _order(document: Document) -> CompletedOrder:
             document["customerId"], document["customerName"], document["customerEmail"], document["languageCode"]
         ),
         items=tuple(_items(document["lines"])),
-        state=reminder_states.state_from(document["reminder"]),
+        state=reminders_states.state_from(document["reminder"]),
     )
 
 

@@ -24,7 +24,7 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.stores import Refusal
 from storage.database import Database, Document, Session, is_duplicate, own_values
-from storage.review_search import LISTED, SINCE_EVER, ReviewSearch, criteria, order, sorts_everything
+from storage.reviews_search import LISTED, SINCE_EVER, ReviewSearch, criteria, order, sorts_everything
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "reviews"

@@ -10,7 +10,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import Seen
-from domain.mail_templates import MailTemplate, Place, canonical_language, template_id
+from domain.templates import MailTemplate, Place, canonical_language, template_id
 from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
 
@@ -59,7 +59,7 @@ class TemplateRepository:
         return await stored_bytes(self._templates, _SAVED)
 
     async def all_of(self, name: str, session: Session | None = None) -> Mapping[Place, MailTemplate]:
-        """The saved templates of that name, by where they hold; `domain.mail_templates.best` chooses among them."""
+        """The saved templates of that name, by where they hold; `domain.templates.best` chooses among them."""
         found = [_saved(d) async for d in self._templates.find({**_SAVED, "name": name}, session=session)]
         return {saved.place: saved.template for saved in found}
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from plaudit.embedded import Broker
-
-from .facade import Facade
-from .service import Servers, Service, running_service
-from .shared_servers import shared_servers
+from devservers import Broker
+from tests.support.facade import Facade
+from tests.support.service import Servers, Service, running_service
+from tests.support.shared_servers import shared_servers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--servers") == "containers":
-        from .containers import require_engine  # here, so that other runs start faster
+        from tests.support.containers import require_engine  # here, so that other runs start faster
 
         require_engine()
 
@@ -32,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 async def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
     if request.config.getoption("--servers") == "containers":
-        from .containers import containers
+        from tests.support.containers import containers
 
         async with containers() as servers:
             yield servers

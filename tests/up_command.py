@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.embedded.processes import Marked
-from tests.service import eventually, free_port
+from tests.devservers.processes import Marked
+from tests.support.service import eventually, free_port
 
 
 class Up:

@@ -11,7 +11,7 @@ from typing import Final
 from api.auth.authentication import RefusedCredentialError, required
 from api.auth.verified import Verified
 from domain.permissions import Caller
-from storage.api_keys import ApiKey, ApiKeyRepository
+from storage.keys import ApiKey, ApiKeyRepository
 
 PATTERN: Final = re.compile(r"plaudit_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 

@@ -12,14 +12,14 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-import plaudit.embedded
+import devservers
 from benchmarks.subjects.surroundings import FETCH
+from devservers.kafka_jars import find_maven
 from messaging.topics import Topic
 from plaudit.config import Settings
-from plaudit.embedded.kafka_jars import find_maven
 
 _HERE: Final = Path(__file__).parent / "connect"
-_LOG4J: Final = Path(plaudit.embedded.__file__).with_name("log4j2.xml")
+_LOG4J: Final = Path(devservers.__file__).with_name("log4j2.xml")
 _RENAMED: Final = (
     "id:_id",
     "EntityType:entityType",

@@ -20,10 +20,10 @@ from typing import Any, Final
 import httpx
 from confluent_kafka import Producer
 
-from plaudit.embedded import embedded_kafka, embedded_mongo
+from devservers import embedded_kafka, embedded_mongo
 from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
-from tests.facade import Facade, new_id, submission
-from tests.service import Servers, Service, eventually, running_service
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Servers, Service, eventually, running_service
 
 FROM_HYPOTHESIS = 400
 AT_ONCE = 8

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.record_kinds import Fate, Kind
-from tests.facade import new_id, submission
-from tests.orders import an_order
-from tests.raw_batches import batch, produce, record
-from tests.service import PARTITIONS, Json, Service, eventually
+from tests.support.facade import new_id, submission
+from tests.support.orders import an_order
+from tests.support.raw_batches import batch, produce, record
+from tests.support.service import PARTITIONS, Json, Service, eventually
 
 TOPICS: Final = (
     *("store-updates", "order-events", "review-submissions", "return-commands"),

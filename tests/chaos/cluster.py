@@ -17,10 +17,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from pymongo.errors import PyMongoError
 
-from plaudit.embedded import KafkaProcess, MongoProcess, form_cluster, form_replica_set, set_up_kafka
-from plaudit.embedded.mongo import direct_client
+from devservers import KafkaProcess, MongoProcess, form_cluster, form_replica_set, set_up_kafka
+from devservers.mongo import direct_client
 from tests.chaos.proxy import HOST, Proxy, running_proxy
-from tests.service import Servers
+from tests.support.service import Servers
 
 SIZE = 3
 SMALL = ("-Xms96m", "-Xmx288m", "-XX:TieredStopAtLevel=1")

@@ -17,9 +17,9 @@ from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.model import MOST_MAILS, Model
 from tests.chaos.record_kinds import Fate, kinds
-from tests.raw_batches import produce
-from tests.reminder_processes import start_run
-from tests.service import PARTITIONS, eventually
+from tests.support.raw_batches import produce
+from tests.support.reminder_processes import start_run
+from tests.support.service import PARTITIONS, eventually
 
 SESSION_S = 10.0
 """Of our consumers: one that is silent for longer is believed dead."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.service import Servers, Service, eventually, free_port
+from tests.support.service import Servers, Service, eventually, free_port
 
 TOPICS = ("store-updates", "review-submissions", "order-events", "moderation-commands", "return-commands")
 """In the order of the flow; what is passed on goes by `review-changes` in the end."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import cramjam
 
-from tests.raw_batches import GZIP, LZ4, PLAIN, SNAPPY, ZSTD, batch, nullable, record, varint
+from tests.support.raw_batches import GZIP, LZ4, PLAIN, SNAPPY, ZSTD, batch, nullable, record, varint
 
 MIB: Final = 1024 * 1024
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tests.chaos.bad_input import run_schemathesis, send_messages, send_requests, still_works
-from tests.service import Service
+from tests.support.service import Service
 
 pytestmark = pytest.mark.slow
 

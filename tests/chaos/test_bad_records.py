@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.bad_records import run
 from tests.chaos.record_kinds import kinds
-from tests.service import Servers, running_service
+from tests.support.service import Servers, running_service
 
 pytestmark = pytest.mark.kafka
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plaudit.embedded import MissingPartError
+from devservers import MissingPartError
 from tests.chaos.run import Plan, run_chaos
 
 KINDS = (

@@ -17,15 +17,15 @@ from api.app import create_app
 from api.auth import verified
 from api.auth.api_keys import REMEMBERED_SECONDS, ApiKeys, digest_of
 from api.auth.authentication import RefusedCredentialError
-from api.limits import RateLimit
 from api.services import Services
+from api.web.limits import RateLimit
 from domain.permissions import Caller, Permission
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
-from storage.api_keys import ApiKey, ApiKeyRepository
 from storage.database import connect
-from tests.service import Servers, Service
+from storage.keys import ApiKey, ApiKeyRepository
+from tests.support.service import Servers, Service
 
 SECRET = "s" * 43
 

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.facade import REVIEWS, Facade, new_id, submission
-from tests.service import Json, Service
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.service import Json, Service
 
 OPERATORS: tuple[Json, ...] = ({"$ne": None}, {"$gt": ""}, {"$where": "sleep(60000)"}, {"$regex": ".*"})
 

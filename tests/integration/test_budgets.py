@@ -17,8 +17,8 @@ from domain.delivery import Seen
 from domain.orders import Order
 from storage.orders import document_of
 from storage.seen import seen_document
-from tests.facade import REVIEWS, connection, new_id, submission
-from tests.service import Json, Servers, Service, eventually, running_service
+from tests.support.facade import REVIEWS, connection, new_id, submission
+from tests.support.service import Json, Servers, Service, eventually, running_service
 
 MIB = 1024 * 1024
 SLOTS = 20

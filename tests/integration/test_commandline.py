@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.forks import run_forked
-from tests.service import PARTITIONS, Servers, Service, free_port
+from tests.support.forks import run_forked
+from tests.support.service import PARTITIONS, Servers, Service, free_port
 
 
 def plaudit(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -16,8 +16,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from tests.facade import REVIEWS, Facade, connection, new_id, submission
-from tests.service import Json, Message, Servers, Service, eventually, running_service
+from tests.support.facade import REVIEWS, Facade, connection, new_id, submission
+from tests.support.service import Json, Message, Servers, Service, eventually, running_service
 
 MIB = 1024 * 1024
 

@@ -1,4 +1,6 @@
-"""Every command and sample in README and docs, run as it stands there. How they are marked: tests/documents.py."""
+"""Every command and sample in README and docs, run as it stands there. How they are marked:
+tests/support/documents.py.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ import httpx
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from devservers.kafka_jars import KafkaJars
 from domain.entity_types import EntityType
 from messaging.topics import Topic
-from plaudit.embedded.kafka_jars import KafkaJars
-from plaudit.entity_type_schema import REGISTRATIONS
-from tests.documents import PAGES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
-from tests.service import Json, Message, Servers, Service, eventually
+from plaudit.entity_types.schema import REGISTRATIONS
+from tests.support.documents import PAGES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
+from tests.support.service import Json, Message, Servers, Service, eventually
 
 WALKS: Final = (
     "README.md",

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.facade import REVIEWS, Facade, new_id, submission
-from tests.name_server import NameServer, running_name_server
-from tests.service import Json, Message, Servers, Service, eventually, running_service
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.name_server import NameServer, running_name_server
+from tests.support.service import Json, Message, Servers, Service, eventually, running_service
 
 CATALOG = """
 from pathlib import Path

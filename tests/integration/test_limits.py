@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
-from api.middleware import LastResort
+from api.web.middleware import LastResort
 from storage.database import connect, is_too_slow
-from tests.secured import Secured, running_secured
-from tests.service import Servers, eventually
+from tests.support.secured import Secured, running_secured
+from tests.support.service import Servers, eventually
 
 CONNECTIONS = 60
 FLOOD_BYTES = 600_000_000

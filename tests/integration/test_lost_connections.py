@@ -10,8 +10,8 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from messaging.lost_connections import know_lost_connections
-from tests.service import Servers
+from messaging.kafka.lost_connections import know_lost_connections
+from tests.support.service import Servers
 
 
 async def test_write_to_a_closed_connection_is_a_lost_connection(servers: Servers) -> None:

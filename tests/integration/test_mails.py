@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from consumers.events import EventOutbox
-from consumers.mail_sender import MailSender
-from consumers.smtp import SmtpServer
+from consumers.mails.sender import MailSender
+from consumers.mails.smtp import SmtpServer
+from consumers.outbox import EventOutbox
 from domain.mails import RetryPlan
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from storage.database import Database, connect, in_transaction
 from storage.mails import MailRepository, StoredRecord
 from storage.outbox import OutboxRepository
-from tests.facade import Facade, new_id
-from tests.mail_server import MailServer
-from tests.service import Json, Message, Service, eventually
+from tests.support.facade import Facade, new_id
+from tests.support.mail_server import MailServer
+from tests.support.service import Json, Message, Service, eventually
 
 SCRIPT = "<script>alert(1)</script>"
 

@@ -8,16 +8,16 @@ import httpx
 import pytest
 
 from consumers.stores import StoreConsumer
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from storage.database import connect
 from storage.mails import StoredRecord
 from storage.outcomes import OutcomeRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
-from tests.facade import WAIT, Facade, new_id
 from tests.hostile_templates import HOSTILE
-from tests.service import Json, Message, Service, eventually
+from tests.support.facade import WAIT, Facade, new_id
+from tests.support.service import Json, Message, Service, eventually
 
 TEMPLATES = "/api/notificationTemplates"
 PATH = f"{TEMPLATES}/OrderReviewRequest"

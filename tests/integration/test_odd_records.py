@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.facade import Facade, new_id, submission
-from tests.orders import Returns, an_order, lines_of, order_event, return_command
-from tests.service import Message, Service, eventually
+from tests.support.facade import Facade, new_id, submission
+from tests.support.orders import Returns, an_order, lines_of, order_event, return_command
+from tests.support.service import Message, Service, eventually
 
 NULL = (("ce_id", None), ("ce_source", None), ("ce_commandid", None), ("traceparent", None), ("x-error-code", None))
 NOT_UTF_8 = (("ce_id", b"\xff\xfe"), ("ce_source", b"\xc3\x28"))

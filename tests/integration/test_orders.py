@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.facade import REVIEWS, Facade, new_id, submission
-from tests.orders import Returns, an_order, order_event
-from tests.service import Json, Message, Service, eventually
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.orders import Returns, an_order, order_event
+from tests.support.service import Json, Message, Service, eventually
 
 
 async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(service: Service) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from messaging.asyncapi import asyncapi_document
 from messaging.topics import Topic, TopicNames
-from tests.service import Json, Service
+from tests.support.service import Json, Service
 
 ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", "background"}
 DOCUMENTS = Path(__file__).parents[2] / "docs"

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from storage.mails import MailRepository, StoredRecord
-from tests.facade import Facade, new_id, submission
-from tests.orders import Returns, lines_of, return_command
-from tests.service import Json, Message, Servers, Service, eventually
+from tests.support.facade import Facade, new_id, submission
+from tests.support.orders import Returns, lines_of, return_command
+from tests.support.service import Json, Message, Servers, Service, eventually
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from domain.delivery import OutgoingMessage
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
-from tests.service import Servers
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from tests.support.service import Servers
 
 AT_ONCE = 400
 EACH = 10

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
-from tests.service import Json, Service, eventually
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.service import Json, Service, eventually
 
 
 def wilson(*ratings: float) -> float:

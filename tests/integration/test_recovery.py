@@ -18,10 +18,10 @@ from typing import Any
 import httpx
 import pytest
 
-from plaudit.embedded import Broker, embedded_kafka, embedded_mongo
-from tests.embedded.processes import Marked
-from tests.facade import REVIEWS, Facade, connection, new_id, submission
-from tests.service import Json, Message, Servers, Service, eventually, running_service
+from devservers import Broker, embedded_kafka, embedded_mongo
+from tests.devservers.processes import Marked
+from tests.support.facade import REVIEWS, Facade, connection, new_id, submission
+from tests.support.service import Json, Message, Servers, Service, eventually, running_service
 from tests.up_command import Up
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))

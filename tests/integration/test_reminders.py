@@ -10,16 +10,16 @@ from datetime import timedelta
 import pytest
 
 from domain.reminders import Skip
-from messaging.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.metrics import REMINDERS
-from messaging.order_review_request import LONGEST_NAME
-from messaging.publisher import Publisher
+from messaging.templates.order_review_request import LONGEST_NAME
 from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob
-from tests.facade import new_id
 from tests.hostile_templates import HOSTILE
-from tests.reminders import DAY, NOON, SENDER, Shop, an_order, connected_job, named
-from tests.service import Json, Servers, Service, free_port
+from tests.support.facade import new_id
+from tests.support.reminders import DAY, NOON, SENDER, Shop, an_order, connected_job, named
+from tests.support.service import Json, Servers, Service, free_port
 
 SECOND = timedelta(seconds=1) / DAY
 

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from pymongo import ASCENDING, IndexModel
 
-from tests.facade import WAIT, Facade, new_id
-from tests.orders import RETURNS, Returns, lines_of, return_command
-from tests.service import Message, Servers, Service, eventually, running_service
+from tests.support.facade import WAIT, Facade, new_id
+from tests.support.orders import RETURNS, Returns, lines_of, return_command
+from tests.support.service import Message, Servers, Service, eventually, running_service
 
 MANY = 45
 """More returns than a consumer would try numbers for, if it tried one after the other."""

@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from storage.returns import ReturnRepository
-from tests.facade import WAIT, Facade, new_id
-from tests.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
-from tests.service import Json, Message, Service, eventually
+from tests.support.facade import WAIT, Facade, new_id
+from tests.support.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
+from tests.support.service import Json, Message, Service, eventually
 
 RETURN_FIELDS = [
     *("id", "number", "orderId", "status", "resolution", "order", "lineItems"),

@@ -12,8 +12,8 @@ from operator import eq
 import httpx
 import pytest
 
-from tests.facade import REVIEWS, Facade, new_id, submission
-from tests.service import Json, Service, eventually
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.service import Json, Service, eventually
 
 LISTED_FIELDS = [
     "id",

@@ -19,7 +19,7 @@ from domain.orders import after_event
 from messaging.orders import order_event
 from messaging.topics import TopicLayout, TopicNames, create_topics
 from plaudit.config import Settings
-from plaudit.waiting import admin_client
+from plaudit.processes.waiting import admin_client
 from scheduler.clock import LEASE, ReminderClock
 from storage.cancellation import ended
 from storage.database import Database, Session, in_transaction
@@ -28,10 +28,10 @@ from storage.leases import Hold, LeaseRepository
 from storage.orders import OrderRepository
 from storage.stores import StoreRepository
 from storage.transactions import abort_abandoned
-from tests.facade import new_id
-from tests.reminder_processes import start_clock, start_run
-from tests.reminders import DAY, NOON, an_order, connected_job, connection
-from tests.service import PARTITIONS, Json, Servers, Service, eventually
+from tests.support.facade import new_id
+from tests.support.reminder_processes import start_clock, start_run
+from tests.support.reminders import DAY, NOON, an_order, connected_job, connection
+from tests.support.service import PARTITIONS, Json, Servers, Service, eventually
 
 KILLS = int(os.environ.get("PLAUDIT_TEST_KILLS", "6"))
 """How many schedulers are killed; the project's promise is shown by 200."""

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
-from plaudit.embedded import MissingPartError, set_up_kafka
-from tests.facade import Facade, new_id, submission
-from tests.service import Servers, Service, eventually, running_service
-from tests.tls_servers import (
+from devservers import MissingPartError, set_up_kafka
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Servers, Service, eventually, running_service
+from tests.support.tls_servers import (
     ADMIN,
     PASSWORDS,
     SERVICE,

@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.metrics import FAMILIES, PREFIX
-from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
-from tests.secured import Secured
-from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.secured import Secured
+from tests.support.service import Json, Message, Servers, Service, eventually, free_port, running_service
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 SECRET = "anna.berg@example.org"

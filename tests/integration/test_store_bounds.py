@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from domain.permissions import Permission
-from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
-from tests.orders import RETURNS, Returns, lines_of
-from tests.secured import OWN_ALONE, Secured, running_secured
-from tests.service import Json, Message, Servers, eventually
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.orders import RETURNS, Returns, lines_of
+from tests.support.secured import OWN_ALONE, Secured, running_secured
+from tests.support.service import Json, Message, Servers, eventually
 
 
 @dataclass(frozen=True)

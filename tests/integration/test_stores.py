@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
-from tests.service import Json, Message, Service, eventually
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.service import Json, Message, Service, eventually
 
 DEFAULTS = {
     "reviewsEnabled": False,

@@ -11,11 +11,11 @@ from aiokafka import AIOKafkaConsumer
 from consumers import subscriptions
 from consumers.subscriptions import Subscription, subscribed_broker
 from domain.delivery import OutgoingMessage
-from messaging.connection import KafkaConnection
 from messaging.decoding import RawRecord
+from messaging.kafka.connection import KafkaConnection
 from messaging.topics import Topic, TopicNames
-from tests.facade import new_id
-from tests.service import Message, Service
+from tests.support.facade import new_id
+from tests.support.service import Message, Service
 
 
 async def test_a_consumer_without_records_is_not_sent_to_sleep(

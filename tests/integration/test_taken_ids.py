@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.facade import REVIEWS, WAIT, Facade, new_id, submission
-from tests.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
-from tests.service import Json, Message, Service, eventually
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
+from tests.support.service import Json, Message, Service, eventually
 
 
 def message(review: Json) -> Message:

@@ -11,9 +11,9 @@ import pytest
 from api.auth.api_keys import digest_of
 from domain.permissions import Caller, Permission
 from domain.timestamps import from_milliseconds
-from storage.api_keys import ApiKey, ApiKeyRepository
 from storage.database import connect
-from tests.service import Message, Servers, Service
+from storage.keys import ApiKey, ApiKeyRepository
+from tests.support.service import Message, Servers, Service
 
 pytestmark = pytest.mark.kafka
 

@@ -16,9 +16,9 @@ from typing import Final
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from tests.facade import new_id, submission
-from tests.raw_batches import batch, produce, record
-from tests.service import Json, Message, Servers, Service, eventually, free_port, running_service
+from tests.support.facade import new_id, submission
+from tests.support.raw_batches import batch, produce, record
+from tests.support.service import Json, Message, Servers, Service, eventually, free_port, running_service
 
 pytestmark = pytest.mark.kafka
 

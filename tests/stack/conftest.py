@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.facade import Facade
 from tests.stack.stack import Stack
+from tests.support.facade import Facade
 
 
 @pytest.fixture(scope="session")

@@ -17,10 +17,10 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 
-from tests.facade import REVIEWS, Facade, new_id, submission
-from tests.reminders import an_order
-from tests.service import Json, Message, Servers, Service, eventually
 from tests.stack.stack import ROOT, SETTLED_S, Stack
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.reminders import an_order
+from tests.support.service import Json, Message, Servers, Service, eventually
 
 BATCH = 5
 ENOUGH = 10

@@ -9,8 +9,8 @@ import pytest
 
 from api.app import create_app
 from api.services import Services
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import connect
 

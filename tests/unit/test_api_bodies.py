@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from api.bodies import check_media_type, parse_json
-from api.problems import ProblemError
+from api.web.bodies import check_media_type, parse_json
+from api.web.problems import ProblemError
 from messaging.reviews import SUBMISSIONS
 
 REVIEW: dict[str, Any] = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4}

@@ -8,11 +8,11 @@ import pytest
 
 from api import entity_types
 from api.app import create_app
-from api.review_search import ReviewSearchRequest
+from api.reviews.search import ReviewSearchRequest
 from api.services import Services
 from domain.entity_types import PRODUCT, EntityType, EntityTypes, ResolvedEntity, ResolverError
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import connect
 

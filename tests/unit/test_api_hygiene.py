@@ -12,17 +12,17 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from api import limits
 from api.app import create_app
 from api.auth.authentication import Authenticator, Nobody
-from api.budgets import Budget
-from api.hygiene import WebRules
-from api.in_hand import RequestsInHand
-from api.limits import MAX_CLIENTS, RateLimit
-from api.problems import ProblemError
 from api.services import Services
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
+from api.web import limits
+from api.web.budgets import Budget
+from api.web.hygiene import WebRules
+from api.web.in_hand import RequestsInHand
+from api.web.limits import MAX_CLIENTS, RateLimit
+from api.web.problems import ProblemError
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import connect
 

@@ -1,7 +1,7 @@
 import pytest
 
-from api.preferences import idempotency_key, wait_seconds
-from api.problems import ProblemError
+from api.web.preferences import idempotency_key, wait_seconds
+from api.web.problems import ProblemError
 
 
 @pytest.mark.parametrize(

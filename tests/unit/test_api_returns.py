@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from api.bodies import parse_json
-from api.problems import ProblemError
-from api.return_rows import return_row
-from api.return_search import RETURN_SEARCH
-from api.returns import NEW_RETURN, RETURN_CHANGES
+from api.returns.routes import NEW_RETURN, RETURN_CHANGES
+from api.returns.rows import return_row
+from api.returns.search import RETURN_SEARCH
+from api.web.bodies import parse_json
+from api.web.problems import ProblemError
 from domain.delivery import Seen
 from domain.orders import Order, OrderLine
 from domain.returns import Return, ReturnLine, ReturnStatus

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from api.bodies import parse_json
-from api.problems import ProblemError
-from api.review_rows import rating_number
-from api.review_search import REVIEW_SEARCH
+from api.reviews.rows import rating_number
+from api.reviews.search import REVIEW_SEARCH
+from api.web.bodies import parse_json
+from api.web.problems import ProblemError
 from domain.reviews import ReviewStatus
 from domain.sorting import Direction
-from storage.review_search import ReviewSearch, ReviewSortField
+from storage.reviews_search import ReviewSearch, ReviewSortField
 
 
 def criteria(**fields: Any) -> ReviewSearch:

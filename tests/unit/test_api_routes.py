@@ -13,7 +13,7 @@ from fastapi.security import SecurityScopes
 from starlette.responses import JSONResponse, Response
 
 from api.app import ROUTERS
-from api.routes import PlainRoute
+from api.web.routes import PlainRoute
 
 resolved: list[str] = []
 

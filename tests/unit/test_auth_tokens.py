@@ -18,7 +18,7 @@ from api.auth.authentication import KeysAwayError, RefusedCredentialError
 from api.auth.keys_of_issuer import FetchedKeys, StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from domain.permissions import Caller, Permission
-from tests.issuer import AUDIENCE, ISSUER, Issuer, Mood, ec_key, pem, rsa_key, running_issuer
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, Mood, ec_key, pem, rsa_key, running_issuer
 
 ALGORITHMS = ("RS256", "ES256")
 RULES = TokenRules(ISSUER, AUDIENCE, ALGORITHMS, leeway=5)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from plaudit.authentication import check_authentication, is_loopback
 from plaudit.config import AuthSettings, ConfigurationError, HttpSettings, JwtSettings, Settings
-from tests.issuer import ec_key, pem
+from plaudit.processes.authentication import check_authentication, is_loopback
+from tests.support.issuer import ec_key, pem
 
 JWT: dict[str, Any] = {"issuer": "https://issuer.test", "audience": "plaudit"}
 

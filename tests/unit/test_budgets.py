@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from api import budgets
-from api.budgets import Budget, NoRoomError, Share, StalledError
+from api.web import budgets
+from api.web.budgets import Budget, NoRoomError, Share, StalledError
 
 
 async def stall(share: Share, until: asyncio.Event) -> None:

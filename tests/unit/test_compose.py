@@ -13,7 +13,7 @@ import yaml
 
 from plaudit.config import Settings
 from tests.stack.test_backup import TAKEN_AGAIN
-from tests.variables import variables
+from tests.support.variables import variables
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.review_rows import ReviewDetails
-from plaudit.csv_cells import cell_of, text_of
-from plaudit.file_format import FileFormat
-from plaudit.import_rows import csv_header, csv_rows
-from plaudit.review_export import review_writer
+from api.reviews.rows import ReviewDetails
+from plaudit.tools.csv_cells import cell_of, text_of
+from plaudit.tools.export import review_writer
+from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports.rows import csv_header, csv_rows
 
 STORED = st.text(st.characters(exclude_categories=["Cs"]))
 """What can stand in a review, and more."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.documents import PAGES, PICTURES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
 from tests.integration import test_documents
+from tests.support.documents import PAGES, PICTURES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
 
 FIRST, SECOND = "01985c1e-0000-7000-8000-000000000001", "01985c1e-0000-7000-8000-000000000002"
 TEXT = """
@@ -36,7 +36,7 @@ def all_blocks() -> list[Block]:
 def test_every_block_is_run_or_marked() -> None:
     blocks = all_blocks()
     unclear = [b.place for b in blocks if not (b.is_run_in_order or b.mark or b.language in PICTURES)]
-    assert unclear == [], "run them or mark them, as tests/documents.py says"
+    assert unclear == [], "run them or mark them, as tests/support/documents.py says"
     named = {target for block in blocks if block.mark for kind, target in [block.mark] if kind == "run-by"}
     assert [name for name in named if not callable(getattr(test_documents, name, None))] == []
     walked = {block.page for block in blocks if block.is_run_in_order}

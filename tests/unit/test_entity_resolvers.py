@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.entity_types import ResolvedEntity, ResolverError
-from plaudit.entity_resolvers import MOST_THREADS, FunctionResolver
-from plaudit.http_resolvers import MOST_REQUESTS, HttpResolver, value_at
-from tests.name_server import NameServer, running_name_server
+from plaudit.entity_types.http_resolvers import MOST_REQUESTS, HttpResolver, value_at
+from plaudit.entity_types.resolvers import MOST_THREADS, FunctionResolver
+from tests.support.name_server import NameServer, running_name_server
 
 
 @pytest.mark.parametrize(

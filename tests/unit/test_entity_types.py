@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from domain.entity_types import PRODUCT, SAMPLE, DuplicateEntityTypeError, EntityType, EntityTypes, ResolvedEntity
 from plaudit.config import ConfigurationError, Settings
-from plaudit.entity_resolvers import FunctionResolver
-from plaudit.entity_types import registered_entity_types
-from plaudit.http_resolvers import HttpResolver
+from plaudit.entity_types.http_resolvers import HttpResolver
+from plaudit.entity_types.registered import registered_entity_types
+from plaudit.entity_types.resolvers import FunctionResolver
 
 VENDOR = {
     "entityType": "Vendor",

@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plaudit.http_protocol import MAX_HEADERS, BoundedProtocol
-from tests.service import eventually
+from plaudit.processes.http_protocol import MAX_HEADERS, BoundedProtocol
+from tests.support.service import eventually
 
 from .test_http_protocol import DEADLINE_S, REQUEST, Client, Server, app, limits, running
 

@@ -14,8 +14,8 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plaudit.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
-from tests.service import eventually
+from plaudit.processes.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
+from tests.support.service import eventually
 
 ANSWER = b"x" * 2_000_000
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"

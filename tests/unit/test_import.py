@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plaudit.import_checkpoint import Checkpoint
-from plaudit.import_lines import MAX_LINE_BYTES
-from plaudit.import_mapping import BadRowError, ColumnMapping, MappingError
-from plaudit.import_rows import Row, csv_header, csv_rows, json_rows
+from plaudit.tools.imports.checkpoint import Checkpoint
+from plaudit.tools.imports.lines import MAX_LINE_BYTES
+from plaudit.tools.imports.mapping import BadRowError, ColumnMapping, MappingError
+from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}
 

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from consumers import known_names
-from consumers.known_names import LIFETIME_S, KnownNames
+from consumers import names_known as known_names
 from consumers.names import Pauses, growing_pause
+from consumers.names_known import LIFETIME_S, KnownNames
 from domain.entity_types import EntityType, EntityTypes
 from domain.ratings import Entity
 from domain.reviews import Review
-from plaudit.entity_resolvers import FunctionResolver
+from plaudit.entity_types.resolvers import FunctionResolver
 
 TYPES = EntityTypes([EntityType("Vendor", get_entity=FunctionResolver(lambda ids: {})), EntityType("Plain")])
 

@@ -10,9 +10,9 @@ import yaml
 from typer.models import CommandInfo
 
 from messaging.topics import Topic
-from plaudit.cli import app
+from plaudit.cli.main import app
 from plaudit.config import Settings
-from tests.variables import variables
+from tests.support.variables import variables
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 PROCESSES = ("api", "worker", "scheduler", "mailer")

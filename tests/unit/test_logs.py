@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from plaudit.logs import Repeats
+from plaudit.processes.logs import Repeats
 
 
 def record(logger: str, text: str, at: float) -> logging.LogRecord:

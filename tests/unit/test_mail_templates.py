@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.mail_templates import MailTemplate, best, best_place, canonical_language, fallbacks, template_id
-from messaging.mail_templates import (
+from domain.templates import MailTemplate, best, best_place, canonical_language, fallbacks, template_id
+from messaging.templates.language import FILTERS, MAX_OUTPUT_BYTES, MAX_SOURCE_BYTES, TAGS
+from messaging.templates.order_review_request import LONGEST_NAME
+from messaging.templates.rendering import (
     DEFAULT_ORDER_REVIEW_REQUEST,
     SAMPLE_CONTEXT,
     TemplateError,
@@ -19,8 +21,6 @@ from messaging.mail_templates import (
     render,
     worked,
 )
-from messaging.order_review_request import LONGEST_NAME
-from messaging.template_language import FILTERS, MAX_OUTPUT_BYTES, MAX_SOURCE_BYTES, TAGS
 from tests.hostile_templates import HOSTILE
 
 SCRIPT = "<script>alert(1)</script>"

@@ -14,7 +14,7 @@ _PROGRAM: Final = """
 import gc, sys
 from pathlib import Path
 
-from plaudit.memory import settle
+from plaudit.processes.memory import settle
 
 def held_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
-from messaging import oauth
-from messaging.connection import KafkaConnection, is_broker_away
-from messaging.oauth import ClientCredentials
-from tests.tls_servers import PASSWORDS, SERVICE, token_endpoint
+from messaging.kafka import oauth
+from messaging.kafka.connection import KafkaConnection, is_broker_away
+from messaging.kafka.oauth import ClientCredentials
+from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
 
 
 async def test_a_token_is_kept_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,11 @@ from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from api.services import Services
 from domain.permissions import ALL_PERMISSIONS, Permission
-from messaging.connection import KafkaConnection
-from messaging.publisher import Publisher
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import connect
-from tests.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
 
 from .test_api_app import NOWHERE
 

@@ -14,9 +14,9 @@ import pytest
 from prometheus_client import Gauge
 
 from messaging.metrics import REGISTRY
-from plaudit import probes as probes_module
-from plaudit.probes import Probes, answered
-from tests.service import free_port
+from plaudit.processes import probes as probes_module
+from plaudit.processes.probes import Probes, answered
+from tests.support.service import free_port
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from consumers.mail_message import Mail, check_headers, mail_command, mail_message, mailbox
-from consumers.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
+from consumers.mails.message import Mail, check_headers, mail_command, mail_message, mailbox
+from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from domain.mails import RetryPlan
 from messaging.decoding import InvalidMessageError
 from messaging.mails import MailCommand, MailItem
-from tests.mail_server import PASSWORD, MailServer
+from tests.support.mail_server import PASSWORD, MailServer
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from messaging.lag import Backlog, Lag
-from messaging.standstill import STANDS_AFTER_S, Standstill
+from messaging.kafka.lag import Backlog, Lag
+from messaging.kafka.standstill import STANDS_AFTER_S, Standstill
 from messaging.topics import Topic
 
 STUCK, FLOWING, EMPTY = ((Topic.ORDER_EVENTS, number) for number in range(3))

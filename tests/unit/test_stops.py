@@ -10,7 +10,7 @@ import pytest
 
 _HANGING = """
 import asyncio, time
-from plaudit.connections import stop_requested
+from plaudit.processes.connections import stop_requested
 
 async def run():
     stop = stop_requested(at_most=0.2)

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
+from plaudit.cli.terminal import Terminal, print_json, shown, shown_json, shown_lines
 from plaudit.config import LogSettings
-from plaudit.file_format import FileFormat
-from plaudit.logs import configure_logs
-from plaudit.review_export import review_writer
-from plaudit.terminal import Terminal, print_json, shown, shown_json, shown_lines
+from plaudit.processes.logs import configure_logs
+from plaudit.tools.export import review_writer
+from plaudit.tools.file_format import FileFormat
 
 TEXTS = st.text(st.one_of(st.sampled_from("\x1b\x9b\x07\r\n\t[]/:\u202e\ud800"), st.characters()))
 

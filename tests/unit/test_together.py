@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from api.together import Kept, Together
+from api.web.together import Kept, Together
 
 
 class Shelf:

@@ -11,7 +11,7 @@ from pymongo.errors import AutoReconnect
 from api.waits import LOOKS_PER_SECOND, Key, Waits
 from domain.reviews import Outcome
 from storage.outcomes import Answer
-from tests.service import eventually
+from tests.support.service import eventually
 
 
 class Outcomes:

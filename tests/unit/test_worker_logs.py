@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
-from consumers.delivery import deliver
-from consumers.signals import observed
+from consumers.inbox import deliver
+from consumers.telemetry import observed
 from domain.delivery import OutgoingMessage
 from messaging.decoding import RawRecord
 from messaging.envelope import COMMAND_HEADER

@@ -1,0 +1,103 @@
+"""Permissions in the signatures of endpoints: who asks, and that they may."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import structlog
+from fastapi import Request, Security
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security import SecurityScopes
+from fastapi.security.base import SecurityBase
+
+from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredentialError
+from api.web.limits import RateLimit
+from api.web.problems import ProblemError, ProblemKind, unavailable
+from domain.permissions import Caller, Permission
+
+_BEARER: Final = "bearer "
+_DESCRIPTION: Final = (
+    "A token, or an API key (which may stand in `X-API-Key` as well). The names are the permissions it needs; "
+    "one that is bound to stores sees and changes those alone. Not asked for where `PLAUDIT_AUTH__MODE` is `none`."
+)
+
+
+class _Guard(SecurityBase):
+    """Tells who asks, and refuses those who may not."""
+
+    def __init__(self) -> None:
+        self.model = HTTPBearer(description=_DESCRIPTION)
+        self.scheme_name = "permissions"
+
+    async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
+        """The caller. Raises ProblemError: 401 unknown, 403 without the permission, 429 too often,
+        503 nobody can tell."""
+        authenticator: Authenticator = request.app.state.services.authenticator
+        rate_limit: RateLimit = request.app.state.rate_limit
+        credential, address = _credential(request), _address(request)
+        # Guesses are counted before the database is asked; whoever turns out to have the key has guessed nothing.
+        is_guess = authenticator.would_look_up(credential)
+        if is_guess:
+            rate_limit.take(address)
+        try:
+            caller = await authenticator.caller(credential)
+        except RefusedCredentialError as error:
+            if not is_guess:
+                rate_limit.take(address)
+            headers = {"WWW-Authenticate": "Bearer"}
+            raise ProblemError(ProblemKind.UNAUTHENTICATED, str(error), headers=headers) from error
+        except KeysAwayError as error:
+            raise unavailable("The token's issuer") from error
+        if is_guess:
+            rate_limit.give_back(address)
+        rate_limit.take(address if caller.subject is None else f"subject {caller.subject}")
+        missing = [name for name in scopes.scopes if not caller.may(Permission(name))]
+        if missing:
+            raise forbidden(f"This needs the permission {' and '.join(missing)}.")
+        request.state.caller = caller
+        if caller.subject is not None:
+            structlog.contextvars.bind_contextvars(subject=caller.subject)
+        return caller
+
+
+GUARD: Final = _Guard()
+
+
+def needs(*permissions: Permission) -> Any:
+    """A dependency: the caller, who has these permissions."""
+    return Security(GUARD, scopes=[permission.value for permission in permissions])
+
+
+def forbidden(detail: str) -> ProblemError:
+    """The problem of a request that its caller may not make."""
+    return ProblemError(ProblemKind.FORBIDDEN, detail)
+
+
+def _address(request: Request) -> str:
+    return f"address {request.client.host}" if request.client else "nowhere"
+
+
+def _credential(request: Request) -> str | None:
+    """What the client brought, None for nothing."""
+    key = request.headers.get("x-api-key")
+    if key is not None:
+        return key
+    authorization = request.headers.get("authorization", "")
+    return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else None
+
+
+ReviewReader = Annotated[Caller, needs(Permission.READ_REVIEWS)]
+ReviewAuthor = Annotated[Caller, needs(Permission.CREATE_REVIEWS)]
+Moderator = Annotated[Caller, needs(Permission.MODERATE_REVIEWS)]
+ReviewDeleter = Annotated[Caller, needs(Permission.DELETE_REVIEWS)]
+RatingReader = Annotated[Caller, needs(Permission.READ_RATINGS)]
+RatingCalculator = Annotated[Caller, needs(Permission.RECALCULATE_RATINGS)]
+ReturnReader = Annotated[Caller, needs(Permission.READ_RETURNS)]
+ReturnAuthor = Annotated[Caller, needs(Permission.CREATE_RETURNS)]
+ReturnEditor = Annotated[Caller, needs(Permission.UPDATE_RETURNS)]
+SettingsReader = Annotated[Caller, needs(Permission.READ_SETTINGS)]
+SettingsEditor = Annotated[Caller, needs(Permission.UPDATE_SETTINGS)]
+TemplateReader = Annotated[Caller, needs(Permission.READ_TEMPLATES)]
+TemplateEditor = Annotated[Caller, needs(Permission.UPDATE_TEMPLATES)]
+MetricsReader = Annotated[Caller, needs(Permission.READ_METRICS)]
+AuditReader = Annotated[Caller, needs(Permission.READ_AUDIT)]

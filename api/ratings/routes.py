@@ -1,0 +1,80 @@
+"""Endpoints of ratings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field, TypeAdapter
+from starlette.responses import Response
+
+from api import examples
+from api.auth.permissions import RatingCalculator, RatingReader
+from api.commands import CommandAnswer, Commanded, carry_out
+from api.ratings.rows import EntityRating
+from api.services import Injected
+from api.stores.bounds import check_store
+from api.web.bodies import json_body
+from api.web.documents import command, problems, request_body
+from api.web.problems import ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
+from messaging.topics import Topic
+
+
+class EntityRatingRequest(Message):
+    """The objects whose ratings are asked for."""
+
+    entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)]
+    entity_type: Id
+
+
+ENTITY_RATING: TypeAdapter[EntityRatingRequest] = TypeAdapter(EntityRatingRequest)
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/rating",
+    tags=["Ratings"],
+    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.post(
+    "/entityRating",
+    response_model=list[EntityRating],
+    openapi_extra=request_body(ENTITY_RATING, {"A product": examples.ENTITY_RATING}),
+)
+async def list_entity_ratings(
+    caller: RatingReader,
+    request: Annotated[EntityRatingRequest, Depends(json_body(ENTITY_RATING))],
+    services: Injected,
+) -> JsonResponse:
+    """The ratings of objects: one for each store in which an object has approved reviews, and one without a store."""
+    ids = list(dict.fromkeys(request.entity_ids))
+    found = await services.lookups.ratings(request.entity_type, ids)
+    return JsonResponse([row.content for rows in found.values() for row in rows if caller.may_touch(row.store_id)])
+
+
+@router.post(
+    "/calculateStore",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}},
+    openapi_extra=command(),
+)
+async def calculate_store(
+    caller: RatingCalculator,
+    store_id: Annotated[OptionalId, Query(alias="storeId", description="Empty: everything")],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Count the ratings of a store anew, from its reviews."""
+    check_store(caller, store_id)
+    message = services.envelope.wrap(
+        services.topics.name(Topic.REVIEW_CHANGES),
+        store_id or "*",
+        "rating.recount",
+        {"kind": "recount-store", "storeId": store_id, **command.marks},
+    )
+    return await carry_out(services, command, [store_id or ""], [message])

@@ -1,0 +1,67 @@
+"""What can be said against a return before it is published. The consumer decides again, on what is stored then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from api.commands import Command
+from api.services import Services
+from api.web.problems import ItemError, invalid
+from domain.delivery import RecordPosition
+from domain.returns import RefusalReason, Return, ReturnRefusal, changed, created
+from messaging.returns import CreateReturn, UpdateReturn, return_request
+
+_UNPUBLISHED: Final = RecordPosition(partition=-1, offset=-1, timestamp=-1)
+
+
+async def check_new(services: Services, command: Command, id: str, wanted: CreateReturn) -> None:
+    """Raises ProblemError when the order can't give what is wanted. A repeat of what was decided passes."""
+    order = await services.orders.get(wanted.return_.order_id)
+    if order is None:
+        message = f"Order {wanted.return_.order_id} is unknown"
+        raise invalid([{"pointer": "/orderId", "code": ReturnRefusal.UNKNOWN_ORDER.value, "message": message}])
+    outcome = created(return_request(wanted, id, _UNPUBLISHED, datetime.now(UTC)), order, number="")
+    # Looked up after the order: a return that this order counts already is found.
+    if (
+        isinstance(outcome, list)
+        and await services.returns.get(id) is None
+        and not await _is_decided(services, command, id)
+    ):
+        raise invalid([_item_error(reason, has_lines=True) for reason in outcome])
+
+
+async def check_change(services: Services, command: Command, known: Return, wanted: UpdateReturn) -> None:
+    """Raises ProblemError when the change names nothing, or the order can't give what is wanted."""
+    changes = wanted.return_
+    if changes.order_id not in (None, known.order_id):
+        message = f"The return is stored against order {known.order_id}, and stays there"
+        raise invalid([{"pointer": "/orderId", "code": "other-order", "message": message}])
+    if changes.status is None and changes.resolution is None and changes.line_items is None:
+        message = "Name what to change: status, resolution or lineItems"
+        raise invalid([{"pointer": "", "code": "nothing-to-change", "message": message}])
+    order = await services.orders.get(known.order_id)
+    if order is None:
+        return
+    outcome = changed(known, return_request(wanted, known.id, _UNPUBLISHED, datetime.now(UTC)), order)
+    # Looked up again: what changed meanwhile may be what the order counts already.
+    if (
+        isinstance(outcome, list)
+        and await services.returns.get(known.id) == known
+        and not await _is_decided(services, command, known.id)
+    ):
+        raise invalid([_item_error(reason, has_lines=changes.line_items is not None) for reason in outcome])
+
+
+async def _is_decided(services: Services, command: Command, id: str) -> bool:
+    """Whether this repeats a command that has its outcome."""
+    return command.repeatable and bool(await services.outcomes.answers([(command.id, id)]))
+
+
+def _item_error(reason: RefusalReason, *, has_lines: bool) -> ItemError:
+    """A reason with its place in the body: one that names no lines can only be wrong about the status."""
+    if reason.line_index is None:
+        return {"pointer": "/orderId", "code": reason.code.value, "message": reason.message}
+    field = "orderLineItemId" if reason.code is ReturnRefusal.UNKNOWN_LINE else "quantity"
+    pointer = f"/lineItems/{reason.line_index}/{field}" if has_lines else "/status"
+    return {"pointer": pointer, "code": reason.code.value, "message": reason.message}

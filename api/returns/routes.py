@@ -1,0 +1,175 @@
+"""Endpoints of returns: search, available quantities, one return, create, change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from api import examples
+from api.auth.permissions import ReturnAuthor, ReturnEditor, ReturnReader
+from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.returns.checks import check_change, check_new
+from api.returns.rows import ReturnList, ReturnRow, return_row
+from api.returns.search import RETURN_SEARCH, ReturnSearchRequest
+from api.services import Injected, Services
+from api.stores.bounds import returns_within, stores_of
+from api.web.bodies import json_body
+from api.web.documents import command, problems, request_body
+from api.web.pages import page_response, pieces_of, room_for_piece, room_for_rows
+from api.web.paging import total_count
+from api.web.problems import ProblemError, ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.permissions import Caller
+from domain.returns import Return
+from messaging.returns import CreateReturn, NewReturn, ReturnChanges, UpdateReturn
+from messaging.topics import Topic
+from storage.returns import ReturnPlace
+
+NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
+RETURN_CHANGES: TypeAdapter[ReturnChanges] = TypeAdapter(ReturnChanges)
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/return",
+    tags=["Returns"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.post(
+    "/search",
+    response_model=ReturnList,
+    responses=problems(ProblemKind.MALFORMED_JSON),
+    openapi_extra=request_body(RETURN_SEARCH, examples.RETURN_SEARCHES),
+)
+async def search_returns(
+    caller: ReturnReader,
+    request: Annotated[ReturnSearchRequest, Depends(json_body(RETURN_SEARCH))],
+    services: Injected,
+) -> Response:
+    """List returns with their orders: filtered, sorted, one page at a time."""
+    search = returns_within(caller, request.criteria())
+    async with room_for_rows(services.pages, search.take) as room:
+        places = await services.returns.places(search)
+        room.keep(len(places), text=0)
+        sizes, total = await asyncio.gather(
+            services.orders.sizes({place.order_id for place in places}),
+            total_count(len(places), search.skip, search.take, partial(services.returns.count, search)),
+        )
+
+        def size(place: ReturnPlace) -> int:
+            return place.size + sizes.get(place.order_id, 0)
+
+        async def rows(piece: list[ReturnPlace]) -> list[ReturnRow]:
+            async with room_for_piece(services.pages, sum(map(size, piece))):
+                return await _rows(services, caller, piece)
+
+        return await page_response(room, total, pieces_of(places, size), rows)
+
+
+async def _rows(services: Services, caller: Caller, places: Collection[ReturnPlace]) -> list[ReturnRow]:
+    """The returns at these places, each with its order; those that are gone are left out."""
+    returns, orders = await asyncio.gather(
+        services.returns.of_ids({place.id for place in places}),
+        services.orders.of_ids({place.order_id for place in places}),
+    )
+    found = (returns.get(place.id) for place in places)
+    known = {id: order for id, order in orders.items() if caller.may_touch(order.store_id)}
+    return [return_row(each, known.get(each.order_id)) for each in found if isinstance(each, Return)]
+
+
+@router.get(
+    "/available-quantities/{orderId:path}",
+    response_model=dict[str, int],
+    responses=problems(ProblemKind.NOT_FOUND),
+)
+async def read_available_quantities(
+    caller: ReturnReader, order_id: Annotated[str, Path(alias="orderId")], services: Injected
+) -> JsonResponse:
+    """The quantities of an order that are still returnable, by the id of its line items."""
+    order = await services.orders.get(order_id)
+    if order is None or not caller.may_touch(order.store_id):
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no order with this id.")
+    return JsonResponse(order.available())
+
+
+@router.get("/{id}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
+async def read_return(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
+    """One return with its order."""
+    stored = await services.returns.get(id)
+    if stored is None or not caller.may_touch(stored.store_id):
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
+    order = await services.orders.get(stored.order_id)
+    return JsonResponse(return_row(stored, order if order and caller.may_touch(order.store_id) else None))
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON)},
+    openapi_extra=command(request_body(NEW_RETURN, {"One line": examples.NEW_RETURN})),
+)
+async def create(
+    caller: ReturnAuthor,
+    wanted: Annotated[NewReturn, Depends(json_body(NEW_RETURN))],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Store a return against an order, as long as its quantities are available."""
+    id = wanted.id or command.item_id(0)
+    creation = CreateReturn(
+        action="create",
+        return_=wanted.model_copy(update={"id": id}),
+        user=caller.subject,
+        command_id=command.remembered_as,
+        **stores_of(caller),
+    )
+    await check_new(services, command, id, creation)
+    return await _carry_out(services, command, id, wanted.order_id, creation)
+
+
+@router.put(
+    "",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND)},
+    openapi_extra=command(request_body(RETURN_CHANGES, examples.RETURN_CHANGES)),
+)
+async def change(
+    caller: ReturnEditor,
+    wanted: Annotated[ReturnChanges, Depends(json_body(RETURN_CHANGES))],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Change the status, the resolution or the quantities of a return; what is left out stays as it is."""
+    known = await services.returns.get(wanted.id)
+    if known is None or not caller.may_touch(known.store_id):
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
+    update = UpdateReturn(
+        action="update",
+        return_=wanted,
+        user=caller.subject,
+        command_id=command.remembered_as,
+        **stores_of(caller),
+    )
+    await check_change(services, command, known, update)
+    update.return_.order_id = known.order_id
+    return await _carry_out(services, command, known.id, known.order_id, update)
+
+
+async def _carry_out(
+    services: Services, command: Command, id: str, order_id: str, message: CreateReturn | UpdateReturn
+) -> Response:
+    """Publish a message by its order, so that those about one order are taken one after the other."""
+    value = message.model_dump(mode="json", by_alias=True, exclude_none=True)
+    topic = services.topics.name(Topic.RETURN_COMMANDS)
+    outgoing = services.envelope.wrap(topic, order_id, f"return.{message.action}", value)
+    return await carry_out(services, command, [id], [outgoing])

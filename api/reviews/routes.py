@@ -1,0 +1,208 @@
+"""Endpoints of customer reviews: submission, list, one review, what changed, who may write."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import TypeAdapter
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from api import examples
+from api.auth.permissions import ReviewAuthor, ReviewReader
+from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.reviews.rows import (
+    ReviewDetails,
+    ReviewList,
+    ReviewRow,
+    review_details,
+    review_row,
+    store_ids,
+    text_size,
+    text_to_come,
+)
+from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
+from api.services import Injected, Services
+from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
+from api.stores.rules import Author, check_store_rules, reasons_against
+from api.web.bodies import json_body
+from api.web.documents import command, problems, request_body
+from api.web.moments import Moment
+from api.web.pages import page_response, pieces_of, room_for_piece, room_for_rows
+from api.web.paging import total_count
+from api.web.problems import ItemError, ProblemError, ProblemKind, invalid
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.delivery import OutgoingMessage
+from domain.ratings import Entity
+from domain.stores import Refusal
+from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
+from messaging.schemas import Id, Message, OptionalId
+from messaging.topics import Topic
+from storage.database import Document
+from storage.reviews_search import ReviewSearch, sorts_everything
+
+
+class ChangesRequest(Message):
+    """Since when."""
+
+    modified_date: Moment
+
+
+class Permission(TypedDict):
+    """Whether somebody may leave a review, and every reason against it."""
+
+    canLeaveFeedback: bool
+    reasons: list[Refusal]
+
+
+_CHANGES_BYTES: Final = 4 * 1024 * 1024
+"""Nobody knows beforehand how many objects changed: as much as 100,000 ids. MongoDB's limit is four times that."""
+
+CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/customerReviews",
+    tags=["Reviews"],
+    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=CommandAnswer,
+    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.REFUSED)},
+    openapi_extra=command(request_body(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")),
+)
+async def submit(
+    caller: ReviewAuthor,
+    reviews: Annotated[list[SubmittedReview], Depends(json_body(SUBMISSIONS))],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Submit reviews for moderation: all of them, or none when one can't be taken."""
+    ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
+    _check_different(ids)
+    check_submissions(caller, reviews)
+    await check_store_rules(services, reviews)
+    messages = [_submission(services, command, id, review) for id, review in zip(ids, reviews, strict=True)]
+    return await carry_out(services, command, ids, messages)
+
+
+def _submission(services: Services, command: Command, id: str, review: SubmittedReview) -> OutgoingMessage:
+    value = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id"})
+    return services.envelope.wrap(
+        services.topics.name(Topic.REVIEW_SUBMISSIONS),
+        entity_key(review.entity),
+        "review.submitted",
+        {"id": id, **value, **command.marks},
+    )
+
+
+def _check_different(ids: list[str]) -> None:
+    seen: set[str] = set()
+    errors: list[ItemError] = []
+    for index, id in enumerate(ids):
+        if id in seen:
+            message = "Another review of this request has the same id"
+            errors.append({"pointer": f"/{index}/id", "code": "duplicate-id", "message": message})
+        seen.add(id)
+    if errors:
+        raise invalid(errors)
+
+
+@router.post("/reviewList", response_model=ReviewList, openapi_extra=request_body(REVIEW_SEARCH, examples.SEARCHES))
+async def list_reviews(
+    caller: ReviewReader,
+    request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))],
+    services: Injected,
+) -> Response:
+    """List reviews: filtered, sorted, one page at a time."""
+    search = reviews_within(caller, request.criteria(services.entity_types))
+    count = partial(count_reviews, services, search)
+    async with room_for_rows(services.pages, search.take) as room:
+        if sorts_everything(search) and search.phrase is None:
+            page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
+            stores = await services.lookups.stores(store_ids(page))
+        else:
+            page = await services.reviews.search(search)
+            stores, total = await asyncio.gather(
+                services.lookups.stores(store_ids(page)), total_count(len(page), search.skip, search.take, count)
+            )
+        is_large = any(map(text_to_come, page))
+        room.keep(len(page), sum(text_size(document) for document in page if not text_to_come(document)))
+
+        async def rows(piece: list[Document]) -> list[ReviewRow]:
+            return [review_row(document, stores) for document in await _with_texts(services, piece)]
+
+        return await page_response(room, total, pieces_of(page, text_size) if is_large else [page], rows)
+
+
+async def _with_texts(services: Services, page: list[Document]) -> list[Document]:
+    """Reviews of a list with their long texts; those that are gone are left out."""
+    lengths = {document["_id"]: length for document in page if (length := text_to_come(document))}
+    if not lengths:
+        return page
+    async with room_for_piece(services.pages, sum(lengths.values())):
+        texts = await services.reviews.texts(lengths)
+    known = (document for document in page if document["_id"] not in lengths or document["_id"] in texts)
+    return [document | {"review": texts.get(document["_id"], document["review"])} for document in known]
+
+
+async def count_reviews(services: Services, search: ReviewSearch) -> int:
+    """How many reviews match over all pages; a large number may be a second old."""
+    same = replace(search, sort=(), skip=0, take=0)
+
+    async def count() -> int:
+        approved = await services.ratings.count_reviews(same)
+        return await services.reviews.count(same) if approved is None else approved
+
+    return await services.review_counts.of(repr(same), count)
+
+
+@router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))
+async def list_changes(
+    caller: ReviewReader, request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
+) -> JsonResponse:
+    """The ids of objects whose reviews changed at that moment or later."""
+    async with room_for_piece(services.pages, _CHANGES_BYTES):
+        changed = await asyncio.gather(
+            services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
+            services.audit.entities_moderated_since(request.modified_date, caller.stores),
+            services.ratings.entities_recounted_since(request.modified_date, caller.stores),
+        )
+        return JsonResponse(sorted(set().union(*changed)))
+
+
+@router.get("/canLeaveFeedback", response_model=Permission)
+async def can_leave_feedback(
+    caller: ReviewAuthor,
+    services: Injected,
+    entity_type: Annotated[Id, Query(alias="entityType")],
+    entity_id: Annotated[Id, Query(alias="entityId")],
+    store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
+    user_id: Annotated[OptionalId, Query(alias="userId")] = None,
+) -> JsonResponse:
+    """Whether this author may review this object in this store; without a store, everybody may."""
+    check_store(caller, store_id)
+    check_author(caller, user_id)
+    reasons: list[Refusal] = []
+    if store_id is not None:
+        reasons = await reasons_against(services, Author(store_id, user_id, Entity(entity_type, entity_id)))
+    return JsonResponse({"canLeaveFeedback": not reasons, "reasons": reasons})
+
+
+@router.get("/{id}", response_model=ReviewDetails, responses=problems(ProblemKind.NOT_FOUND))
+async def read_review(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
+    """One review."""
+    document: dict[str, Any] | None = await services.reviews.get(id)
+    if document is None or not caller.may_touch(document["storeId"]):
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
+    stores = await services.lookups.stores(store_ids([document]))
+    return JsonResponse(review_details(document, stores))

@@ -1,0 +1,1 @@
+"""Endpoints of stores and settings, and the rules that they set."""

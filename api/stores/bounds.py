@@ -1,0 +1,82 @@
+"""What is within the bounds of a caller: stores, and names to write under."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from api.auth.permissions import forbidden
+from api.services import Services
+from api.web.problems import ItemError, ProblemError, ProblemKind
+from domain.permissions import Caller
+from messaging.reviews import SubmittedReview
+from storage.returns import ReturnSearch
+from storage.reviews_search import ReviewSearch
+
+
+def check_store(caller: Caller, store_id: str | None) -> None:
+    """Raises ProblemError unless what belongs to this store, or to none in particular, is the caller's business."""
+    if not caller.may_touch(store_id):
+        raise forbidden(
+            "You are bound to certain stores, and this is not one of them."
+            if store_id is not None
+            else "You are bound to certain stores. Name one of them."
+        )
+
+
+def check_unbound(caller: Caller) -> None:
+    """Raises ProblemError when the caller is bound to stores: what it asks for concerns all of them."""
+    if caller.stores is not None:
+        raise forbidden("This concerns all stores, and you are bound to certain ones.")
+
+
+def reviews_within(caller: Caller, search: ReviewSearch) -> ReviewSearch:
+    """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
+    if search.store_id is not None:
+        check_store(caller, search.store_id)
+    return replace(search, stores=caller.stores)
+
+
+def returns_within(caller: Caller, search: ReturnSearch) -> ReturnSearch:
+    """The search, restricted to the caller's stores."""
+    return replace(search, stores=caller.stores)
+
+
+def check_author(caller: Caller, user_id: str | None) -> None:
+    """Raises ProblemError when the caller speaks for another user, and mustn't."""
+    if not caller.may_write_as(user_id):
+        raise forbidden("This is about another user than you.")
+
+
+def check_submissions(caller: Caller, reviews: Sequence[SubmittedReview]) -> None:
+    """Raises ProblemError when one of these reviews is for a store or by an author that is not the caller's."""
+    errors: list[ItemError] = []
+    for index, review in enumerate(reviews):
+        if not caller.may_touch(review.store_id):
+            message = "You may not submit reviews to this store, or without a store"
+            errors.append({"pointer": f"/{index}/storeId", "code": "other-store", "message": message})
+        if not caller.may_write_as(review.user_id):
+            message = "You may not submit reviews of another user"
+            errors.append({"pointer": f"/{index}/userId", "code": "other-user", "message": message})
+    if errors:
+        raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)
+
+
+async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) -> None:
+    """Raises ProblemError when one of these reviews belongs to another store. Unknown ones pass: their command carries
+    the caller's stores, and is decided upon when they are known."""
+    if caller.stores is None:
+        return
+    stores = await services.reviews.store_ids(ids)
+    errors: list[ItemError] = [
+        {"pointer": f"/{index}", "code": "other-store", "message": "This review belongs to another store"}
+        for index, id in enumerate(ids)
+        if id in stores and not caller.may_touch(stores[id])
+    ]
+    if errors:
+        raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)
+
+
+def stores_of(caller: Caller) -> dict[str, list[str]]:
+    """What the value of a message says of the caller's stores; nothing for one that is bound to none."""
+    return {} if caller.stores is None else {"stores": sorted(caller.stores)}

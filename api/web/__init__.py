@@ -1,0 +1,1 @@
+"""HTTP for all endpoints: bodies, problems, limits, headers, documents."""

@@ -1,0 +1,93 @@
+"""The OpenAPI document: what FastAPI derives from the routes, and the bodies that we read ourselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from api.web.problems import ItemError, ProblemKind
+
+_PROBLEM: Final = "Problem"
+_PROBLEM_REFERENCE: Final = {"$ref": f"#/components/schemas/{_PROBLEM}"}
+_COMPONENT: Final = "#/components/schemas/{model}"
+_COMMAND_HEADERS: Final = [
+    {
+        "name": "Prefer",
+        "in": "header",
+        "schema": {"type": "string"},
+        "description": "`wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most",
+        "example": "wait=5",
+    },
+    {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        "description": "The same key gives the same ids, so a repeated request changes nothing",
+    },
+]
+
+
+def request_body(
+    adapter: TypeAdapter[Any], examples: Mapping[str, Any], *, required: bool = True, hidden: str | None = None
+) -> dict[str, Any]:
+    """The `openapi_extra` of an endpoint that reads this body. A hidden property isn't for HTTP clients."""
+    schema = adapter.json_schema(ref_template=_COMPONENT)
+    for part in (schema, *schema.get("$defs", {}).values()):
+        part.get("properties", {}).pop(hidden, None)
+    shown = {name: {"value": value} for name, value in examples.items()}
+    return {
+        "requestBody": {"required": required, "content": {"application/json": {"schema": schema, "examples": shown}}}
+    }
+
+
+def command(body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The `openapi_extra` of a command, with its body if it has one."""
+    return {"parameters": list(_COMMAND_HEADERS), **(body or {})}
+
+
+OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
+"""The `openapi_extra` of an endpoint that asks nobody who they are."""
+
+
+def problems(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of an endpoint that can end with these problems."""
+    content = {"application/problem+json": {"schema": _PROBLEM_REFERENCE}}
+    found: dict[int | str, dict[str, Any]] = {"default": {"description": "Any other problem", "content": content}}
+    for kind in kinds:
+        found[kind.status] = {"description": kind.members["title"], "content": content}
+    return found
+
+
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """The whole document, with all schemas among its components."""
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas[_PROBLEM] = _problem_schema()
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                schemas.update(content["schema"].pop("$defs", {}))
+    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    return document
+
+
+def _problem_schema() -> dict[str, Any]:
+    text = {"type": "string"}
+    return {
+        "title": _PROBLEM,
+        "description": "Problem details, RFC 9457",
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "instance"],
+        "properties": {
+            "type": {"type": "string", "format": "uri-reference"},
+            "title": text,
+            "status": {"type": "integer"},
+            "detail": text,
+            "instance": {"type": "string", "format": "uri-reference"},
+            "errors": {"type": "array", "items": TypeAdapter(ItemError).json_schema()},
+        },
+    }

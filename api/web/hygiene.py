@@ -1,0 +1,178 @@
+"""What keeps browsers from being turned against the service: headers of answers, hosts, and who may ask from where."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.web.problems import ProblemError, ProblemKind, problem_response
+
+MAX_AGE_SECONDS: Final = 600
+
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_CSP: Final = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_CSP_OF_PAGES: Final = b"frame-ancestors 'none'; base-uri 'none'; object-src 'none'"
+_HSTS: Final = b"max-age=31536000"
+_OF_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class WebRules:
+    """From where browsers may ask: origins for CORS (none by default), and the names that the service goes by.
+
+    None or `*` among the names: any name. `*.example.com`: every name right below it. The names of this machine
+    (`localhost`, loopback addresses) and the address that a request came to are always among them.
+    """
+
+    cors_origins: Sequence[str] = ()
+    allowed_hosts: Sequence[str] | None = None
+
+    def middleware(self) -> list[Middleware]:
+        """What applies them, the outermost first."""
+        found = [Middleware(SecurityHeaders)]
+        if self.allowed_hosts is not None and "*" not in self.allowed_hosts:
+            found.append(Middleware(TrustedHosts, allowed=self.allowed_hosts))
+        found.append(Middleware(NoForgedRequests, origins=frozenset(self.cors_origins)))
+        if self.cors_origins:
+            found.append(
+                Middleware(
+                    CORSMiddleware,
+                    allow_origins=self.cors_origins,
+                    allow_methods=["GET", "POST", "PUT", "DELETE"],
+                    allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Prefer", "X-API-Key"],
+                    expose_headers=["Preference-Applied", "Retry-After", "WWW-Authenticate"],
+                    max_age=MAX_AGE_SECONDS,
+                )
+            )
+        return found
+
+
+class SecurityHeaders:
+    """Adds the headers that bound what a browser does with an answer; those that an answer has are its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message["headers"] = list(message["headers"])
+                own = dict(headers)
+                is_page = own.get(b"content-type", b"").startswith(b"text/html")
+                wanted = [*_HEADERS, (b"content-security-policy", _CSP_OF_PAGES if is_page else _CSP)]
+                if scope["scheme"] == "https":
+                    wanted.append((b"strict-transport-security", _HSTS))
+                headers += [header for header in wanted if header[0] not in own]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class TrustedHosts:
+    """Answers only requests that call the service by one of its names.
+
+    A page whose own name was made to lead here counts as ours for the browser (DNS rebinding); only that name tells.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Sequence[str]) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in allowed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http" and not self._knows(scope):
+            detail = (
+                "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the "
+                "setting PLAUDIT_HTTP__ALLOWED_HOSTS."
+            )
+            await problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, detail))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _knows(self, scope: Scope) -> bool:
+        hosts = Headers(scope=scope).getlist("host")
+        if len(hosts) != 1:
+            return False
+        try:
+            name = urlsplit(f"//{hosts[0]}").hostname or ""
+        except ValueError:
+            return False
+        _, dot, parent = name.partition(".")
+        return name in self._names or bool(dot and f"*.{parent}" in self._names) or _is_own(name, scope.get("server"))
+
+
+def _is_own(name: str, server: tuple[str, int | None] | None) -> bool:
+    """Whether it is a name of this machine for itself, or the address that the connection was made to."""
+    address = _address(name)
+    if address is None:
+        return name == "localhost"
+    return address.is_loopback or (server is not None and address == _address(server[0]))
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+class NoForgedRequests:
+    """Refuses changes that a page of another site has a browser ask for, even where nobody has to say who they are.
+
+    Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`. Other clients send neither.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
+        self._app = app
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS and self._is_forged(scope):
+            detail = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
+            problem = ProblemError(ProblemKind.FORBIDDEN, detail)
+            await problem_response(scope, problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_forged(self, scope: Scope) -> bool:
+        # Hardly any request has one of these headers.
+        if not any(name in _OF_BROWSERS for name, _ in scope["headers"]):
+            return False
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if origin is not None and (origin in self._origins or "*" in self._origins):
+            return False
+        site = headers.get("sec-fetch-site")
+        if site is not None:
+            return site not in ("same-origin", "none")
+        return origin is not None and _authority(origin) != headers.get("host", "").lower()
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin, None where it can't be read."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None

@@ -1,0 +1,190 @@
+"""Requests in hand: how many at a time, and how many bytes of their bodies and answers; answered 503 beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.web.budgets import Budget, NoRoomError, Share, StalledError
+from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response
+
+SMALL: Final = 16 * 1024
+"""Bodies and answers of so many bytes are free: connections are bounded, and nobody has to wait for the large ones."""
+
+PIECE: Final = 64 * 1024
+"""An answer is passed on by so many bytes at a time, as fast as the client reads."""
+
+_KEY: Final = "plaudit.in_hand"
+
+_log = structlog.get_logger(__name__)
+
+
+class RequestsInHand:
+    """Answers 503 where too many requests are in hand, or too many bytes of theirs.
+
+    A request that waits for its client (to send its body, to read its answer) or for the outcome of its command isn't
+    in hand. The room of a body is taken before it is read, and given back with the answer, or with such a wait. That of
+    an answer is given back once the client has read it; one that doesn't read while others need the room is cut off.
+    """
+
+    def __init__(self, app: ASGIApp, most: int, bodies: Budget, answers: Budget, max_body_bytes: int) -> None:
+        self._app = app
+        self._most = most
+        self._bodies = bodies
+        self._answers = answers
+        self._max_body_bytes = max_body_bytes
+        self.count = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self.count >= self._most and not scope["path"].startswith("/health/"):
+            await problem_response(scope, no_room("Too many requests are in hand."))(scope, receive, send)
+            return
+        request = scope[_KEY] = RequestInHand(self, scope, receive, send)
+        self.count += 1
+        try:
+            await self._app(scope, request.receive, request.send)
+        except StalledError:
+            # Its connection is closed without the rest of the answer: the client sees that there is something missing.
+            _log.info("answer cut off: the client didn't read it, and others needed the room", path=scope["path"])
+        finally:
+            self.count -= 1
+            request.give_back_body()
+
+    async def room_for_body(self, scope: Scope) -> Share | None:
+        """Room for the body that the head announces. Raises ProblemError."""
+        size = self._announced(scope)
+        if size <= SMALL:
+            return None
+        try:
+            return await self._bodies.take(size)
+        except NoRoomError as error:
+            raise no_room("The bodies of other requests take all the memory there is for them.") from error
+
+    async def room_for_answer(self, size: int, *, has_begun: bool) -> Share:
+        """Room for so many bytes of an answer. Raises NoRoomError."""
+        return await self._answers.take(size, has_begun=has_begun)
+
+    def _announced(self, scope: Scope) -> int:
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and len(value) < 20:
+                return min(int(value), self._max_body_bytes)
+            if name == b"transfer-encoding":
+                return self._max_body_bytes
+        return 0
+
+
+class RequestInHand:
+    """One request, and what it holds."""
+
+    def __init__(self, all: RequestsInHand, scope: Scope, receive: Receive, send: Send) -> None:
+        self._all = all
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._start: Message | None = None
+        self._body: Share | None = None
+        self._has_room = False
+        self._is_refused = False
+        self._waits = 0
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Don't count it in this block, where it waits for something else than us."""
+        self._waits += 1
+        self._all.count -= self._waits == 1
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            self._all.count += self._waits == 0
+
+    def give_back_body(self) -> None:
+        """Nothing of the body is kept any more."""
+        self._has_room = True
+        if self._body is not None:
+            self._body.give_back()
+            self._body = None
+
+    async def receive(self) -> Message:
+        """The next part of the body. Raises ProblemError where there is no room for it, or no more."""
+        with self.outside():
+            if not self._has_room:
+                self._body = await self._all.room_for_body(self._scope)
+                self._has_room = True
+            if self._body is None:
+                return await self._receive()
+            try:
+                async with self._body.stalling():
+                    return await self._receive()
+            except StalledError as error:
+                raise no_room("The body was slow to come, and others needed its room.") from error
+
+    async def send(self, message: Message) -> None:
+        """Pass on a part of the answer; its head with the first bytes, so that it can still be another one."""
+        if message["type"] == "http.response.start":
+            self.give_back_body()
+            self._start = message
+            return
+        body = message.get("body", b"")
+        if self._is_refused:
+            return
+        if len(body) <= SMALL:
+            await self._pass_on(message)
+            return
+        try:
+            with self.outside():
+                room = await self._all.room_for_answer(len(body), has_begun=self._start is None)
+        except NoRoomError as error:
+            if self._start is None:
+                raise StalledError from error
+            self._is_refused = True
+            problem = no_room("The answers to other requests take all the memory there is for them.")
+            await problem_response(self._scope, problem)(self._scope, self._receive, self._send)
+            return
+        try:
+            view = memoryview(body)
+            for at in range(0, len(view), PIECE):
+                is_last = at + PIECE >= len(view)
+                more = message.get("more_body", False) or not is_last
+                async with room.stalling():
+                    await self._pass_on({**message, "body": view[at : at + PIECE], "more_body": more})
+        finally:
+            room.give_back()
+
+    async def _pass_on(self, message: Message) -> None:
+        with self.outside():
+            if self._start is not None:
+                start, self._start = self._start, None
+                await self._send(start)
+            await self._send(message)
+
+
+class LaterResponse(Response):
+    """A response that is yet to come. Meanwhile its request isn't in hand, and nothing of its body is kept."""
+
+    def __init__(self, coming: Callable[[], Awaitable[Response]]) -> None:
+        super().__init__()
+        self._coming = coming
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Wait for the response and send it."""
+        request: RequestInHand = scope[_KEY]
+        request.give_back_body()
+        with request.outside():
+            response = await self._coming()
+        await response(scope, receive, send)
+
+
+def no_room(why: str) -> ProblemError:
+    """The problem of a request that came at a bad moment."""
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return ProblemError(ProblemKind.UNAVAILABLE, f"{why} Try again.", headers=headers)

@@ -1,0 +1,58 @@
+"""How much one client may ask: answered 429 beyond that."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from api.web.problems import ProblemError, ProblemKind
+
+MAX_CLIENTS: Final = 10_000
+"""So many clients are counted; one that is forgotten begins anew."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class RateLimit:
+    """A token bucket for each client: `rate` requests a second for long, `burst` at once. A rate of 0 limits nobody.
+
+    Counted in this process alone: see docs/decisions/0011-rates-are-limited-by-each-process.md.
+    """
+
+    def __init__(self, rate: float = 0.0, burst: float | None = None) -> None:
+        self._rate = rate
+        self._burst = max(1.0, 2 * rate if burst is None else burst)
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, client: str) -> None:
+        """Count a request. Raises ProblemError (429) when the client has had its share, with when to come again."""
+        if not self._rate:
+            return
+        now = monotonic()
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._buckets[client] = _Bucket(self._burst, now)
+            if len(self._buckets) > MAX_CLIENTS:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(client)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._rate)
+        bucket.at = now
+        if bucket.tokens < 1:
+            seconds = math.ceil((1 - bucket.tokens) / self._rate)
+            detail = f"More than {self._rate:g} requests a second. Try again in {seconds} s."
+            raise ProblemError(ProblemKind.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(seconds)})
+        bucket.tokens -= 1
+
+    def give_back(self, client: str) -> None:
+        """Count a request of the client's less: it turned out to be another's."""
+        bucket = self._buckets.get(client)
+        if bucket is not None:
+            bucket.tokens = min(self._burst, bucket.tokens + 1)

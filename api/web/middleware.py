@@ -1,0 +1,66 @@
+"""What holds for every request, as plain ASGI."""
+
+from __future__ import annotations
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response, unavailable
+from messaging.kafka.connection import is_broker_away
+from storage.database import is_database_away, is_too_slow
+
+_log = structlog.get_logger(__name__)
+
+
+class HeadAsGet:
+    """Answers HEAD wherever there is GET; the server leaves out the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)
+
+
+class LastResort:
+    """Turns what nobody caught into a problem: 503 where MongoDB or Kafka is away, else 500 and a logged traceback."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            if started:
+                raise
+            await problem_response(scope, _problem(scope, error))(scope, receive, send)
+
+
+def _problem(scope: Scope, error: Exception) -> ProblemError:
+    if is_too_slow(error):
+        _log.warning("Query took too long", path=scope["path"])
+        detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."
+        return ProblemError(ProblemKind.QUERY_TIMEOUT, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+    if is_database_away(error):
+        _log.warning("MongoDB is away", path=scope["path"], error=repr(error))
+        return unavailable("The database")
+    if is_broker_away(error):
+        _log.warning("Kafka is away", path=scope["path"], error=repr(error))
+        return unavailable("The message broker")
+    _log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)
+    return ProblemError(ProblemKind.INTERNAL, "The request could not be served. The log of the service says why.")

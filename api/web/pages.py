@@ -1,0 +1,140 @@
+"""Pages of lists as answers. A large one is read and written in pieces, so that it is never in memory as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import orjson
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Send
+
+from api.web.budgets import Budget, NoRoomError, Share, StalledError
+from api.web.in_hand import no_room
+from api.web.problems import ProblemError
+from api.web.responses import JsonResponse
+
+T = TypeVar("T")
+
+ROW_BYTES: Final = 8 * 1024
+"""Room for a row of a list before anybody knows how large it is: without long texts, hardly any is larger."""
+
+PIECE_BYTES: Final = 256 * 1024
+"""A piece of a page holds so much of what is stored, or one row: for so long nobody else is served."""
+
+_COPIES: Final = 4
+"""What is stored takes so many times its size while it is read and written: as it came, as objects, as an answer."""
+
+_ROW_WITHOUT_TEXT: Final = 2 * 1024
+
+_NO_ROOM: Final = "The pages of other requests take all the memory there is for them."
+
+
+@asynccontextmanager
+async def room_for_rows(budget: Budget, count: int) -> AsyncIterator[PageRoom]:
+    """Room for so many rows in this block, or until a response that it was handed to has been sent.
+
+    Raises ProblemError where there is none.
+    """
+    try:
+        room = PageRoom(await budget.take(count * ROW_BYTES))
+    except NoRoomError as error:
+        raise no_room(_NO_ROOM) from error
+    try:
+        yield room
+    finally:
+        if not room.is_handed_on:
+            room.share.give_back()
+
+
+class PageRoom:
+    """The room of a page, as long as nobody knows better for rows of ROW_BYTES."""
+
+    def __init__(self, share: Share) -> None:
+        self.share = share
+        self.is_handed_on = False
+
+    def keep(self, rows: int, text: int) -> None:
+        """Give back what isn't needed for so many rows with so many characters of text among them."""
+        self.share.give_back(down_to=rows * _ROW_WITHOUT_TEXT + text * _COPIES)
+
+
+@asynccontextmanager
+async def room_for_piece(budget: Budget, stored_bytes: int) -> AsyncIterator[None]:
+    """Room to read and write so much of what is stored. Raises ProblemError where there is none."""
+    try:
+        # The room of a page is held meanwhile.
+        share = await budget.take(stored_bytes * _COPIES, has_begun=True)
+    except NoRoomError as error:
+        raise no_room(_NO_ROOM) from error
+    try:
+        yield
+    finally:
+        share.give_back()
+
+
+def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
+    """Rows in their order, by pieces of PIECE_BYTES at most, or of one row; `size` is in bytes."""
+    pieces: list[list[T]] = []
+    room = 0
+    for row in rows:
+        needed = size(row)
+        if not pieces or needed > room:
+            pieces.append([])
+            room = PIECE_BYTES
+        pieces[-1].append(row)
+        room -= needed
+    return pieces
+
+
+async def page_response(
+    room: PageRoom, total: int, pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
+) -> Response:
+    """The answer with these pieces of a page, each rendered as rows once it is its turn: the first one here, so that
+    there can still be another answer. After that a piece that can't be rendered ends the connection."""
+    first = await render(pieces[0]) if pieces else []
+    if len(pieces) <= 1:
+        return JsonResponse({"totalCount": total, "results": first})
+    room.is_handed_on = True
+    return _PieceByPiece(room.share, _written(total, first, pieces[1:], render))
+
+
+async def _written(
+    total: int, first: Sequence[Any], pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
+) -> AsyncIterator[bytes]:
+    yield b'{"totalCount":%d,"results":[' % total + orjson.dumps(first)[1:-1]
+    is_empty = not first
+    del first
+    for piece in pieces:
+        try:
+            rows = await render(piece)
+        except ProblemError as error:
+            raise StalledError from error
+        # Rows may have gone since the page was looked up.
+        if rows:
+            yield (b"" if is_empty else b",") + orjson.dumps(rows)[1:-1]
+            is_empty = False
+    yield b"]}"
+
+
+class _PieceByPiece(StreamingResponse):
+    """An answer that keeps its room until it has been sent, or until others need it while the client doesn't read."""
+
+    media_type = JsonResponse.media_type
+
+    def __init__(self, share: Share, content: AsyncIterator[bytes]) -> None:
+        super().__init__(content)
+        self._share = share
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the pieces."""
+
+        async def patiently(message: Message) -> None:
+            async with self._share.stalling():
+                await send(message)
+
+        try:
+            await super().stream_response(patiently)
+        finally:
+            self._share.give_back()

@@ -1,0 +1,46 @@
+"""Request headers of commands: `Prefer: wait` (RFC 7240) and `Idempotency-Key`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from api.web.problems import ProblemError, ProblemKind
+
+MAX_WAIT_SECONDS: Final = 30
+KEY_LENGTH: Final = 255
+
+_PREFERENCE = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
+_KEY = re.compile(rf"[\x21-\x7e]{{1,{KEY_LENGTH}}}")
+
+
+def wait_seconds(prefer: Sequence[str]) -> int | None:
+    """How long the client prefers to wait, whole seconds up to 30; None where it says nothing of use.
+
+    Takes the lines of the header. As the RFC has it, what isn't understood is ignored, and only the first one counts.
+    """
+    for line in prefer:
+        for preference in _PREFERENCE.findall(line):
+            name, _, value = preference.partition(";")[0].partition("=")
+            if name.strip().lower() == "wait":
+                return _seconds(value.strip().strip('"'))
+    return None
+
+
+def _seconds(value: str) -> int | None:
+    if not (value.isascii() and value.isdecimal()):
+        return None
+    digits = value.lstrip("0")
+    return MAX_WAIT_SECONDS if len(digits) > 2 else min(MAX_WAIT_SECONDS, int(digits or 0))
+
+
+def idempotency_key(lines: Sequence[str]) -> str | None:
+    """The key that the client gave, None without one. Raises ProblemError for one that can't be used."""
+    if not lines:
+        return None
+    key = lines[0].strip()
+    if len(lines) > 1 or not _KEY.fullmatch(key):
+        detail = f"Idempotency-Key must be sent once, with 1 to {KEY_LENGTH} visible ASCII characters."
+        raise ProblemError(ProblemKind.INVALID_HEADER, detail)
+    return key

@@ -1,0 +1,154 @@
+"""Errors as the interface shows them: problem details of RFC 9457, for everything that can go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Scope
+from typing_extensions import TypedDict
+
+from api.web.responses import ProblemResponse
+from messaging.decoding import pointer
+
+MAX_ERRORS: Final = 100
+"""So many errors are listed; the detail says how many there are."""
+
+RETRY_AFTER_SECONDS: Final = 5
+
+
+class ItemError(TypedDict):
+    """One of several things that are wrong; the pointer (RFC 6901) names its place in the body, or a parameter."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+class ProblemKind(Enum):
+    """The problems there are: name in their `type`, HTTP status, title."""
+
+    MALFORMED_JSON = ("malformed-json", 400, "The body is not JSON")
+    UNKNOWN_SORT = ("unknown-sort", 400, "Unknown sort")
+    INVALID_HEADER = ("invalid-header", 400, "Invalid header")
+    UNAUTHENTICATED = ("unauthenticated", 401, "Who are you?")
+    FORBIDDEN = ("forbidden", 403, "Not allowed")
+    REFUSED = ("refused", 403, "Refused by the rules of the store")
+    NOT_FOUND = ("not-found", 404, "Not found")
+    METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "Method not allowed")
+    TOO_LARGE = ("too-large", 413, "The body is too large")
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be JSON")
+    MISDIRECTED = ("misdirected", 421, "Not the service you asked for")
+    VALIDATION = ("validation", 422, "The request is not valid")
+    TOO_MANY_REQUESTS = ("too-many-requests", 429, "Too many requests")
+    INTERNAL = ("internal", 500, "Something went wrong here")
+    QUERY_TIMEOUT = ("query-timeout", 503, "The query took too long")
+    UNAVAILABLE = ("unavailable", 503, "Temporarily unavailable")
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.value[1]
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """What is the same in every problem of this kind."""
+        name, status, title = self.value
+        return {"type": f"/problems/{name}", "title": title, "status": status}
+
+
+class ProblemError(Exception):
+    """A request that ends with a problem. `extra` adds members of its own to the body."""
+
+    def __init__(
+        self,
+        kind: ProblemKind,
+        detail: str,
+        errors: Sequence[ItemError] = (),
+        *,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers
+        self.extra = extra or {}
+
+
+def invalid(errors: Sequence[ItemError]) -> ProblemError:
+    """The problem of a request in which these things are wrong."""
+    many = f"{len(errors)} things in the request are wrong" if len(errors) > 1 else "One thing in the request is wrong"
+    listed = f"; the first {MAX_ERRORS} are listed" if len(errors) > MAX_ERRORS else ""
+    return ProblemError(ProblemKind.VALIDATION, f"{many}{listed}.", errors)
+
+
+def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemError:
+    """The problem of a request that needs something that is away."""
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    detail = f"{what} can't be reached at the moment. Try again."
+    return ProblemError(ProblemKind.UNAVAILABLE, detail, headers=headers, extra=extra)
+
+
+def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:
+    """The answer for a problem."""
+    body = {**problem.kind.members, "detail": problem.detail, "instance": _instance(scope), **problem.extra}
+    if problem.errors:
+        body["errors"] = problem.errors[:MAX_ERRORS]
+    return ProblemResponse(body, problem.kind.status, problem.headers)
+
+
+async def on_problem(request: Request, error: Exception) -> ProblemResponse:
+    """Answer a problem that an endpoint raised."""
+    assert isinstance(error, ProblemError)  # noqa: S101 - registered for these alone
+    return problem_response(request.scope, error)
+
+
+async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
+    """Answer what the framework raises: no such path, no such method."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for these alone
+    match error.status_code:
+        case 404:
+            problem = ProblemError(ProblemKind.NOT_FOUND, "There is nothing at this path. See /docs for what there is.")
+        case 405:
+            methods = ", ".join(_methods_at(request))
+            detail = f"{request.method[:32]} isn't possible here; possible: {methods}."
+            problem = ProblemError(ProblemKind.METHOD_NOT_ALLOWED, detail, headers={"Allow": methods})
+        case status:
+            title = HTTPStatus(status).phrase
+            body = {"type": "about:blank", "title": title, "status": status, "detail": error.detail}
+            return ProblemResponse(body | {"instance": _instance(request.scope)}, status, error.headers)
+    return problem_response(request.scope, problem)
+
+
+async def on_invalid_parameters(request: Request, error: Exception) -> ProblemResponse:
+    """Answer parameters of the path or the query that can't be used."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for these alone
+    return problem_response(request.scope, invalid([item_error(e, skip=1) for e in error.errors()]))
+
+
+def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
+    """An error of Pydantic as the interface shows it, without the input; `skip` leaves out parts of its place."""
+    return {
+        "pointer": pointer(detail["loc"][skip:]),
+        "code": detail["type"].replace("_", "-"),
+        "message": detail["msg"],
+    }
+
+
+def _methods_at(request: Request) -> list[str]:
+    path = request.scope["path"]
+    routes = [route for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(path)]
+    return sorted({method for route in routes for method in route.methods or ()})
+
+
+def _instance(scope: Scope) -> str:
+    return quote(scope["path"], safe="/:@!$&'()*+,;=", errors="replace")

@@ -1,0 +1,1 @@
+"""The mailer: mail commands in, mails out by SMTP."""

@@ -1,0 +1,51 @@
+"""The mailer: mail commands in, mails out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from consumers.mails.consumer import MailConsumer
+from consumers.mails.sender import MailSender
+from consumers.mails.smtp import SmtpServer
+from consumers.outbox import EventOutbox
+from consumers.subscriptions import Subscription, start, subscribed_broker
+from domain.mails import RetryPlan
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import Topic, TopicNames
+from storage.database import Database
+from storage.mails import MailRepository
+from storage.outbox import OutboxRepository
+
+
+@asynccontextmanager
+async def running_mailer(
+    connection: KafkaConnection,
+    topics: TopicNames,
+    database: Database,
+    publisher: Publisher,
+    server: SmtpServer,
+    plan: RetryPlan,
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Take in and send mails until the block ends; then finish those in hand. Topics and indexes must exist.
+
+    Yields the sending task, which never ends by itself: if it does, the mailer is broken.
+    """
+    mails = MailRepository(database)
+    sender = MailSender(database, mails, EventOutbox(OutboxRepository(database), publisher), server, plan)
+    consumer = MailConsumer(mails, publisher, sender.wake)
+    broker = subscribed_broker(
+        connection,
+        topics,
+        [Subscription(Topic.MAIL_COMMANDS, consumer)],
+        publisher.publish,
+        group_prefix=topics.prefix,
+    )
+    sending = asyncio.create_task(sender.run())
+    try:
+        await start(broker, connection)
+        yield sending
+    finally:
+        await asyncio.gather(broker.stop(), sender.stop(sending))

@@ -1,0 +1,170 @@
+"""Sends the mails that are due."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+from bson import ObjectId
+from tenacity import AsyncRetrying, retry_if_exception, wait_exponential_jitter
+
+from consumers.inbox import is_world_away
+from consumers.mails.message import mail_command, mail_message
+from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
+from consumers.outbox import EventOutbox
+from domain.mails import RetryPlan
+from messaging.dead_letters import dead_letter_message
+from messaging.decoding import DeadLetter, InvalidMessageError
+from messaging.metrics import MAILS, RETRIES, count_wait
+from storage.cancellation import ended
+from storage.database import Database, Session, in_transaction
+from storage.mails import ClaimedMail, MailRepository
+
+log = structlog.get_logger()
+
+CONNECTIONS: Final = 4
+"""How many mails are sent at the same time, each by a connection of its own."""
+
+CLAIM: Final = timedelta(minutes=10)
+"""How long a mailer may keep a mail to itself: twice what sending may take, so clocks may differ by minutes."""
+
+_IDLE_PAUSE_S: Final = 1.0
+"""How often to look for what is due when no new mail has come."""
+
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 30.0
+"""Between attempts to reach a server that is away."""
+
+_GRACE_S: Final = 5.0
+"""At a stop, how long a mail in hand may take; what is not done by then is sent again when its claim runs out."""
+
+
+class MailSender:
+    """Sends each mail once, as far as SMTP lets us.
+
+    A mail is claimed, sent, and then noted as sent. If the process dies, or the server falls silent, after the server
+    has taken the mail and before that is noted, it is sent again, with the same Message-ID. Any number of senders may
+    run. What the server refuses for now is tried again by the plan; what it refuses for good, or for too long, is a
+    dead letter. While the server is away, few mails are tried, again and again.
+    """
+
+    def __init__(
+        self, database: Database, mails: MailRepository, events: EventOutbox, server: SmtpServer, plan: RetryPlan
+    ) -> None:
+        self._database = database
+        self._mails = mails
+        self._events = events
+        self._server = server
+        self._plan = plan
+        self._news = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look for mails now."""
+        self._news.set()
+        self._news.clear()
+
+    async def run(self) -> None:
+        """Send until `stop`."""
+        async with asyncio.TaskGroup() as lanes:
+            for _ in range(CONNECTIONS):
+                lanes.create_task(self._lane())
+
+    async def stop(self, running: asyncio.Task[None]) -> None:
+        """End what `run` does: mails in hand are finished, unless they take too long."""
+        self._stopping.set()
+        self.wake()
+        await asyncio.wait([running], timeout=_GRACE_S)
+        await ended(running)
+
+    async def _lane(self) -> None:
+        connection, pause = SmtpConnection(self._server), _FIRST_PAUSE_S
+        try:
+            while not self._stopping.is_set():
+                try:
+                    now = datetime.now(UTC)
+                    mail = await self._mails.claim(now, now + CLAIM)
+                    if mail is None:
+                        await connection.close()
+                        await _wait_for(self._news, _IDLE_PAUSE_S)
+                        continue
+                    await self._send(mail, connection)
+                    pause = _FIRST_PAUSE_S
+                except Exception as error:
+                    if not (isinstance(error, ServerAwayError) or is_world_away(error)):
+                        raise
+                    if isinstance(error, ServerAwayError):
+                        RETRIES.labels("mailer", "smtp").inc()
+                    else:
+                        count_wait("mailer", error)
+                    log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
+                    await _wait_for(self._stopping, pause)
+                    pause = min(_LONGEST_PAUSE_S, pause * 2)
+        finally:
+            await connection.close()
+
+    async def _send(self, mail: ClaimedMail, connection: SmtpConnection) -> None:
+        """Send a mail, and note what became of it. Raises ServerAwayError, once the mail has been put back."""
+        try:
+            command = mail_command(mail.record.value or b"")
+            await connection.send(mail_message(command, mail.accepted_at))
+        except (MailRefusedError, InvalidMessageError, ValueError) as error:
+            code = error.code if isinstance(error, InvalidMessageError) else "mail-rejected"
+            await self._reject(mail, InvalidMessageError(code, str(error)))
+        except MailDelayedError as error:
+            await self._delay(mail, error.code)
+        except ServerAwayError as error:
+            await self._delay(mail, error.code)
+            raise
+        except Exception as error:
+            # Its text might be personal.
+            log.error("mail failed", id=mail.id, attempts=mail.attempts, error=type(error).__name__)
+            await self._delay(mail, type(error).__name__)
+        else:
+            await self._note_sent(mail)
+            MAILS.labels("sent").inc()
+            log.info("mail sent", id=mail.id, attempts=mail.attempts)
+
+    async def _note_sent(self, mail: ClaimedMail) -> None:
+        """Note it, whatever it takes: a mail that isn't noted is sent again when its claim runs out."""
+        async for trial in AsyncRetrying(
+            retry=retry_if_exception(is_world_away),
+            wait=wait_exponential_jitter(multiplier=0.1, max=5.0),
+            reraise=True,
+        ):
+            with trial:
+                await self._mails.sent(mail, datetime.now(UTC))
+
+    async def _delay(self, mail: ClaimedMail, code: str) -> None:
+        now, jitter = datetime.now(UTC), random.random()  # noqa: S311 - nothing secret
+        at = self._plan.next_attempt(now, first=mail.first_attempt_at, attempts=mail.attempts, jitter=jitter)
+        if at is None:
+            text = f"The mail could not be sent in {mail.attempts} attempts, at last because of {code}"
+            await self._reject(mail, InvalidMessageError("mail-undeliverable", text))
+        else:
+            log.warning("mail delayed", id=mail.id, attempts=mail.attempts, code=code, until=at.isoformat())
+            await self._mails.delay(mail, at, code)
+            MAILS.labels("delayed").inc()
+
+    async def _reject(self, mail: ClaimedMail, error: InvalidMessageError) -> None:
+        """Note that the mail can't be sent and owe its dead letter, in one transaction; then publish it."""
+        now, letters = datetime.now(UTC), [dead_letter_message(DeadLetter(mail.record, error))]
+
+        async def work(session: Session) -> ObjectId | None:
+            if not await self._mails.reject(mail, now, error.code, session):
+                return None
+            return await self._events.outbox.add(letters, now, session)
+
+        owed = await in_transaction(self._database, work)
+        MAILS.labels("rejected").inc()
+        log.warning("mail rejected", id=mail.id, attempts=mail.attempts, code=error.code)
+        await self._events.settle(owed, letters)
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

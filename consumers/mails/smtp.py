@@ -1,0 +1,153 @@
+"""The way to the mail server: one connection, and what its answers mean."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NoReturn
+
+import aiosmtplib
+
+from consumers.mails.message import Mail
+
+SEND_LIMIT_S: Final = 300.0
+"""How long one mail may take in all, the connection included."""
+
+MAILS_PER_CONNECTION: Final = 100
+"""Servers end connections that never end."""
+
+_PERMANENT: Final = 500
+_SERVER_MATTERS: Final = frozenset({421, 530, 534, 535, 538})
+"""The server closes, or wants another login or more encryption: no mail would fare better."""
+
+
+class ServerAwayError(Exception):
+    """The server can't be reached, or doesn't let us in; `code` says how it showed."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class MailDelayedError(Exception):
+    """The server doesn't take this mail now; `code` is what it answered."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class MailRefusedError(Exception):
+    """The server will never take this mail. The text is the server's, and may hold the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmtpServer:
+    """Address and credentials of a mail server; `timeout` (seconds) is for each of its answers."""
+
+    host: str
+    port: int | None = None
+    security: Literal["none", "starttls", "tls"] = "none"
+    username: str | None = None
+    password: str | None = None
+    tls_ca_file: Path | None = None
+    timeout: float = 20.0
+
+
+class SmtpConnection:
+    """A connection that is opened for the first mail and used again until it is closed. Not for several tasks."""
+
+    def __init__(self, server: SmtpServer) -> None:
+        self._server = server
+        self._client: aiosmtplib.SMTP | None = None
+        self._sent = 0
+
+    async def send(self, mail: Mail) -> None:
+        """Send a mail; returns once the server has taken it.
+
+        Raises ServerAwayError, MailDelayedError or MailRefusedError. When the server has gone or was too slow, it
+        may have taken the mail all the same.
+        """
+        try:
+            async with asyncio.timeout(SEND_LIMIT_S):
+                client = await self._open()
+                await self._send(client, mail)
+        except TimeoutError:
+            self._drop()
+            raise ServerAwayError("timeout") from None
+        except BaseException as error:
+            if not isinstance(error, MailDelayedError | MailRefusedError):
+                self._drop()
+            raise
+        self._sent += 1
+
+    async def close(self) -> None:
+        """Say goodbye, if there is a connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            try:
+                await client.quit(timeout=2)
+            except (aiosmtplib.SMTPException, OSError, TimeoutError):
+                client.close()
+
+    async def _open(self) -> aiosmtplib.SMTP:
+        if self._sent >= MAILS_PER_CONNECTION:
+            await self.close()
+        if self._client is not None and self._client.is_connected:
+            return self._client
+        server = self._server
+        client = aiosmtplib.SMTP(
+            hostname=server.host,
+            port=server.port,
+            username=server.username,
+            password=(server.password or "") if server.username else None,
+            timeout=server.timeout,
+            use_tls=server.security == "tls",
+            start_tls=server.security == "starttls",
+            tls_context=self._tls(),
+        )
+        try:
+            await client.connect()
+        except (aiosmtplib.SMTPException, OSError, TimeoutError, ValueError) as error:
+            raise ServerAwayError(_code_of(error)) from error
+        self._client, self._sent = client, 0
+        return client
+
+    async def _send(self, client: aiosmtplib.SMTP, mail: Mail) -> None:
+        is_ascii = (mail.sender + mail.recipient).isascii()
+        options = [] if is_ascii else ["SMTPUTF8", "BODY=8BITMIME"]
+        try:
+            await client.sendmail(mail.sender, [mail.recipient], mail.content, mail_options=options)
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            _judge(error.recipients[0])
+        except aiosmtplib.SMTPResponseException as error:
+            _judge(error)
+        except aiosmtplib.SMTPNotSupported as error:
+            raise MailRefusedError(error.message) from error
+        except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
+            raise ServerAwayError(_code_of(error)) from error
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if self._server.security == "none":
+            return None
+        return ssl.create_default_context(cafile=self._server.tls_ca_file)
+
+    def _drop(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _judge(error: aiosmtplib.SMTPResponseException) -> NoReturn:
+    if error.code in _SERVER_MATTERS or error.code < 0:
+        raise ServerAwayError(str(error.code)) from error
+    if error.code >= _PERMANENT:
+        raise MailRefusedError(f"{error.code} {error.message}") from error
+    raise MailDelayedError(str(error.code)) from error
+
+
+def _code_of(error: BaseException) -> str:
+    """What may be logged of an error: never its text, which may hold an address."""
+    return str(error.code) if isinstance(error, aiosmtplib.SMTPResponseException) else type(error).__name__

@@ -1,0 +1,77 @@
+"""Which broker runs: Apache Kafka where it can, Tansu where Java or Maven is missing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from devservers.errors import EmbeddedServerError, MissingPartError, Report
+from devservers.kafka import KafkaProcess, KafkaRuntime
+from devservers.kafka_setup import set_up_kafka
+from devservers.tansu import TansuProcess
+
+_OPEN_TO_ALL = (
+    "Tansu asks for no password. Use Apache Kafka (PLAUDIT_BROKER=kafka), or set PLAUDIT_EMBEDDED__KAFKA_AUTH=false."
+)
+
+
+class Broker(StrEnum):
+    """The broker to run; AUTO takes Kafka, and Tansu where Java or Maven is missing."""
+
+    AUTO = "auto"
+    KAFKA = "kafka"
+    TANSU = "tansu"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaServer:
+    """A broker that is ready: its address, which one it is, and its process for those who want to stop and start it."""
+
+    bootstrap_servers: str
+    broker: Broker
+    process: KafkaProcess | TansuProcess
+
+    @property
+    def password(self) -> str | None:
+        """The password of the user `USER` for SASL PLAIN; None where everybody on this machine gets in."""
+        return self.process.password if isinstance(self.process, KafkaProcess) else None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the broker; None while it is down."""
+        return self.process.pid
+
+
+@asynccontextmanager
+async def embedded_kafka(
+    data: Path, report: Report, *, broker: Broker = Broker.AUTO, port: int | None = None, with_password: bool = False
+) -> AsyncIterator[KafkaServer]:
+    """Run a broker on the data folder until the block ends; raises EmbeddedServerError.
+
+    The server's `broker` is the one that runs, KAFKA or TANSU, never AUTO; with a password KAFKA alone.
+    """
+    if with_password and broker is Broker.TANSU:
+        raise EmbeddedServerError(_OPEN_TO_ALL)
+    runtime = await _runtime(Broker.KAFKA if with_password else broker, report)
+    if runtime is None:
+        report("Starting Tansu")
+        async with TansuProcess(data / "tansu", data / "logs" / "tansu.log", port=port) as tansu:
+            yield KafkaServer(tansu.address, Broker.TANSU, tansu)
+    else:
+        report("Starting Kafka")
+        folder, log = data / "kafka", data / "logs" / "kafka.log"
+        async with KafkaProcess(folder, log, runtime, port=port, with_password=with_password) as kafka:
+            yield KafkaServer(kafka.address, Broker.KAFKA, kafka)
+
+
+async def _runtime(broker: Broker, report: Report) -> KafkaRuntime | None:
+    if broker is Broker.TANSU:
+        return None
+    try:
+        return await set_up_kafka(report)
+    except MissingPartError as missing:
+        if broker is Broker.KAFKA:
+            raise
+        report(f"Using Tansu in place of Kafka: in memory only, without Kafka's guarantees. {missing}")
+        return None

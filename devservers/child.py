@@ -1,0 +1,112 @@
+"""Child processes that never outlive this one."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from devservers.errors import EmbeddedServerError
+from devservers.private import UMASK
+from devservers.waiting import until
+
+_LEASH = Path(__file__).with_name("leash.py")
+
+# The kernel kills a leashed child when the thread that forked it ends, so one thread forks them all
+# and lives as long as the process does.
+_forker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-servers")
+
+
+class Child:
+    """A running command in its own session, killed by the kernel when this process dies.
+
+    Not bound to an event loop: one loop may start it and another may stop it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        output: IO[bytes],
+        *,
+        folder: Path | None = None,
+        keep_open: Sequence[int] = (),
+    ) -> None:
+        """Start the command in a folder; its output goes to a file, and it inherits the descriptors `keep_open`."""
+        leash = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid())]
+        self._popen = _forker.submit(
+            subprocess.Popen[bytes],
+            [*leash, *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},  # else Java can't read paths that aren't ASCII
+            pass_fds=tuple(keep_open),
+            umask=UMASK,
+            start_new_session=True,  # Ctrl-C in a terminal is for us; we stop the servers in order
+        ).result()
+
+    @property
+    def pid(self) -> int:
+        """The process id, from the leash to the end of the command."""
+        return self._popen.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative when a signal ended it."""
+        return self._popen.poll()
+
+    async def ended(self) -> bool:
+        """Whether the command has ended."""
+        return self.exit_code is not None
+
+    async def stop(self, grace_s: float) -> None:
+        """Ask it to end (SIGTERM), and kill it after `grace_s` seconds or when cancelled."""
+        if self.exit_code is not None:
+            return
+        try:
+            self._popen.terminate()
+            async with asyncio.timeout(grace_s):
+                await until(self.ended)
+        except TimeoutError:
+            pass  # it had its time; killed below
+        finally:
+            self.kill()
+
+    def kill(self) -> int:
+        """End it at once (SIGKILL), with everything that it started, unless it has ended; return its exit code."""
+        if self.exit_code is None:
+            os.killpg(self.pid, signal.SIGKILL)
+        return self._popen.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended, and all that it printed."""
+
+    exit_code: int
+    output: str
+
+
+async def run(
+    command: Sequence[str | Path], *, timeout_s: float, folder: Path | None = None, keep_open: Sequence[int] = ()
+) -> Finished:
+    """Run a command to its end; never leaves it running. Raises EmbeddedServerError after `timeout_s` seconds."""
+    with tempfile.TemporaryFile() as output:
+        child = Child(command, output, folder=folder, keep_open=keep_open)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await until(child.ended)
+        except TimeoutError:
+            message = f"{command[0]} hasn't finished in {timeout_s:.0f} s. Try again when the machine is less busy."
+            raise EmbeddedServerError(message) from None
+        finally:
+            exit_code = child.kill()
+        output.seek(0)
+        return Finished(exit_code, output.read().decode(errors="replace").strip())

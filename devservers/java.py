@@ -1,0 +1,50 @@
+"""The Java that Kafka runs on."""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from devservers.child import run
+from devservers.errors import MissingPartError
+
+_OLDEST = 17
+_TIMEOUT_S = 20.0
+_ADVICE = f"Install Java {_OLDEST} or later (`apt-get install openjdk-17-jre-headless`), or set JAVA_HOME to it."
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that is recent enough, and its own description of its version and build."""
+
+    binary: Path
+    build: str
+
+
+async def find_java() -> Java:
+    """The Java of JAVA_HOME, else that on the PATH; raises MissingPartError when it is missing or too old."""
+    binary = _binary()
+    finished = await run([binary, "-version"], timeout_s=_TIMEOUT_S)
+    version = re.search(r'version "(?:1\.)?(\d+)', finished.output)
+    if finished.exit_code != 0 or version is None:
+        raise MissingPartError(f"{binary} doesn't tell its version: {finished.output or 'no output'}. {_ADVICE}")
+    if int(version[1]) < _OLDEST:
+        raise MissingPartError(f"{binary} is Java {version[1]}, too old for Kafka. {_ADVICE}")
+    return Java(binary, _build(finished.output))
+
+
+def _build(output: str) -> str:
+    """What it says of itself, without the mode that options from the environment may have put it into."""
+    return "\n".join(re.findall(r'^.*(?:version "|\(build )[^,)\n]+', output, re.MULTILINE))
+
+
+def _binary() -> Path:
+    if home := os.environ.get("JAVA_HOME"):
+        binary = Path(home) / "bin" / "java"
+        if not os.access(binary, os.X_OK):
+            raise MissingPartError(f"JAVA_HOME is {home}, which has no bin/java. {_ADVICE}")
+        return binary
+    if (found := shutil.which("java")) is None:
+        raise MissingPartError(f"Java is missing. {_ADVICE}")
+    return Path(found)

@@ -1,0 +1,236 @@
+"""Apache Kafka itself: KRaft, broker and controller in one process."""
+
+import base64
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devservers.child import run
+from devservers.errors import EmbeddedServerError
+from devservers.java import Java
+from devservers.ports import HOST, ReservedPort
+from devservers.private import kept_secret
+from devservers.server import ServerProcess, accepts_connections
+
+USER = "plaudit"
+"""The one user of a Kafka with a password."""
+
+CHECKPOINT = "bootstrap.checkpoint"
+"""In the log folder: the features that a new cluster begins with."""
+
+_LOG4J = Path(__file__).with_name("log4j2.xml")
+_FORMAT_TIMEOUT_S = 60.0
+_MIB = 1024 * 1024
+_LARGEST_MESSAGE = 12 * _MIB
+
+# As Kafka's own start script has them, but for a heap that suits a laptop.
+_JVM = (
+    "-Xms256m",
+    "-Xmx768m",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRuntime:
+    """What Kafka's programs run on: Java, the jars, and what an earlier run has left: an archive of their classes, and
+    the features of a new cluster as Kafka's own tool wrote them down."""
+
+    java: Java
+    class_path: str
+    archive: Path | None = None
+    checkpoint: Path | None = None
+
+    def command(self, main_class: str, *arguments: str | Path, options: Sequence[str] = ()) -> Sequence[str | Path]:
+        """The command that runs one of the programs."""
+        archive: Sequence[str] = ()
+        if self.archive is not None:
+            # Without a word about an archive that doesn't fit after all: the JVM goes on without it.
+            archive = (f"-XX:SharedArchiveFile={self.archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+        jvm = (*_JVM, *archive, *options)
+        return [self.java.binary, *jvm, "-cp", self.class_path, main_class, *arguments]
+
+
+class KafkaProcess(ServerProcess):
+    """One Kafka node. Alone it is a cluster of its own; `form_cluster` makes several nodes one cluster."""
+
+    name: str = "Kafka"
+    start_timeout_s: float = 90.0
+    stop_grace_s: float = 5.0
+
+    def __init__(
+        self,
+        folder: Path,
+        log: Path,
+        runtime: KafkaRuntime,
+        *,
+        port: int | None = None,
+        node_id: int = 1,
+        with_password: bool = False,
+    ) -> None:
+        """`runtime` comes from `set_up_kafka`; a folder always keeps its `node_id`.
+
+        Without a password every user of the machine gets in. A cluster of several nodes has none.
+        """
+        super().__init__(folder, log, port=port)
+        self.node_id = node_id
+        self.password: str | None = None
+        self._with_password = with_password
+        self._runtime = runtime
+        self._controller_port: ReservedPort | None = None
+        self._cluster_id = _new_id()
+        self._voters: Sequence[str] = ()
+
+    @property
+    def voter(self) -> str:
+        """This node as Kafka's `controller.quorum.voters` wants it, once claimed."""
+        return f"{self.node_id}@{HOST}:{self._controller.number}"
+
+    @property
+    def _controller(self) -> ReservedPort:
+        if self._controller_port is None:
+            raise RuntimeError("Kafka has no controller port before it is claimed")
+        return self._controller_port
+
+    def join(self, cluster_id: str, voters: Sequence[str]) -> None:
+        """Make this node, not yet started, one of several; `form_cluster` does that for all of them."""
+        self._cluster_id = cluster_id
+        self._voters = voters
+
+    def _reserve_ports(self) -> None:
+        super()._reserve_ports()
+        self._controller_port = ReservedPort.as_before(self.folder / "controller-port", None)
+
+    def release(self) -> None:
+        """Let go of folder and ports."""
+        if self._controller_port is not None:
+            self._controller_port.release()
+            self._controller_port = None
+        super().release()
+
+    async def _prepare(self) -> None:
+        if self._with_password:
+            self.password = kept_secret(self.folder / "password")
+        properties = "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._access()}.items())
+        (self.folder / "server.properties").write_text(properties)
+        # Kafka writes this file last, so a format that was killed is done again.
+        if (self.folder / "log" / "meta.properties").exists():
+            return
+        if self._runtime.checkpoint is not None:
+            self._format_alike(self._runtime.checkpoint)
+            return
+        finished = await run(
+            self._program(
+                "kafka.tools.StorageTool",
+                *("format", "--ignore-formatted", f"--cluster-id={self._cluster_id}"),
+                *("--config", "server.properties"),
+                options=("-XX:TieredStopAtLevel=1",),  # too short a run for the better compiler
+            ),
+            timeout_s=_FORMAT_TIMEOUT_S,
+            folder=self.folder,
+            keep_open=self._inherited(),
+        )
+        if finished.exit_code != 0:
+            raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{finished.output}")
+
+    def _format_alike(self, checkpoint: Path) -> None:
+        """Do what the tool would do, and a JVM less takes its second: the same file, and a name of one's own."""
+        log = self.folder / "log"
+        log.mkdir(exist_ok=True)
+        shutil.copyfile(checkpoint, log / CHECKPOINT)
+        properties = {
+            "version": 1,
+            "cluster.id": self._cluster_id,
+            "node.id": self.node_id,
+            "directory.id": _new_id(),
+        }
+        partial = log / "meta.properties.partial"
+        partial.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        partial.rename(log / "meta.properties")
+
+    def _command(self) -> Sequence[str | Path]:
+        return self._program("kafka.Kafka", "server.properties")
+
+    def _program(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> Sequence[str | Path]:
+        logging = (
+            f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+            f"-Dplaudit.log={os.path.relpath(self.log, self.folder)}",
+        )
+        return self._runtime.command(main_class, *arguments, options=(*logging, *options))
+
+    async def _serves(self) -> bool:
+        # Kafka opens the port for clients last, when the controller has let the broker in.
+        return await accepts_connections(self.port)
+
+    def _settings(self) -> dict[str, str | int]:
+        voters = self._voters or [self.voter]
+        copies = min(len(voters), 3)
+        in_sync = max(copies - 1, 1)
+        return {
+            "process.roles": "broker,controller",
+            "node.id": self.node_id,
+            "controller.quorum.voters": ",".join(voters),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{HOST}:{self._controller.number}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": "log",  # below the working folder: nothing to escape in a name of the user's
+            # After a crash a node is let in again when its old session has ended, so a short one.
+            "broker.session.timeout.ms": 3_000,
+            "broker.heartbeat.interval.ms": 500,
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": copies,
+            "min.insync.replicas": in_sync,
+            "message.max.bytes": _LARGEST_MESSAGE,
+            "replica.fetch.max.bytes": _LARGEST_MESSAGE,
+            "offsets.topic.num.partitions": 12,
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.num.partitions": 12,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.num.partitions": 12,
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": in_sync,
+            "group.initial.rebalance.delay.ms": 0,
+            "log.segment.bytes": 256 * _MIB,
+            "log.index.size.max.bytes": 2 * _MIB,
+            "log.cleaner.dedupe.buffer.size": 16 * _MIB,
+        }
+
+    def _access(self) -> dict[str, str]:
+        """Settings that ask clients and the controller's peers for user and password; none without a password."""
+        if self.password is None:
+            return {}
+        user = f'username="{USER}" password="{self.password}" user_{USER}="{self.password}"'
+        module = f"org.apache.kafka.common.security.plain.PlainLoginModule required {user};"
+        return {
+            "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            "listener.name.plaintext.plain.sasl.jaas.config": module,
+            "listener.name.controller.plain.sasl.jaas.config": module,
+        }
+
+
+async def form_cluster(nodes: Sequence[KafkaProcess]) -> None:
+    """Claim the ports of nodes with different ids and tell each about all; start them together afterwards."""
+    for node in nodes:
+        await node.claim()
+    cluster_id = _new_id()
+    voters = [node.voter for node in nodes]
+    for node in nodes:
+        node.join(cluster_id, voters)
+
+
+def _new_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

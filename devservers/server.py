@@ -1,0 +1,189 @@
+"""What the embedded servers have in common: a folder, a port, a log, and one process at a time."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from devservers.child import Child
+from devservers.errors import EmbeddedServerError
+from devservers.lock import FolderLock
+from devservers.ports import HOST, ReservedPort
+from devservers.private import private, private_folder
+from devservers.waiting import until
+
+_LAST_LINES = 12
+_LONGEST_LINE = 400
+# A server that was killed a moment ago needs this long at most to give its memory back and let go of the folder.
+_FOLDER_PATIENCE_S = 3.0
+
+
+class ServerProcess(ABC):
+    """A server on a data folder of its own, on a local port that it keeps through every restart.
+
+    As a context manager it claims folder and port, starts, and in the end stops and lets go of both. In between,
+    `stop` or `kill` and then `start` restart it on the same port with the same data.
+    """
+
+    name: str
+    start_timeout_s: float
+    stop_grace_s: float
+
+    def __init__(self, folder: Path, log: Path, *, port: int | None = None) -> None:
+        """`folder` is for this server alone. Without a port: the one of the last run if it is free, else any."""
+        self.folder = folder.absolute()
+        self.log = log.absolute()
+        self._wanted_port = port
+        self._lock: FolderLock | None = None
+        self._port: ReservedPort | None = None
+        self._child: Child | None = None
+
+    @property
+    def port(self) -> int:
+        """The port for clients, once claimed."""
+        if self._port is None:
+            raise RuntimeError(f"{self.name} has no port before it is claimed")
+        return self._port.number
+
+    @property
+    def address(self) -> str:
+        """Host and port for clients, once claimed."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id; None while it is down."""
+        return self._child.pid if self.running and self._child else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives, ready or not."""
+        return self._child is not None and self._child.exit_code is None
+
+    async def claim(self) -> None:
+        """Take folder and port without starting, as members of a cluster do that must know each other first."""
+        if self._lock is not None:
+            return
+        private_folder(self.folder)
+        self._lock = FolderLock(self.folder / "lock")
+        try:
+            await self._lock.take(_FOLDER_PATIENCE_S)
+            self._reserve_ports()
+        except BaseException:
+            self.release()
+            raise
+
+    def _reserve_ports(self) -> None:
+        self._port = ReservedPort.as_before(self.folder / "port", self._wanted_port)
+
+    def release(self) -> None:
+        """Let go of folder and port."""
+        if self._port is not None:
+            self._port.release()
+            self._port = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    async def start(self) -> None:
+        """Start and return when it serves clients; raises EmbeddedServerError with the end of its log otherwise."""
+        if self.running:
+            return
+        try:
+            await self._start()
+        except OSError as error:  # a full disk, no more processes, a file in the place of a folder
+            raise EmbeddedServerError(f"{self.name} can't be started: {error}. Mend that, and start again.") from error
+
+    async def _start(self) -> None:
+        await self.claim()
+        await self._prepare()
+        self._rotate_log()
+        try:
+            self._launch()
+            async with asyncio.timeout(self.start_timeout_s):
+                await until(self._serves_or_raises)
+        except TimeoutError:
+            self.kill()
+            message = f"{self.name} isn't ready after {self.start_timeout_s:.0f} s. {self._end_of_log()}"
+            raise EmbeddedServerError(message) from None
+        except BaseException:
+            self.kill()
+            raise
+
+    def _launch(self) -> None:
+        with open(self.log, "ab", opener=private) as output:
+            self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
+
+    async def stop(self) -> None:
+        """Stop in order; killed when it takes too long. Folder and port stay claimed for the next start."""
+        if self._child is not None:
+            await self._child.stop(self.stop_grace_s)
+
+    def kill(self) -> None:
+        """Stop at once (SIGKILL), as a crash would."""
+        if self._child is not None:
+            self._child.kill()
+
+    async def __aenter__(self) -> Self:
+        """Claim and start."""
+        try:
+            await self.start()
+        except BaseException:
+            self.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop and let go."""
+        try:
+            await self.stop()
+        finally:
+            self.release()
+
+    @abstractmethod
+    def _command(self) -> Sequence[str | Path]:
+        """What to run, in the server's folder."""
+
+    @abstractmethod
+    async def _serves(self) -> bool:
+        """Whether clients are served by now; returns soon either way."""
+
+    @abstractmethod
+    async def _prepare(self) -> None:
+        """Put on the disk what has to be there before the start."""
+
+    def _inherited(self) -> Sequence[int]:
+        return (self._lock.descriptor,) if self._lock is not None else ()
+
+    def _rotate_log(self) -> None:
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.log.exists():
+            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+
+    async def _serves_or_raises(self) -> bool:
+        if self._child is not None and (exit_code := self._child.exit_code) is not None:
+            raise EmbeddedServerError(self._obituary(exit_code))
+        return await self._serves()
+
+    def _obituary(self, exit_code: int) -> str:
+        return f"{self.name} ended during its start (exit code {exit_code}). {self._end_of_log()}"
+
+    def _end_of_log(self) -> str:
+        with self.log.open(errors="replace") as lines:
+            last = [line.rstrip()[:_LONGEST_LINE] for line in deque(lines, _LAST_LINES)]
+        return "\n".join([f"The last lines of {self.log}:", *last])
+
+
+async def accepts_connections(port: int) -> bool:
+    """Whether something listens on a local port."""
+    try:
+        _, writer = await asyncio.open_connection(HOST, port)
+    except OSError:
+        return False
+    writer.close()
+    return True

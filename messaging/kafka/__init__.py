@@ -1,0 +1,1 @@
+"""The Kafka client: connections, publishing and reading, and what is touched of aiokafka."""

@@ -1,0 +1,87 @@
+"""How far the consumer groups are behind, asked from outside: it shows also when no consumer runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from messaging.kafka.connection import KafkaConnection
+from messaging.topics import Topic, TopicNames
+
+
+class Backlog(NamedTuple):
+    """Of one partition: the records that its group has yet to commit, and the offset of the first of them."""
+
+    records: int
+    next_offset: int
+
+
+Lag = dict[tuple[Topic, int], Backlog]
+"""By topic and partition."""
+
+
+class ConsumerLag:
+    """Asks Kafka for end offsets and for what the groups have committed; its two clients stay open in between.
+
+    On failure any error of aiokafka, or TimeoutError; the clients are then made anew at the next question.
+    """
+
+    def __init__(self, connection: KafkaConnection, topics: TopicNames, *, timeout: float = 3.0) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._timeout: Final = timeout
+        self._admin: AIOKafkaAdminClient | None = None
+        self._reader: AIOKafkaConsumer | None = None
+
+    async def measure(self) -> Lag:
+        """The lag of every partition of every topic that a group reads."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._measured(*await self._clients())
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        admin, self._admin, reader, self._reader = self._admin, None, self._reader, None
+        if admin is not None:
+            await admin.close()
+        if reader is not None:
+            await reader.stop()
+
+    async def _clients(self) -> tuple[AIOKafkaAdminClient, AIOKafkaConsumer]:
+        if self._admin is None:
+            self._admin = AIOKafkaAdminClient(**self._connection.client_options())
+            await self._admin.start()
+        if self._reader is None:
+            self._reader = AIOKafkaConsumer(**self._connection.client_options(), enable_auto_commit=False)
+            await self._reader.start()
+        return self._admin, self._reader
+
+    async def _measured(self, admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer) -> Lag:
+        names = {self._topics.name(topic): topic for topic in Topic if topic.is_consumed}
+        described = await admin.describe_topics(list(names))
+        partitions = [
+            TopicPartition(topic["topic"], partition["partition"])
+            for topic in described
+            for partition in topic["partitions"]
+        ]
+        if not partitions:
+            return {}
+        first, ends, *groups = await asyncio.gather(
+            reader.beginning_offsets(partitions),
+            reader.end_offsets(partitions),
+            # A group is named as its topic.
+            *(admin.list_consumer_group_offsets(name) for name in names),
+        )
+        committed = {place: offset.offset for group in groups for place, offset in group.items() if offset.offset >= 0}
+        # What retention has removed is nobody's to read any more.
+        following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
+        return {
+            (names[place.topic], place.partition): Backlog(max(0, ends[place] - offset), offset)
+            for place, offset in following.items()
+        }

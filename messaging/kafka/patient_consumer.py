@@ -1,0 +1,145 @@
+"""A consumer whose look into its partitions ends with records, and loses none when it fails."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError
+
+from messaging.decoding import RawRecord
+from messaging.kafka.connection import is_broker_away
+from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
+
+log = structlog.get_logger()
+
+TRIES: Final = 3
+"""Attempts at a record before it is given up: what was spoilt on the way is whole when it is fetched again."""
+
+_LOOK_MS: Final = 500
+"""How long to wait for the records of one partition when each is read by itself."""
+
+Found = dict[TopicPartition, list[RawRecord]]
+
+
+class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
+    """Returns from a look only with records: after one that found none, FastStream sleeps.
+
+    aiokafka takes records out of its partitions one partition after the other; when it raises at one of them, what it
+    has taken out of the others is gone. So after any exception all partitions go back to what is committed, and each
+    is read by itself, record by record, up to the one that raises. That one is handed over as an unreadable record
+    once it has raised TRIES times. Records are delivered at least once.
+    """
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        super().__init__(*topics, **options)
+        self._allowance = Allowance()
+        self._is_astray = False
+        self._is_settled = False
+        self._told: dict[TopicPartition, int] = {}
+        self._failures: dict[TopicPartition, tuple[int, int]] = {}
+
+    async def start(self) -> None:
+        """Connect, and join the group."""
+        token = allowance.set(self._allowance)
+        try:
+            await super().start()
+        finally:
+            allowance.reset(token)
+
+    async def getmany(self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None) -> Found:
+        """Wait for records, for as long as it takes. Raises the errors of aiokafka that say that Kafka is away."""
+        found: Found = {}
+        while not found:
+            self._allowance.renew()
+            if self._is_astray:
+                await self._return_to_committed()
+            try:
+                found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+            except ConsumerStoppedError:
+                raise
+            except Exception as error:
+                self._is_astray = True
+                if is_broker_away(error):
+                    raise
+                log.warning("fetched records can't be read; reading each partition by itself", error=repr(error)[:300])
+                await self._return_to_committed()
+                found = await self._each_by_itself(max_records or 1)
+            if not found and self._is_settled:
+                await self._commit_past_markers()
+        self._is_settled = False
+        return found
+
+    async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
+        """Commit these offsets, which settle what the last look returned."""
+        await super().commit(offsets)
+        self._is_settled = True
+
+    async def _commit_past_markers(self) -> None:
+        """Commit what is read and holds no records, such as the ends of transactions: it would look like a backlog."""
+        read = {place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None}
+        if read == self._told:
+            return
+        try:
+            await self.commit(read)
+        except (CommitFailedError, IllegalStateError):
+            return  # a rebalance: whoever has them now commits
+        self._told = read
+
+    async def _return_to_committed(self) -> None:
+        for partition in self.assignment():
+            committed = await self.committed(partition)
+            if committed is None:
+                await self.seek_to_beginning(partition)
+            else:
+                self.seek(partition, committed)
+        self._is_astray = False
+
+    async def _each_by_itself(self, max_records: int) -> Found:
+        found: Found = {}
+        for partition in self.assignment():
+            records = await self._up_to_unreadable(partition, max_records - sum(map(len, found.values())))
+            if records:
+                found[partition] = records
+        return found
+
+    async def _up_to_unreadable(self, partition: TopicPartition, max_records: int) -> list[RawRecord]:
+        records: list[RawRecord] = []
+        while len(records) < max_records:
+            position = await self.position(partition)
+            try:
+                wait = 0 if records else _LOOK_MS
+                one = await super().getmany(partition, timeout_ms=wait, max_records=1)
+            except ConsumerStoppedError:
+                raise
+            except Exception as error:
+                if is_broker_away(error):
+                    self._is_astray = True
+                    raise
+                self.seek(partition, position)
+                if not records and self._is_given_up(partition, position):
+                    records.append(_unreadable(partition, position, error))
+                    self.seek(partition, position + 1)
+                break
+            if not one:
+                break
+            records += one[partition]
+        return records
+
+    def _is_given_up(self, partition: TopicPartition, position: int) -> bool:
+        # A batch that is spoilt as a whole fails for each of its records: those behind the first get one attempt.
+        failed_at, attempts = self._failures.get(partition, (-1, 0))
+        attempts = attempts + 1 if position == failed_at else TRIES if position == failed_at + 1 else 1
+        self._failures[partition] = position, attempts
+        return attempts >= TRIES
+
+
+def _unreadable(partition: TopicPartition, offset: int, error: Exception) -> RawRecord:
+    value = UnreadableValue(b"", UNDECODABLE, f"{type(error).__name__}: {error}")
+    now = int(time.time() * 1000)
+    record: RawRecord = ConsumerRecord(
+        partition.topic, partition.partition, offset, now, 0, None, value, None, -1, 0, ()
+    )
+    return record

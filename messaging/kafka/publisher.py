@@ -1,0 +1,129 @@
+"""The one way out to Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+
+from domain.delivery import OutgoingMessage
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.packing import sent
+from messaging.metrics import count_published
+from messaging.topics import MAX_DEAD_LETTER_BYTES
+from messaging.tracing import published
+
+_STOP_GRACE_S: Final = 1.0
+
+
+class Publisher:
+    """Publishes messages and returns once the broker has acknowledged every one of them (acks=all).
+
+    On failure: BrokerAwayError, when not all were acknowledged within `timeout` seconds. Some of the messages may
+    have been taken all the same, so callers repeat the whole publication and receivers drop what they know. A message
+    that is too large for its topic raises aiokafka's own error.
+    Messages with one key keep their order: within a call, and between calls that follow each other.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0) -> None:
+        self._connection = connection
+        self._timeout: Final = timeout
+        self._producer: AIOKafkaProducer | None = None
+        self._starting = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Connect; raises BrokerAwayError."""
+        await self._started()
+
+    async def stop(self) -> None:
+        """Disconnect. What has not been acknowledged by now is given up, so nothing may be being published."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_GRACE_S):
+                    await _abandon(producer)
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        """Publish all messages."""
+        if not messages:
+            return
+        with published(messages) as traced:
+            await self._publish(traced)
+        count_published(messages)
+
+    async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        producer = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                producer = await self._started()
+                await asyncio.gather(*await sent(producer, messages))
+        except TimeoutError as error:
+            if producer is not None:
+                self._discard(producer)
+            raise BrokerAwayError("Kafka did not acknowledge in time") from error
+        except (MessageSizeTooLargeError, RecordListTooLargeError):
+            raise  # it will never fit, so waiting doesn't help
+        except KafkaError as error:
+            if producer is not None:
+                self._discard(producer)
+            raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
+
+    async def ping(self) -> None:
+        """Ask the cluster for its metadata; raises BrokerAwayError."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                producer = await self._started()
+                if not await producer.client.force_metadata_update():
+                    raise BrokerAwayError("Kafka does not answer")
+        except (TimeoutError, KafkaError) as error:
+            raise BrokerAwayError(f"Kafka does not answer: {error!r}") from error
+
+    async def _started(self) -> AIOKafkaProducer:
+        if self._producer is not None:
+            return self._producer
+        async with self._starting:
+            if self._producer is None:
+                producer = AIOKafkaProducer(
+                    **self._connection.client_options(),
+                    acks="all",
+                    enable_idempotence=self._connection.idempotence,
+                    max_request_size=MAX_DEAD_LETTER_BYTES,
+                    max_batch_size=256 * 1024,
+                    request_timeout_ms=int(self._timeout * 1000),
+                )
+                try:
+                    await producer.start()
+                except BaseException as error:
+                    self._discard(producer)
+                    if isinstance(error, KafkaError):
+                        raise BrokerAwayError(f"Kafka can't be reached: {error!r}") from error
+                    raise
+                self._producer = producer
+        return self._producer
+
+    def _discard(self, producer: AIOKafkaProducer) -> None:
+        """Drop a producer that failed: some of its errors are final, and a new one starts from a clean state."""
+        if self._producer is producer:
+            self._producer = None
+        closing = asyncio.create_task(_abandon(producer))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+
+async def _abandon(producer: AIOKafkaProducer) -> None:
+    """Disconnect without what is buffered: whoever published it was told that it failed, and will try again.
+
+    aiokafka's own stop sends the buffer first. An idempotent producer tries that for ever while Kafka is away, and
+    when Kafka is back, what was said to have failed would take effect.
+    """
+    if producer._closed:
+        return
+    producer._closed = True
+    if producer._sender is not None:
+        await producer._sender.close()
+    await producer.client.close()

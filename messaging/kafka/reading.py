@@ -1,0 +1,95 @@
+"""Reading topics from outside of the consumers: what stands in them now, once, and without a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from messaging.decoding import RawRecord
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.record_batches import read_within_bounds
+from messaging.topics import MAX_DEAD_LETTER_BYTES
+
+_POLL_MS: Final = 300
+_MAX_RECORDS: Final = 500
+
+
+class TopicReader:
+    """Streams what stands in topics; memory holds one batch whatever their length. Commits nothing.
+
+    Use within `opened`. On brokers that tell their ends one batch behind (Tansu) the last batch is left out.
+    """
+
+    def __init__(self, consumer: AIOKafkaConsumer) -> None:
+        self._consumer = consumer
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, connection: KafkaConnection) -> AsyncIterator[TopicReader]:
+        """A connected reader."""
+        read_within_bounds()
+        consumer = AIOKafkaConsumer(
+            **connection.client_options(),
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=1024 * 1024,
+            fetch_max_bytes=MAX_DEAD_LETTER_BYTES,
+        )
+        try:
+            await consumer.start()
+            await asyncio.sleep(0)  # a consumer that is stopped before its tasks have begun raises CancelledError
+            yield cls(consumer)
+        finally:
+            await consumer.stop()
+
+    async def batches(
+        self, partitions: Collection[TopicPartition], *, since: datetime | None = None
+    ) -> AsyncIterator[list[RawRecord]]:
+        """The records that stand in these partitions now, each partition in its order, from a moment on.
+
+        Records that come while this runs are not read, so it ends.
+        """
+        ends = {p: end for p, end in (await self._consumer.end_offsets(list(partitions))).items() if end}
+        starts = await self._starts(list(ends), since)
+        left = {p: end for p, end in ends.items() if starts[p] < end}
+        self._consumer.assign(list(left))
+        for partition in left:
+            self._consumer.seek(partition, starts[partition])
+        while left:
+            for records in (await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)).values():
+                wanted = [r for r in records if r.offset < ends[TopicPartition(r.topic, r.partition)]]
+                if wanted:
+                    yield wanted
+            for partition in list(left):
+                if await self._consumer.position(partition) >= left[partition]:
+                    self._consumer.pause(partition)
+                    del left[partition]
+
+    async def record(self, partition: TopicPartition, offset: int) -> RawRecord | None:
+        """The record at an offset, None if there is none."""
+        begin = (await self._consumer.beginning_offsets([partition]))[partition]
+        end = (await self._consumer.end_offsets([partition]))[partition]
+        if not begin <= offset < end:
+            return None
+        self._consumer.assign([partition])
+        self._consumer.seek(partition, offset)
+        while True:
+            for records in (await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=1)).values():
+                for record in records:
+                    return record if record.offset == offset else None
+
+    async def _starts(self, partitions: Sequence[TopicPartition], since: datetime | None) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        starts: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(partitions))
+        if since is not None:
+            milliseconds = int(since.timestamp() * 1000)
+            found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds))
+            ends = await self._consumer.end_offsets(list(partitions))
+            starts = {p: at.offset if (at := found.get(p)) is not None else ends[p] for p in partitions}
+        return starts

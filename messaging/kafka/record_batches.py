@@ -1,0 +1,301 @@
+"""Record batches as the consumers read them: a record that can't be decoded is told as one, among the others.
+
+aiokafka raises for such a record, drops what it has already drained from other partitions, and meets the record again
+at the next look; a compressed batch it expands whole, whatever that comes to. So its class for the batches of a fetch
+is replaced by one that yields an `UnreadableValue` in the place of what can't be read, and expands within bounds.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiokafka.consumer.fetcher as fetcher
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.memory_records import MemoryRecords
+
+from messaging.kafka.expansion import MAX_EXPANDED_BYTES, MalformedError, TooFarError, expanded
+
+_LENGTH: Final = struct.Struct(">8xi")
+_LENGTH_END: Final = _LENGTH.size
+_MAGIC: Final = 16
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_ATTRIBUTES_AT: Final = 21
+_CODEC: Final = 0x07
+_APPEND_TIME: Final = 0x08
+_MOST_TOLD: Final = 1_000
+"""Unreadable records of one batch that are told one by one; the last one tells of the rest."""
+
+UNDECODABLE: Final = "undecodable"
+TOO_LARGE: Final = "too-large"
+
+
+class UnreadableValue(bytes):
+    """The value of a record that can't be decoded as a whole: as it was sent, or empty if that can't be told.
+
+    `code` is that of a dead letter, `reason` says what is wrong.
+    """
+
+    code: str
+    reason: str
+
+    def __new__(cls, value: bytes, code: str, reason: str) -> UnreadableValue:
+        """The value, and why its record can't be read."""
+        unreadable = super().__new__(cls, value)
+        unreadable.code, unreadable.reason = code, reason
+        return unreadable
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Expanded bytes that a consumer may take in at one look; once they are used up, the rest is fetched again."""
+
+    left: int = MAX_EXPANDED_BYTES
+
+    def renew(self) -> None:
+        """Begin another look."""
+        self.left = MAX_EXPANDED_BYTES
+
+
+allowance: Final[ContextVar[Allowance | None]] = ContextVar("allowance", default=None)
+"""Of the consumer that is being started: its tasks inherit it."""
+
+
+def read_within_bounds() -> None:
+    """Have all consumers of this process read by `ReadableBatches`. Raises AttributeError if aiokafka has changed."""
+    if fetcher.MemoryRecords not in (MemoryRecords, ReadableBatches):
+        raise AttributeError("aiokafka reads the batches of a fetch by another class than it used to")
+    fetcher.MemoryRecords = ReadableBatches
+
+
+class ReadableBatches:
+    """The batches in the bytes of a fetch; stands in for aiokafka's MemoryRecords."""
+
+    def __init__(self, fetched: bytes) -> None:
+        self._fetched = memoryview(fetched)
+        self._position = 0
+        self._allowance = allowance.get()
+        self._is_new = True
+
+    def size_in_bytes(self) -> int:
+        """All bytes, of a batch that was cut off as well."""
+        return len(self._fetched)
+
+    def has_next(self) -> bool:
+        """Whether there is a whole batch, and may be read now.
+
+        On arrival aiokafka takes a no for a batch that it can never have, and skips it; later, for the end.
+        """
+        is_new, self._is_new = self._is_new, False
+        there = self._end() is not None
+        return there and (is_new or self._allowance is None or self._allowance.left > 0)
+
+    def next_batch(self) -> Any:
+        """The next batch; None if there is none."""
+        end = self._end()
+        if end is None:
+            return None
+        batch, self._position = self._fetched[self._position : end], end
+        if len(batch) < _HEADER.size or batch[_MAGIC] < 2:
+            return MemoryRecords(bytes(batch)).next_batch()
+        return ReadableBatch(batch, self._allowance)
+
+    def _end(self) -> int | None:
+        if len(self._fetched) - self._position < _LENGTH_END:
+            return None
+        (length,) = _LENGTH.unpack_from(self._fetched, self._position)
+        end = self._position + _LENGTH_END + length
+        return end if length >= 0 and end <= len(self._fetched) else None
+
+
+class ReadableBatch:
+    """One batch; as aiokafka's, but its records are yielded whatever they are."""
+
+    def __init__(self, batch: memoryview, allowance: Allowance | None) -> None:
+        self._batch = batch
+        self._allowance = allowance
+        self._whole = DefaultRecordBatch(bytes(batch))
+        self._records: Iterator[Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # Offsets, attributes and checksum are those of the batch as it came.
+        return getattr(self._whole, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._readable()
+
+    def __next__(self) -> Any:
+        """The next record, for control batches, which aiokafka reads one by one."""
+        if self._records is None:
+            self._records = iter(self._whole)
+        return next(self._records)
+
+    def _readable(self) -> Iterator[Any]:
+        header = Header.of(self._batch)
+        records, batch = self._batch[_HEADER.size :], self._whole
+        if header.codec:
+            try:
+                records = expanded(header.codec, records)
+            except TooFarError:
+                reason = f"the batch expands to more than {MAX_EXPANDED_BYTES} bytes"
+                yield from header.lost(header.base_offset, header.count, TOO_LARGE, reason)
+                return
+            except MalformedError as error:
+                yield from header.lost(header.base_offset, header.count, UNDECODABLE, str(error))
+                return
+            if self._allowance is not None:
+                self._allowance.left -= len(records)
+            plain = b"".join((header.without_codec(self._batch), records))
+            records, batch = memoryview(plain)[_HEADER.size :], DefaultRecordBatch(plain)
+        following = header.base_offset
+        try:
+            for record in batch:
+                following = record.offset + 1
+                yield record
+        except (CorruptRecordException, ValueError, IndexError, OverflowError) as error:
+            yield from _one_by_one(records, header, following, str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the header of a batch says of its records; times in milliseconds since 1970."""
+
+    base_offset: int
+    attributes: int
+    last_delta: int
+    first_time: int
+    last_time: int
+    count: int
+
+    @classmethod
+    def of(cls, batch: memoryview) -> Header:
+        """The header of a batch in version 2 of the format."""
+        base, _, _, _, _, attributes, delta, first, last, _, _, _, count = _HEADER.unpack_from(batch)
+        return cls(base, attributes, delta, first, last, count)
+
+    @property
+    def codec(self) -> int:
+        """0 if the records are not compressed."""
+        return self.attributes & _CODEC
+
+    @property
+    def is_stamped_by_broker(self) -> bool:
+        """Whether all records carry the time at which the broker appended them."""
+        return bool(self.attributes & _APPEND_TIME)
+
+    def without_codec(self, batch: memoryview) -> bytes:
+        """The header for the same records, expanded. Its checksum is not theirs."""
+        plain = bytearray(batch[: _HEADER.size])
+        _ATTRIBUTES.pack_into(plain, _ATTRIBUTES_AT, self.attributes & ~_CODEC)
+        return bytes(plain)
+
+    def lost(self, first: int, count: int, code: str, reason: str) -> Iterator[Record]:
+        """`count` records from an offset on of which no more is known than that they were there."""
+        last = self.base_offset + self.last_delta
+        offsets = range(first, min(first + max(count, 1), last + 1))
+        for offset in offsets[: _MOST_TOLD - 1]:
+            yield Record(offset, self.last_time, None, UnreadableValue(b"", code, reason))
+        if rest := offsets[_MOST_TOLD - 1 :]:
+            reason += f"; the same for all offsets up to {rest[-1]}"
+            yield Record(rest[0], self.last_time, None, UnreadableValue(b"", code, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record, with the fields that aiokafka copies."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    timestamp_type: int = 0
+    checksum: None = None
+
+
+def _one_by_one(records: memoryview, header: Header, following: int, reason: str) -> Iterator[Record]:
+    """The records from an offset on, each for itself: those that are well, and what can be told of the others."""
+    cursor = _Cursor(records)
+    for index in range(header.count):
+        try:
+            content = cursor.part(cursor.varint())
+        except _EndError:
+            yield from header.lost(following, header.count - index, UNDECODABLE, reason)
+            return
+        try:
+            record = _record(_Cursor(content), header)
+        except _EndError:
+            raw = UnreadableValue(bytes(content), UNDECODABLE, "the record does not have the parts that it should")
+            record = Record(following, header.last_time, None, raw)
+        if record.offset >= following:
+            following = record.offset + 1
+            yield record
+
+
+def _record(content: _Cursor, header: Header) -> Record:
+    """One record; its value is unreadable if a header's name is. Raises _EndError where parts are missing."""
+    content.part(1)
+    time = header.first_time + content.varint()
+    offset = header.base_offset + content.varint()
+    key, value = content.nullable(), content.nullable()
+    headers: list[tuple[str, bytes | None]] = []
+    reason = ""
+    count = content.varint()
+    if count < 0:
+        raise _EndError
+    for _ in range(count):
+        name = bytes(content.part(content.varint()))
+        try:
+            headers.append((name.decode(), content.nullable()))
+        except UnicodeDecodeError:
+            headers.append((name.decode(errors="backslashreplace"), content.nullable()))
+            reason = f"the name of the header {name[:100]!r} is not UTF-8"
+    if not content.is_at_end:
+        raise _EndError
+    if reason:
+        value = UnreadableValue(value or b"", UNDECODABLE, reason)
+    return Record(offset, header.last_time if header.is_stamped_by_broker else time, key, value, headers)
+
+
+class _EndError(Exception):
+    """A part is longer than what is left."""
+
+
+class _Cursor:
+    """Reads the parts of a record one after the other."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._content = content
+        self._position = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._position == len(self._content)
+
+    def part(self, length: int) -> memoryview:
+        """The next `length` bytes."""
+        end = self._position + length
+        if length < 0 or end > len(self._content):
+            raise _EndError
+        start, self._position = self._position, end
+        return self._content[start:end]
+
+    def varint(self) -> int:
+        """A number of up to 64 bits, seven in each byte, its sign in the lowest bit."""
+        number = 0
+        for shift in range(0, 70, 7):
+            (byte,) = self.part(1)
+            number |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return (number >> 1) ^ -(number & 1)
+        raise _EndError
+
+    def nullable(self) -> bytes | None:
+        """Bytes behind their length, which is -1 for none."""
+        length = self.varint()
+        return None if length == -1 else bytes(self.part(length))

@@ -1,0 +1,46 @@
+"""Partitions with a backlog that make no progress, by whatever cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from messaging.kafka.lag import Lag
+from messaging.topics import Topic
+
+STANDS_AFTER_S: Final = 60.0
+"""No batch takes so long while the servers are there."""
+
+LOOK_EVERY_S: Final = 10.0
+
+
+class Standstill:
+    """Remembers since when each partition with a backlog has been at the same offset, as far as it was asked.
+
+    Times are seconds of one clock that never goes back.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[Topic, int], tuple[int, float]] = {}
+        self._now = 0.0
+
+    def observe(self, lag: Lag, now: float) -> None:
+        """Take into account how it is now."""
+        since = {}
+        for place, backlog in lag.items():
+            offset, moment = self._since.get(place, (backlog.next_offset, now))
+            if backlog.records:
+                since[place] = (offset, moment) if offset == backlog.next_offset else (backlog.next_offset, now)
+        self._since, self._now = since, now
+
+    def seconds(self) -> dict[tuple[Topic, int], float]:
+        """For how long each partition with a backlog has made no progress, at the last observation."""
+        return {place: self._now - moment for place, (_, moment) in self._since.items()}
+
+    def told(self, among: Collection[tuple[Topic, int]] | None = None) -> list[str]:
+        """A sentence for each partition, or each of these, that has stood for STANDS_AFTER_S."""
+        return [
+            f"partition {partition} of {topic} has stood at offset {offset} for {self._now - moment:.0f} s"
+            for (topic, partition), (offset, moment) in sorted(self._since.items())
+            if self._now - moment >= STANDS_AFTER_S and (among is None or (topic, partition) in among)
+        ]

@@ -1,0 +1,1 @@
+"""Templates of mails: the language, its bounds, and rendering."""

@@ -1,0 +1,76 @@
+"""Messages about notification templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+from domain.templates import MailTemplate, canonical_language
+from messaging.schemas import Message, OptionalId
+from messaging.templates.language import MAX_SOURCE_BYTES
+from messaging.templates.rendering import BUILT_IN, Part, TemplateError, check_part
+
+LANGUAGE_PATTERN = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
+
+
+def _usable(part: Part) -> Callable[[str], str]:
+    def usable(source: str) -> str:
+        try:
+            check_part(part, source)
+        except TemplateError as error:
+            reason = {"line": error.line, "reason": error.reason}
+            raise PydanticCustomError("invalid_template", "Line {line}: {reason}", reason) from error
+        return source
+
+    return usable
+
+
+def _known(name: str) -> str:
+    if name not in BUILT_IN:
+        raise PydanticCustomError("unknown_template", "There is: {known}", {"known": ", ".join(BUILT_IN)})
+    return name
+
+
+_Source = Annotated[str, StringConstraints(max_length=MAX_SOURCE_BYTES)]
+Language = Annotated[
+    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None,
+    AfterValidator(canonical_language),
+]
+
+
+class TemplateFields(Message):
+    """A template, by parts; what is left out stays as it is, or as it is for the store or the language at large."""
+
+    subject: Annotated[_Source, AfterValidator(_usable("subject"))] | None = None
+    text: Annotated[_Source, AfterValidator(_usable("text"))] | None = None
+    html: Annotated[_Source, AfterValidator(_usable("html"))] | None = None
+
+    def merged_into(self, template: MailTemplate) -> MailTemplate:
+        """The template with these parts in place of its own."""
+        return MailTemplate(
+            subject=template.subject if self.subject is None else self.subject,
+            text=template.text if self.text is None else self.text,
+            html=template.html if self.html is None else self.html,
+        )
+
+
+class NamedTemplate(TemplateFields):
+    """A template and where it holds, saved or deleted."""
+
+    name: Annotated[str, AfterValidator(_known)]
+    store_id: Annotated[OptionalId, Field(description="null: all stores")] = None
+    language_code: Annotated[Language, Field(description="null: all languages without a template of their own")] = None
+    deleted: bool = False
+
+
+class NotificationTemplateUpdate(Message):
+    """A template of notifications that is saved or deleted."""
+
+    notification_template: NamedTemplate
+    command_id: OptionalId = None
+
+
+TEMPLATE_FIELDS: TypeAdapter[TemplateFields] = TypeAdapter(TemplateFields)

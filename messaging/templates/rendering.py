@@ -1,0 +1,110 @@
+"""Mails by templates. See `messaging.templates.language` for what a template can hold.
+
+To check or to write a mail takes up to a few tenths of a second of CPU: not for an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Literal, ParamSpec, TypeVar
+
+from domain.templates import MailTemplate
+from messaging.templates.language import SourceError, TemplateLanguage
+from messaging.templates.order_review_request import (
+    DEFAULT_ORDER_REVIEW_REQUEST,
+    ORDER_REVIEW_REQUEST,
+    SAMPLE_CONTEXT,
+    SPARSE_CONTEXT,
+    order_review_context,
+)
+
+__all__ = [
+    "BUILT_IN",
+    "DEFAULT_ORDER_REVIEW_REQUEST",
+    "ORDER_REVIEW_REQUEST",
+    "SAMPLE_CONTEXT",
+    "MailTemplate",
+    "RenderedMail",
+    "TemplateError",
+    "check",
+    "check_part",
+    "order_review_context",
+    "render",
+    "worked",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Part = Literal["subject", "text", "html"]
+PARTS: Final[tuple[Part, ...]] = ("subject", "text", "html")
+
+BUILT_IN: Final[Mapping[str, MailTemplate]] = {ORDER_REVIEW_REQUEST: DEFAULT_ORDER_REVIEW_REQUEST}
+"""Every template that there is, by name, as it is where nobody saved another one."""
+
+SUBJECT_LENGTH: Final = 250
+"""Characters of a subject; what is beyond them is cut off."""
+
+_LANGUAGE: Final = TemplateLanguage(SAMPLE_CONTEXT)
+_THREAD: Final = ThreadPoolExecutor(1, "templates")
+
+
+class TemplateError(ValueError):
+    """A template can't be used: `part` and `line` (from 1) say where, `reason` says why. None of it is personal."""
+
+    def __init__(self, part: Part, line: int, reason: str) -> None:
+        super().__init__(f"{part}, line {line}: {reason}")
+        self.part = part
+        self.line = line
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedMail:
+    """A mail ready to be sent. The subject is one line."""
+
+    subject: str
+    text: str
+    html: str
+
+
+def render(template: MailTemplate, context: Mapping[str, Any]) -> RenderedMail:
+    """The mail with the data that `order_review_context` makes.
+
+    What is missing in the data is left empty; in HTML they stay text. Raises TemplateError.
+    """
+    subject = " ".join(_rendered("subject", template.subject, context).split())
+    return RenderedMail(
+        subject[:SUBJECT_LENGTH],
+        _rendered("text", template.text, context),
+        _rendered("html", template.html, context),
+    )
+
+
+def check(template: MailTemplate) -> None:
+    """Raises TemplateError for a template that can't be used, or that names data which no mail has."""
+    for part in PARTS:
+        check_part(part, getattr(template, part))
+
+
+def check_part(part: Part, source: str) -> None:
+    """Raises TemplateError, as `check` does for a whole template."""
+    rendered = _rendered(part, source, SAMPLE_CONTEXT)
+    if not rendered.strip():
+        raise TemplateError(part, 1, "it comes out empty")
+    _rendered(part, source, SPARSE_CONTEXT)
+
+
+async def worked(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do what checks or writes mails, beside the event loop and one at a time; returns or raises what `work` does."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
+
+
+def _rendered(part: Part, source: str, context: Mapping[str, Any]) -> str:
+    try:
+        return _LANGUAGE.render(source, context, html=part == "html")
+    except SourceError as error:
+        raise TemplateError(part, error.line, error.reason) from error

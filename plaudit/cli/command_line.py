@@ -1,0 +1,88 @@
+"""How every command runs, and how it ends. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Annotated, Any, NoReturn
+
+import typer
+import uvloop
+from pydantic import ValidationError
+
+from plaudit.cli.terminal import Terminal
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.credentials import without_credentials
+from plaudit.processes.logs import configure_logs
+
+out = Terminal()
+errors = Terminal(stderr=True)
+
+
+class UsageError(Exception):
+    """A command was used wrongly; the message says what to do instead."""
+
+
+def run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Exception]) -> Any:
+    """Run a command to its end; what it raises of `failures` is told in a line, exit code 1."""
+    settings = read_settings()
+    configure_logs(settings.log)
+    try:
+        return uvloop.run(work(settings))
+    except failures as error:
+        fail(str(error))
+    except MissingAddressError as error:
+        fail(str(error))
+    except ConfigurationError as error:
+        fail(f"The configuration is wrong. {error}", code=2)
+    except UsageError as error:
+        fail(str(error), code=2)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.exit(1)
+    except Exception as error:
+        # Here, so that other commands start faster.
+        from messaging.kafka.connection import is_broker_away
+        from storage.database import is_database_away
+
+        if not (is_broker_away(error) or is_database_away(error)):
+            raise
+        fail(f"A server is away: {error}. `plaudit doctor` says which.")
+
+
+def read_settings() -> Settings:
+    """The configuration; what is wrong with it is told in a line, exit code 2."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        fail(f"The configuration is wrong. {wrong_settings(error)}", code=2)
+
+
+def wrong_settings(error: ValidationError) -> str:
+    """What is wrong with the configuration, by variable."""
+    return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End with a message, without the credentials of addresses that it names."""
+    errors.print(without_credentials(message), style="red")
+    sys.exit(code)
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return "PLAUDIT_" + "__".join(str(part).upper() for part in location)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+Moment = Annotated[datetime | None, typer.Option(parser=_moment, help="ISO 8601, in UTC unless it says more.")]
+Now = Annotated[
+    datetime | None, typer.Option(parser=_moment, help="Another moment than now: ISO 8601, in UTC unless it says more.")
+]

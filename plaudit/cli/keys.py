@@ -1,0 +1,51 @@
+"""`plaudit keys`: API keys of clients of the facade."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from domain.permissions import Permission
+from messaging.schemas import ID_LENGTH
+from plaudit.cli.command_line import out, run
+
+app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+
+
+def _name(text: str) -> str:
+    if not (text.strip() and len(text) <= ID_LENGTH and text.isprintable()):
+        raise typer.BadParameter(f"Use 1 to {ID_LENGTH} printable characters.")
+    return text
+
+
+@app.command()
+def create(
+    client: Annotated[str, typer.Argument(parser=_name, help="Whose key it is; it stands in the audit log.")],
+    permission: Annotated[list[Permission], typer.Option(help="What it allows; several times for several.")],
+    store: Annotated[
+        list[str] | None, typer.Option(parser=_name, help="Bind it to this store; several times. By default to none.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3_650, help="For how long it is valid.")] = 365,
+    forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
+) -> None:
+    """Make a key and print it. It is shown this once: only its hash is kept."""
+    from plaudit.tools.keys import create_key
+
+    run(lambda settings: create_key(settings, out, client, permission, store, None if forever else days))
+
+
+@app.command("list")
+def list_keys() -> None:
+    """List all keys, with what they allow and for how long."""
+    from plaudit.tools.keys import list_keys
+
+    run(lambda settings: list_keys(settings, out))
+
+
+@app.command()
+def revoke(id: Annotated[str, typer.Argument(help="The id: the part of the key between the underscores.")]) -> None:
+    """Revoke a key for good."""
+    from plaudit.tools.keys import NoSuchKeyError, revoke_key
+
+    run(lambda settings: revoke_key(settings, out, id), NoSuchKeyError)

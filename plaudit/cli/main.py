@@ -1,0 +1,136 @@
+"""The command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from plaudit.cli import dead_letters, doctor, keys, privacy, reviews
+from plaudit.cli.command_line import Now, out, read_settings, run
+from plaudit.cli.terminal import print_json
+from plaudit.credentials import shown_configuration
+
+app = typer.Typer(
+    name="plaudit",
+    help="Reviews, ratings and returns for commerce platforms.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+ratings = typer.Typer(help="Check and repair ratings.", no_args_is_help=True)
+app.add_typer(ratings, name="ratings")
+reminders = typer.Typer(help="Look after review reminders.", no_args_is_help=True)
+app.add_typer(reminders, name="reminders")
+app.add_typer(dead_letters.app, name="dlq")
+app.add_typer(keys.app, name="keys")
+app.add_typer(privacy.app, name="privacy")
+app.command("import")(reviews.import_reviews)
+app.command("export")(reviews.export_reviews)
+app.command()(doctor.doctor)
+
+
+def main() -> None:
+    """Run the command that was asked for."""
+    app()
+
+
+@app.command()
+def up() -> None:
+    """Run everything; brings its own MongoDB and Kafka where no address is configured."""
+    from devservers import EmbeddedServerError  # here, so that other commands start faster
+    from plaudit.processes.up import StartError, run_up
+
+    run(lambda settings: run_up(settings, out.print), EmbeddedServerError, StartError)
+
+
+@app.command()
+def api() -> None:
+    """Serve HTTP."""
+    from plaudit.processes.api import run_api
+
+    run(run_api)
+
+
+@app.command()
+def worker() -> None:
+    """Consume from Kafka."""
+    from plaudit.processes.worker import run_worker
+
+    run(run_worker)
+
+
+@app.command()
+def scheduler() -> None:
+    """Send review reminders by the cron expression of the settings."""
+    from plaudit.processes.scheduler import run_scheduler
+
+    run(run_scheduler)
+
+
+@app.command()
+def mailer() -> None:
+    """Send the mails that others asked for, by SMTP."""
+    from plaudit.processes.mailer import run_mailer
+
+    run(run_mailer)
+
+
+@app.command()
+def init() -> None:
+    """Create topics and indexes that are missing."""
+    from plaudit.processes.connections import run_init
+
+    created = run(run_init)
+    out.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
+    out.print("All indexes are there.")
+
+
+@app.command()
+def demo() -> None:
+    """Drive the specification's samples through a running service, and show each answer."""
+    from plaudit.tools.demo import DemoError, run_demo
+
+    run(lambda settings: run_demo(settings, out), DemoError)
+
+
+@app.command()
+def config() -> None:
+    """Show the effective configuration, secrets hidden."""
+    print_json(out, shown_configuration(read_settings().model_dump(mode="json")))
+
+
+@ratings.command("verify")
+def verify_ratings() -> None:
+    """Compare every rating with a count of its reviews; exit code 1 if any differs."""
+    from plaudit.tools.ratings import verify
+
+    differences = run(lambda settings: verify(settings, out))
+    if differences:
+        raise typer.Exit(1)
+
+
+@ratings.command("rebuild")
+def rebuild_ratings(
+    store: Annotated[str | None, typer.Option(help="Only the objects reviewed in this store.")] = None,
+) -> None:
+    """Have every rating counted anew by the workers."""
+    from plaudit.tools.ratings import rebuild
+
+    run(lambda settings: rebuild(settings, out, store))
+
+
+@reminders.command("preview")
+def preview_reminders(now: Now = None) -> None:
+    """Show who would be reminded now, and why others would not; sends nothing."""
+    from plaudit.tools.reminders import show_preview
+
+    run(lambda settings: show_preview(settings, out, now))
+
+
+@reminders.command("run")
+def run_reminders(now: Now = None) -> None:
+    """Send the reminders that are due now, without waiting for the scheduler."""
+    from plaudit.tools.reminders import run_once
+
+    run(lambda settings: run_once(settings, out, now))

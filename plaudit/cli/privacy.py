@@ -1,0 +1,45 @@
+"""`plaudit privacy`: what is kept of a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plaudit.cli.command_line import errors, out, run
+from plaudit.cli.terminal import shown
+
+app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
+
+Customer = Annotated[str, typer.Option("--customer", help="The id: `userId` of reviews, `customerId` of orders.")]
+
+
+@app.command("export")
+def export_person(
+    customer: Customer,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
+    ] = None,
+) -> None:
+    """Write all that is kept of a person as JSON: reviews, orders, returns, reminders, dead letters."""
+    from plaudit.tools.privacy import export_person
+
+    run(lambda settings: export_person(settings, errors, customer, output))
+
+
+@app.command("erase")
+def erase_person(
+    customer: Customer,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    wait: Annotated[float, typer.Option(min=1, help="Seconds that workers have to delete the reviews.")] = 60.0,
+) -> None:
+    """Remove all that a person left, for good. Ratings follow; that it was done stays on record, without the id.
+
+    Have upstream systems forget the person first: what they send afterwards is taken in as before.
+    """
+    from plaudit.tools.privacy import NotErasedError, erase_person
+
+    if not yes:
+        typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True)
+    run(lambda settings: erase_person(settings, out, customer, wait), NotErasedError)

@@ -1,0 +1,59 @@
+"""`plaudit import` and `plaudit export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plaudit.cli.command_line import errors, fail, out, run
+from plaudit.tools.file_format import FileFormat, ReviewStatusName
+
+
+def import_reviews(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    format: Annotated[FileFormat | None, typer.Option(help="By default as the file's name says.")] = None,
+    map: Annotated[list[str] | None, typer.Option(help="Which column is which field: column=field.")] = None,
+    store: Annotated[str | None, typer.Option(help="The store of rows that name none.")] = None,
+    entity_type: Annotated[str | None, typer.Option(help="The object type of rows that name none.")] = None,
+    report: Annotated[Path | None, typer.Option(dir_okay=False, help="By default FILE.bad-rows.jsonl.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every row, and publish nothing.")] = False,
+) -> None:
+    """Submit the reviews in a CSV or JSON Lines file; cut short, the next run goes on where this one was.
+
+    Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
+    """
+    from plaudit.tools.imports.mapping import ColumnMapping, MappingError
+    from plaudit.tools.imports.reviews import ImportFailedError, ImportOrder, run_import
+
+    try:
+        mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
+    except MappingError as error:
+        fail(str(error), code=2)
+    order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run)
+    bad = run(lambda settings: run_import(settings, out, errors, order), ImportFailedError)
+    if bad:
+        raise typer.Exit(1)
+
+
+def export_reviews(
+    format: Annotated[FileFormat | None, typer.Option(help="By default as -o says, else JSON Lines.")] = None,
+    store: Annotated[str | None, typer.Option(help="Only of this store.")] = None,
+    entity_type: Annotated[str | None, typer.Option(help="Only of objects of this type.")] = None,
+    status: Annotated[list[ReviewStatusName] | None, typer.Option(help="Only in this status; several times.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
+    ] = None,
+) -> None:
+    """Write all reviews, in the order of their ids. `plaudit import` reads what this writes."""
+    from plaudit.tools.export import ExportOrder, run_export
+
+    order = ExportOrder(
+        format or (FileFormat.of(output) if output else FileFormat.JSONL),
+        store,
+        entity_type,
+        [each.status for each in status] if status else None,
+        output,
+    )
+    run(lambda settings: run_export(settings, errors, order))

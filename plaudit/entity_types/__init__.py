@@ -1,0 +1,1 @@
+"""Object types as the configuration registers them, and their resolvers."""

@@ -1,0 +1,166 @@
+"""Object types in the configuration: the specification's attributes, and what `getEntity` can be."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    Tag,
+    TypeAdapter,
+)
+from pydantic.alias_generators import to_camel
+
+from domain.entity_types import DetailBlade, EntityType, Resolver
+from messaging.schemas import Id
+from plaudit.entity_types.http_resolvers import ID, HttpResolver
+from plaudit.entity_types.resolvers import FunctionResolver
+
+# The id stands behind the host, so that no id can choose who is asked. Credentials belong in a header.
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#@{}\\]+[/?][^\s#{}]*(\{id\}[^\s#{}]*)+", re.IGNORECASE)
+_REFERENCE: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
+_PATH: Final = re.compile(r"[^.\[\]]+(\.[^.\[\]]+)*")
+_KINDS: Final = ("function", "http")
+
+
+def _is_address(value: str) -> str:
+    if not _ADDRESS.fullmatch(value):
+        raise ValueError(f"Must be an http or https address with {ID} in its path or query, without credentials")
+    return value
+
+
+def _is_path(value: str) -> str:
+    if not _PATH.fullmatch(value):
+        raise ValueError("Must be a path like product.images.0.url")
+    return value
+
+
+def _is_header_value(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[\x20-\x7e]*", value.get_secret_value()):
+        raise ValueError("Must be printable ASCII")
+    return value
+
+
+def function_named(reference: str) -> Callable[..., Any]:
+    """The function that `package.module:function` names; modules are looked for in the working directory, too.
+
+    Raises ValueError.
+    """
+    module_name, _, name = reference.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise ValueError(f"Can't be imported: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise ValueError("Must name a function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _can_be_imported(reference: str) -> str:
+    function_named(reference)
+    return reference
+
+
+def _kind(value: object) -> str | None:
+    return "function" if isinstance(value, str) else "http" if isinstance(value, dict) else None
+
+
+JsonPath = Annotated[str, StringConstraints(max_length=1_024), AfterValidator(_is_path)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderValue = Annotated[SecretStr, AfterValidator(_is_header_value)]
+Text = Annotated[str, StringConstraints(max_length=1_024)]
+
+
+class _Registration(BaseModel):
+    """Checked strictly, and a name that isn't known is a mistake: it would have no effect."""
+
+    model_config = ConfigDict(strict=True, alias_generator=to_camel, extra="forbid")
+
+
+class HttpTemplate(_Registration):
+    """Whom to ask over HTTP."""
+
+    url: Annotated[str, AfterValidator(_is_address)]
+    name: JsonPath
+    image: JsonPath | None = None
+    headers: dict[HeaderName, HeaderValue] = {}
+    timeout: Annotated[float, Field(gt=0, le=60, allow_inf_nan=False)] = 2.0
+
+    def resolver(self) -> Resolver:
+        """Who asks."""
+        headers = {name: value.get_secret_value() for name, value in self.headers.items()}
+        return HttpResolver(self.url, name=self.name, image=self.image, headers=headers, timeout=self.timeout)
+
+
+class BladeRegistration(_Registration):
+    """What shows an object."""
+
+    controller: Text
+    template: Text
+
+
+FunctionReference = Annotated[str, StringConstraints(pattern=_REFERENCE), AfterValidator(_can_be_imported)]
+GetEntity = Annotated[
+    Annotated[FunctionReference, Tag("function")] | Annotated[HttpTemplate, Tag("http")],
+    Discriminator(
+        _kind,
+        custom_error_type="get_entity",
+        custom_error_message='Must be "package.module:function" or an object with `url` and `name`',
+    ),
+]
+
+
+class EntityTypeRegistration(_Registration):
+    """An object type. What is left out is as it was for a type that is known already, else empty."""
+
+    entity_type: Id
+    description: Text = ""
+    full_type_name: Text = ""
+    icon: Text = ""
+    entity_id_field_name: Text = "id"
+    detail_blade: BladeRegistration | None = None
+    get_entity: GetEntity | None = None
+    known_children_types: tuple[Id, ...] = ()
+    purchase_item_field: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
+
+    def applied_to(self, known: EntityType | None) -> EntityType:
+        """The type as it is registered, on top of what is known of it."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        if self.detail_blade:
+            given["detail_blade"] = DetailBlade(self.detail_blade.controller, self.detail_blade.template)
+        if "get_entity" in given:
+            given["get_entity"] = self._resolver()
+        return replace(known or EntityType(self.entity_type), **given)
+
+    def _resolver(self) -> Resolver | None:
+        if isinstance(self.get_entity, str):
+            return FunctionResolver(function_named(self.get_entity))
+        return self.get_entity.resolver() if self.get_entity else None
+
+
+REGISTRATIONS: Final[TypeAdapter[list[EntityTypeRegistration]]] = TypeAdapter(list[EntityTypeRegistration])
+
+
+def place_of(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Where in the configuration an error is; Pydantic adds which kind of `getEntity` it took it for."""
+    return tuple(
+        part for i, part in enumerate(location) if not (part in _KINDS and i and location[i - 1] == "getEntity")
+    )

@@ -1,0 +1,1 @@
+"""The processes: API, worker, scheduler and mailer, and what they share."""

@@ -1,0 +1,169 @@
+"""`plaudit api`: the facade as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from importlib.metadata import version
+from socket import socket
+from typing import Final
+
+import pymongo
+import structlog
+import uvicorn
+
+from api.app import create_app
+from api.services import Services
+from api.web.hygiene import WebRules
+from api.web.limits import RateLimit
+from messaging.kafka.lag import ConsumerLag
+from plaudit.config import Settings
+from plaudit.entity_types.registered import registered_entity_types
+from plaudit.processes.authentication import authenticator, check_authentication
+from plaudit.processes.connections import STOP_S, connected, stop_requested
+from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
+from plaudit.processes.memory import settle
+from plaudit.processes.probes import Probes
+from plaudit.processes.telemetry import signals
+from plaudit.processes.waiting import until_prepared
+from storage.cancellation import ended
+from storage.database import Database
+
+log = structlog.get_logger()
+
+_GRACE_S: Final = 8
+_RATE_WITH_AUTHENTICATION: Final = 500.0
+_INDEXES_S: Final = 86_400.0
+_SPARE_FILES: Final = 256
+"""For servers, logs and the like, beside the connections of clients."""
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn raises them again once it has stopped, and the process would end by them."""
+
+    def __init__(self, config: uvicorn.Config, probes: Probes) -> None:
+        super().__init__(config)
+        self._probes = probes
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        settle()
+        self._probes.is_ready = self.started
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def run_api(settings: Settings) -> None:
+    """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
+    check_authentication(settings)
+    entity_types = registered_entity_types(settings)
+    stop = stop_requested(at_most=STOP_S)
+    http = settings.http
+    _allow_files(http.max_connections)
+    async with (
+        connected(settings, query_timeout=http.query_timeout) as (database, publisher),
+        AsyncExitStack() as stack,
+    ):
+        probes = stack.enter_context(signals(settings, "api"))
+        lag = ConsumerLag(settings.kafka_connection(), settings.topics)
+        stack.push_async_callback(lag.stop)
+        services = Services.on(
+            database,
+            publisher,
+            settings.topics,
+            version=version("plaudit"),
+            max_body_bytes=http.max_body_bytes,
+            entity_types=entity_types,
+            lag=lag,
+            authenticator=authenticator(settings, database),
+            max_pages_bytes=http.max_pages_bytes,
+            max_waits=http.max_waits,
+            max_waits_per_client=http.max_waits_per_client,
+        )
+        app = create_app(
+            services,
+            web=WebRules(http.cors_origins, _hosts(settings)),
+            rate_limit=RateLimit(_rate(settings)),
+            max_concurrent_requests=http.max_concurrent_requests,
+            max_bodies_bytes=http.max_bodies_bytes,
+            max_answers_bytes=http.max_answers_bytes,
+        )
+        probes.refresh = app.state.gauges.refresh
+        config = uvicorn.Config(
+            app,
+            host=http.host,
+            port=http.port,
+            loop="none",
+            http=bounded_protocol(
+                ConnectionLimits(
+                    max_connections=http.max_connections,
+                    max_head_bytes=http.max_head_bytes,
+                    receive_timeout=http.receive_timeout,
+                    send_timeout=http.send_timeout,
+                )
+            ),
+            # Whoever isn't a proxy of ours can write into these headers what they like.
+            proxy_headers=bool(http.trusted_proxies),
+            forwarded_allow_ips=list(http.trusted_proxies),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        # Topics must exist before the first message; the facade answers 503 until Kafka is there.
+        preparing = asyncio.create_task(_prepare(settings, database))
+        looking = asyncio.create_task(app.state.gauges.keep_looking())
+        server = _Server(config, probes)
+        stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
+        try:
+            await server.serve()
+        except SystemExit as failed:
+            # uvicorn has a code of its own for a start that failed, a port that is taken among others: ours is 1.
+            raise SystemExit(1) from failed
+        finally:
+            probes.refresh = None
+            await ended(preparing, looking, stop)
+
+
+async def _prepare(settings: Settings, database: Database) -> None:
+    # The limit of queries isn't for indexes: those of a large collection take their time.
+    with pymongo.timeout(_INDEXES_S):
+        await until_prepared(settings, database)
+
+
+def _rate(settings: Settings) -> float:
+    """Requests a second that a client may send; 0: any number."""
+    if settings.http.rate_per_second is not None:
+        return settings.http.rate_per_second
+    return _RATE_WITH_AUTHENTICATION if _asks_who_is_there(settings) else 0.0
+
+
+def _hosts(settings: Settings) -> Sequence[str] | None:
+    """Names that the service goes by, None for any. Without authentication a page of any name could speak for us."""
+    if settings.http.allowed_hosts is not None:
+        return settings.http.allowed_hosts
+    return None if _asks_who_is_there(settings) else (settings.http.host,)
+
+
+def _asks_who_is_there(settings: Settings) -> bool:
+    return settings.auth.mode in ("api_key", "jwt")
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the limit of open files as far as it may be, and say so where it is too low for so many connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        possible = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+        if possible < wanted:
+            log.warning("too few open files are allowed for so many connections", allowed=possible, wanted=wanted)

@@ -1,0 +1,75 @@
+"""Which authentication the configuration asks for."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+
+from api.auth.api_keys import ApiKeys
+from api.auth.authentication import Authenticator, Nobody
+from api.auth.keys_of_issuer import FetchedKeys, IssuerKeys, StaticKey
+from api.auth.tokens import TokenRules, Tokens
+from plaudit.config import ConfigurationError, JwtSettings, Settings
+from storage.database import Database
+from storage.keys import ApiKeyRepository
+
+_MODE: Final = "PLAUDIT_AUTH__MODE"
+_JWT: Final = "PLAUDIT_AUTH__JWT__"
+
+
+def check_authentication(settings: Settings) -> None:
+    """Raises ConfigurationError where the API must not start: open to others without anybody having chosen that, or
+    with a mode whose settings are missing or of no use."""
+    if settings.auth.mode is None and not is_loopback(settings.http.host):
+        raise ConfigurationError(
+            f"{_MODE}: the API would be open to everyone who reaches {settings.http.host}. Choose api_key or jwt, or "
+            "none if it is protected otherwise; or let it listen on a loopback address (PLAUDIT_HTTP__HOST=127.0.0.1)."
+        )
+    if settings.auth.mode == "jwt":
+        _keys(settings.auth.jwt)
+
+
+def authenticator(settings: Settings, database: Database) -> Authenticator:
+    """Tells who asks. Raises ConfigurationError."""
+    check_authentication(settings)
+    match settings.auth.mode:
+        case "api_key":
+            return ApiKeys(ApiKeyRepository(database))
+        case "jwt":
+            given = settings.auth.jwt
+            rules = TokenRules(
+                issuer=given.issuer or "",
+                audience=given.audience or "",
+                algorithms=given.algorithms,
+                leeway=given.leeway,
+                permissions_claim=given.permissions_claim,
+                stores_claim=given.stores_claim,
+            )
+            return Tokens(_keys(given), rules)
+        case _:
+            return Nobody()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens there."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _keys(given: JwtSettings) -> IssuerKeys:
+    missing = [name for name, value in (("ISSUER", given.issuer), ("AUDIENCE", given.audience)) if not value]
+    if missing:
+        raise ConfigurationError(f"{_JWT}{missing[0]}: tokens can't be checked without it.")
+    if (given.jwks_url is None) == (given.public_key_file is None):
+        raise ConfigurationError(f"{_JWT}JWKS_URL or {_JWT}PUBLIC_KEY_FILE: set one of them, not both.")
+    if given.jwks_url is not None:
+        if given.jwks_url.scheme != "https" and not is_loopback((given.jwks_url.host or "").strip("[]")):
+            raise ConfigurationError(f"{_JWT}JWKS_URL: must be https, or whoever is on the way can sign tokens.")
+        return FetchedKeys(str(given.jwks_url), given.algorithms, lifetime=given.jwks_lifetime)
+    try:
+        pem = given.public_key_file.read_bytes() if given.public_key_file else b""
+        return StaticKey(pem, given.algorithms)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{_JWT}PUBLIC_KEY_FILE: {error}") from error

@@ -1,0 +1,74 @@
+"""What every process needs: the servers, and the wish to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+
+from messaging.kafka.lost_connections import know_lost_connections
+from messaging.kafka.publisher import Publisher
+from plaudit.config import Settings
+from plaudit.processes.waiting import until_prepared
+from storage.database import Database, connect
+
+STOP_S: Final = 9.5
+"""How long after its signal a process of the service has ended, whatever hangs."""
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def connected(
+    settings: Settings, *, query_timeout: float | None = None
+) -> AsyncIterator[tuple[Database, Publisher]]:
+    """The database and a publisher, closed at the end. Neither is contacted before its first use."""
+    know_lost_connections()
+    client, database = connect(
+        settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
+    )
+    publisher = Publisher(settings.kafka_connection())
+    try:
+        yield database, publisher
+    finally:
+        await publisher.stop()
+        await client.close()
+
+
+async def run_init(settings: Settings) -> list[str]:
+    """Create topics and indexes, and name the topics that were missing."""
+    async with connected(settings) as (database, _):
+        return await until_prepared(settings, database)
+
+
+def stop_requested(*, at_most: float | None = None) -> asyncio.Task[bool]:
+    """A task that ends at SIGTERM or SIGINT.
+
+    With `at_most` the process ends so many seconds later by force if it hasn't by then: nothing is lost by that, as
+    what was in hand comes again.
+    """
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def request() -> None:
+        if at_most is not None and not event.is_set():
+            # A thread, because it may be the loop that hangs.
+            last = threading.Timer(at_most, _end)
+            last.daemon = True
+            last.start()
+        event.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, request)
+    return asyncio.create_task(event.wait())
+
+
+def _end() -> None:
+    log.error("not stopped in time; what was in hand is left")
+    os._exit(1)

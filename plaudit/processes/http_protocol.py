@@ -1,0 +1,302 @@
+"""HTTP as uvicorn speaks it, with bounds on what a client can make the server hold or do.
+
+Bounded are connections, heads, what surrounds the chunks of a body, requests that come before the answers to earlier
+ones, and patience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, NoReturn
+
+import structlog
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
+
+MAX_HEADERS: Final = 100
+"""Lines of a head. Each costs memory beside its bytes, many times as much where it is short."""
+
+_NOT_HTTP: Final[Refusal] = (HTTPStatus.BAD_REQUEST, "Invalid HTTP request received.")
+_TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
+_TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
+
+_TURN_S: Final = 0.001
+"""For so long one connection is parsed before others have their turn."""
+
+_PIECE_BYTES: Final = 4_096
+"""Parsed before the clock is looked at: small chunks take a hundred times as long as the same bytes of a body."""
+
+_CHUNK_BYTES: Final = 16
+"""What surrounds an honest chunk: its size in hexadecimal, and two ends of lines."""
+
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_LAST_LOOK_S: Final = 0.1
+
+_UNSENT: Final = 16 * 1024
+"""So many bytes of an answer may lie in the buffer of a connection: what comes next waits for the client."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """What one process grants its clients.
+
+    `max_head_bytes`: request line and headers, and again what surrounds the chunks of a body (extensions, trailers).
+    `receive_timeout`: seconds for a whole request, from the connection or the first byte of a later request.
+    `send_timeout`: seconds without a client's reading any of its answer.
+    `max_connections`: beyond them the one that has kept us waiting for longest is closed.
+    """
+
+    max_connections: int
+    max_head_bytes: int
+    receive_timeout: float
+    send_timeout: float
+    waiting: OrderedDict[BoundedProtocol, None] = field(default_factory=OrderedDict)
+
+
+class _Reading(FlowControl):
+    """Goes on to read only once everything that was read has been parsed."""
+
+    is_behind = False
+
+    def resume_reading(self) -> None:
+        """uvicorn wants more."""
+        if not self.is_behind:
+            super().resume_reading()
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection. It is `waiting` while we are for the client: for a request, or the rest of one.
+
+    What was read is parsed in turns with other connections, and no further than to the request after the one in hand.
+    """
+
+    limits: ConnectionLimits
+    flow: _Reading
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._unparsed = b""
+        self._has_a_turn = False
+        self._is_ending = False
+        self._in_head = True
+        self._head_bytes = 0
+        self._framing_bytes = 0
+        self._refusal = _NOT_HTTP
+        self._receiving: asyncio.TimerHandle | None = None
+        self._sending: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, if need be in place of the one that has kept us waiting for longest."""
+        super().connection_made(transport)
+        self.flow = _Reading(transport)
+        transport.set_write_buffer_limits(high=_UNSENT)
+        if len(self.connections) > self.limits.max_connections:
+            longest = next(iter(self.limits.waiting), self)
+            longest.transport.abort()
+            if longest is self:
+                return
+            self.limits.waiting.pop(longest, None)
+        self._wait()
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self.limits.waiting.pop(self, None)
+        for timer in (self._receiving, self._sending):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, or keep it until what came before has been parsed."""
+        self._unparsed += data
+        self._parse()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; what comes after the body is none, whatever it is called."""
+        if not self._in_head:
+            return
+        if len(self.headers) >= MAX_HEADERS:
+            self._reject(_TOO_MANY)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The request can be looked at, unless its head is too large or can be read in two ways."""
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            return
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self.limits.max_head_bytes:
+            self._reject(_TOO_LARGE)
+        refusal = refusal_of(self.parser.get_method(), self.parser.get_http_version(), self.headers)
+        if refusal is not None:
+            self._reject(refusal)
+        self._in_head, self._head_bytes = False, 0
+        super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """A chunk of the body begins."""
+        self._framing_bytes -= _CHUNK_BYTES
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._framing_bytes -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is there as a whole: now the client waits for us."""
+        if self.parser.should_upgrade():
+            return
+        super().on_message_complete()
+        self._in_head, self._head_bytes, self._framing_bytes = True, 0, 0
+        self.limits.waiting.pop(self, None)
+        if self._receiving is not None:
+            self._receiving.cancel()
+            self._receiving = None
+
+    def on_response_complete(self) -> None:
+        """The answer has been given: we wait again."""
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._wait()
+            if self._unparsed:
+                self._take_a_turn()
+
+    def pause_writing(self) -> None:
+        """The client doesn't read as fast as we write."""
+        super().pause_writing()
+        self._sending = self.loop.call_later(self.limits.send_timeout, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        super().resume_writing()
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+
+    def _take_a_turn(self) -> None:
+        if not self._has_a_turn:
+            self._has_a_turn = True
+            self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Parse for one turn, and read on only once nothing is left."""
+        self._has_a_turn = False
+        ends = time.monotonic() + _TURN_S
+        data, at = self._unparsed, 0
+        while at < len(data) and not (self.pipeline or self._has_ended()):
+            # Where a head ends the next request may begin, which waits while another one does.
+            end = data.find(_END_OF_HEAD, at, at + _PIECE_BYTES)
+            at += self._parse_piece(data[at : at + _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD)])
+            if time.monotonic() >= ends:
+                break
+        if self._has_ended():
+            self._unparsed = b""
+            return
+        self._unparsed = data[at:]
+        self.flow.is_behind = bool(self._unparsed)
+        if self.flow.is_behind:
+            self.flow.pause_reading()
+            if not self.pipeline:
+                self._take_a_turn()
+        elif not (self.pipeline or self._has_body_in_hand()):
+            self.flow.resume_reading()
+
+    def _parse_piece(self, piece: bytes) -> int:
+        """Feed the parser; returns how many bytes it took. Refuse what is too large before it has come to an end."""
+        if self._receiving is None:
+            self._expect_request()
+        self._unset_keepalive_if_required()
+        # The parser tells of a header only once it is there as a whole.
+        if self._in_head:
+            self._head_bytes += len(piece)
+        else:
+            self._framing_bytes += len(piece)
+        parsed = len(piece)
+        try:
+            try:
+                self.parser.feed_data(piece)
+            except HttpParserUpgrade as upgrade:
+                parsed = int(upgrade.args[0])
+                self._parse_without_upgrade()
+        except HttpParserError:
+            self._refuse(*self._refusal)
+        self._framing_bytes = max(0, self._framing_bytes)
+        most = self.limits.max_head_bytes
+        if self._in_head and self._head_bytes > most:
+            self._refuse(*_TOO_LARGE)
+        elif self._framing_bytes > most:
+            detail = f"Trailers and chunk extensions of a request may have {most} bytes."
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
+        return parsed
+
+    def _parse_without_upgrade(self) -> None:
+        """Go on as if no other protocol had been asked for: the parser takes such a body for the next request."""
+        head = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
+        head += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        self.parser = HttpRequestParser(self)
+        self.parser.feed_data(b"\r\n".join(head) + _END_OF_HEAD)
+
+    def _reject(self, refusal: Refusal) -> NoReturn:
+        """Have the parser end, from within one of its callbacks."""
+        self._refusal = refusal
+        raise HttpParserError(refusal[1])
+
+    def _has_ended(self) -> bool:
+        return self._is_ending or self.transport.is_closing()
+
+    def _has_body_in_hand(self) -> bool:
+        """Whether uvicorn waits for the application to take the body that is there."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
+
+    def _wait(self) -> None:
+        self.limits.waiting[self] = None
+        self.limits.waiting.move_to_end(self)
+
+    def _expect_request(self) -> None:
+        self._receiving = self.loop.call_later(self.limits.receive_timeout, self._look_once_more)
+
+    def _look_once_more(self) -> None:
+        # Where we were the slow ones, the request may have come, and stand behind this timer.
+        self._receiving = self.loop.call_later(_LAST_LOOK_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            seconds = f"{self.limits.receive_timeout:g} s"
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"The request was not complete after {seconds}.")
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        """Answer with a problem and close; only the latter where the request has, or gets, another answer."""
+        if self._has_ended():
+            return
+        _log.info("connection closed", status=int(status), detail=detail)
+        cycle = self.cycle
+        is_next = cycle is not None and self._in_head
+        if is_next and not cycle.response_complete:
+            # The next answer on this connection is not for this request: it gets none.
+            self._is_ending = self.flow.is_behind = True
+            self.flow.pause_reading()
+            cycle.keep_alive = False
+            return
+        if cycle is None or is_next or not (cycle.response_started or self.pipeline):
+            self.transport.write(answer_of(status, detail))
+        self.transport.close()
+
+
+def bounded_protocol(limits: ConnectionLimits) -> type[BoundedProtocol]:
+    """The protocol with these limits, which hold for all its connections together."""
+    return type("LimitedProtocol", (BoundedProtocol,), {"limits": limits})

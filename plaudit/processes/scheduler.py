@@ -1,0 +1,54 @@
+"""`plaudit scheduler`: the clock of the reminders as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from uuid import uuid4
+
+import structlog
+
+from plaudit.config import Settings
+from plaudit.processes.connections import STOP_S, connected, stop_requested
+from plaudit.processes.probes import Probes
+from plaudit.processes.telemetry import signals
+from plaudit.processes.waiting import until_prepared
+from scheduler.clock import GRACE_S, ReminderClock
+from scheduler.reminders import ReminderJob
+from storage.cancellation import ended
+from storage.leases import LeaseRepository
+from storage.stores import StoreRepository
+
+log = structlog.get_logger()
+
+
+async def run_scheduler(settings: Settings) -> None:
+    """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over."""
+    stop = stop_requested(at_most=STOP_S)
+    with signals(settings, "scheduler") as probes:
+        await _keep_time(settings, stop, probes)
+    log.info("scheduler stopped")
+
+
+async def _keep_time(settings: Settings, stop: asyncio.Task[bool], probes: Probes) -> None:
+    async with connected(settings) as (database, publisher):
+
+        async def keep_time() -> None:
+            await until_prepared(settings, database)
+            clock = ReminderClock(
+                ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender),
+                StoreRepository(database),
+                LeaseRepository(database),
+                holder=f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}",
+                lease_s=settings.scheduler.lease,
+            )
+            probes.is_ready = True
+            log.info("scheduler ready")
+            await clock.keep()
+
+        keeping = asyncio.create_task(keep_time())
+        await asyncio.wait([keeping, stop], return_when=asyncio.FIRST_COMPLETED)
+        if keeping.done():
+            keeping.result()
+        await ended(keeping, again_s=GRACE_S + 1)

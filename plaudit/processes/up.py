@@ -1,0 +1,241 @@
+"""`plaudit up`: everything in one command, with servers of its own where no address is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from devservers import (
+    KAFKA_USER,
+    UMASK,
+    Broker,
+    EmbeddedServerError,
+    KafkaServer,
+    MongoServer,
+    embedded_kafka,
+    embedded_mongo,
+    private_folder,
+)
+from devservers.errors import Report
+from devservers.waiting import until
+from messaging.envelope import Envelope
+from messaging.topics import Topic
+from plaudit.config import Settings
+from plaudit.entity_types.registered import registered_entity_types
+from plaudit.processes.authentication import check_authentication
+from plaudit.processes.connections import connected, run_init, stop_requested
+from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running
+from storage.cancellation import ended
+from storage.database import Database
+from storage.stores import StoreRepository
+
+SAMPLE_STORE: Final = {
+    "id": "Electronics",
+    "name": "Electronics",
+    "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
+}
+"""So that the specification's samples work as they are on an empty database."""
+
+FIRST_PROCESSES: Final = ("api", "worker")
+"""What has to run before the service is ready; the others start then, and don't hold these up."""
+
+_READY_TIMEOUT_S: Final = 60.0
+
+
+class StartError(Exception):
+    """The service could not be started; the message says why, and where to look."""
+
+
+async def run_up(settings: Settings, report: Report) -> None:
+    """Start everything, say so, and keep it running until SIGTERM or SIGINT.
+
+    Raises EmbeddedServerError, StartError or ConfigurationError when something can't be started; nothing is left
+    running then.
+    """
+    # What is wrong with these is better told now than in a log.
+    check_authentication(settings)
+    registered_entity_types(settings)
+    stop = stop_requested()
+    os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
+    private_folder(settings.data, report)
+    async with AsyncExitStack() as stack:
+        starting = asyncio.create_task(_start(settings, stack, report))
+        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            await ended(starting, again_s=STOP_GRACE_S)
+            return
+        servers, processes = starting.result()
+        watching = asyncio.create_task(keep_running(servers, processes))
+        await asyncio.wait([watching, stop], return_when=asyncio.FIRST_COMPLETED)
+        await ended(watching, again_s=STOP_GRACE_S)
+        if not stop.done():
+            watching.result()
+        report("Stopping")
+
+
+async def _start(
+    settings: Settings, stack: AsyncExitStack, report: Report
+) -> tuple[list[MongoServer | KafkaServer], list[ServiceProcess]]:
+    servers = await _servers(settings, stack, report)
+    report("Creating topics and indexes")
+    await run_init(settings)
+    report(f"Starting {', '.join(_process_names(settings))}")
+    processes = await stack.enter_async_context(_service(settings))
+    address = f"http://{settings.http.host}:{settings.http.port}"
+    await _until_ready(address, processes)
+    async with connected(settings) as (database, publisher):
+        if not await StoreRepository(database).all():
+            report(f"Registering the sample store {SAMPLE_STORE['id']}")
+            topic = settings.topics.name(Topic.STORE_UPDATES)
+            await publisher.publish([Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)])
+        # The store can only be seen once the worker consumes: then all is ready.
+        await _until_a_store(database)
+    for process in processes:
+        if process.name not in FIRST_PROCESSES:
+            process.start()
+    stack.callback(settings.endpoints_file.unlink, missing_ok=True)
+    _write_whole(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
+    report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
+    kafka, mongo = settings.kafka_connection().bootstrap_servers, urlsplit(settings.mongo_uri()).netloc
+    report(f"Kafka {kafka}   MongoDB {mongo.rpartition('@')[2]}   database {settings.mongo.database}")
+    report(f"Users and passwords are in {settings.endpoints_file}, readable for you alone.")
+    if any(isinstance(server, KafkaServer) and server.password is None for server in servers):
+        report("Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes it.")
+    report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
+    return servers, processes
+
+
+def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer]) -> dict[str, Any]:
+    """How to reach everything; for commands that are run beside it, too."""
+    endpoints: dict[str, Any] = {
+        "http": f"http://{settings.http.host}:{settings.http.port}",
+        "kafka": settings.kafka_connection().bootstrap_servers,
+        "mongo": settings.mongo_uri(),
+        "database": settings.mongo.database,
+    }
+    if not settings.kafka.idempotence:
+        endpoints["idempotence"] = False
+    for server in servers:
+        if isinstance(server, KafkaServer) and server.password is not None:
+            endpoints["kafkaSasl"] = {
+                "securityProtocol": "SASL_PLAINTEXT",
+                "mechanism": "PLAIN",
+                "username": KAFKA_USER,
+                "password": server.password,
+            }
+    return endpoints
+
+
+async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[MongoServer | KafkaServer]:
+    """Start the servers that have no address, side by side, and put their addresses into the settings.
+
+    The environment gets them, too: it is how the other processes learn of them.
+    """
+    servers: list[MongoServer | KafkaServer] = []
+
+    async def mongo() -> None:
+        server = await stack.enter_async_context(embedded_mongo(settings.data, report))
+        os.environ["PLAUDIT_MONGO__URI"] = server.uri
+        servers.append(server)
+
+    async def kafka() -> None:
+        broker = Broker(settings.broker)
+        kafka = embedded_kafka(settings.data, report, broker=broker, with_password=settings.embedded.kafka_auth)
+        server = await stack.enter_async_context(kafka)
+        os.environ["PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"] = server.bootstrap_servers
+        if server.password is not None:
+            os.environ["PLAUDIT_KAFKA__SECURITY_PROTOCOL"] = "SASL_PLAINTEXT"
+            os.environ["PLAUDIT_KAFKA__SASL_MECHANISM"] = "PLAIN"
+            os.environ["PLAUDIT_KAFKA__SASL_USERNAME"] = KAFKA_USER
+            os.environ["PLAUDIT_KAFKA__SASL_PASSWORD"] = server.password
+        if server.broker is Broker.TANSU:
+            os.environ["PLAUDIT_KAFKA__IDEMPOTENCE"] = "false"
+        servers.append(server)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            if settings.mongo.uri is None:
+                group.create_task(mongo())
+            if settings.kafka.bootstrap_servers is None:
+                group.create_task(kafka())
+    except* EmbeddedServerError as group_error:
+        raise group_error.exceptions[0] from group_error
+    found = Settings()
+    settings.mongo, settings.kafka = found.mongo, found.kafka
+    return servers
+
+
+def _process_names(settings: Settings) -> list[str]:
+    others = ["scheduler", "mailer"] if settings.smtp.host else ["scheduler"]
+    return [*FIRST_PROCESSES, *others]
+
+
+@asynccontextmanager
+async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
+    logs = settings.data / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    os.environ["PLAUDIT_HTTP__HOST"] = settings.http.host
+    os.environ["PLAUDIT_HTTP__PORT"] = str(settings.http.port)
+    # The API has its metrics at its own address; each of the others needs a port.
+    first = settings.metrics.port
+    processes = [
+        ServiceProcess(name, logs, metrics_port=first + index if first and name != "api" else 0)
+        for index, name in enumerate(_process_names(settings), start=-1)
+    ]
+    try:
+        for process in processes:
+            if process.name in FIRST_PROCESSES:
+                process.start()
+        yield processes
+    finally:
+        await asyncio.gather(*(process.stop() for process in processes))
+
+
+async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> None:
+    try:
+        async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient() as client:
+            while True:
+                for process in processes:
+                    if process.exit_code is not None:
+                        raise StartError(_obituary(process))
+                try:
+                    if (await client.get(f"{address}/health/ready")).status_code == httpx.codes.OK:
+                        return
+                except httpx.TransportError:
+                    pass  # it doesn't listen yet
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        logs = ", ".join(str(process.log) for process in processes)
+        raise StartError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
+
+
+async def _until_a_store(database: Database) -> None:
+    try:
+        async with asyncio.timeout(_READY_TIMEOUT_S):
+            await until(lambda: _has_a_store(database))
+    except TimeoutError:
+        raise StartError("The worker doesn't consume. See its log.") from None
+
+
+async def _has_a_store(database: Database) -> bool:
+    return bool(await StoreRepository(database).all())
+
+
+def _obituary(process: ServiceProcess) -> str:
+    last = process.log.read_text(errors="replace").splitlines()[-12:]
+    return "\n".join([f"The {process.name} process ended with code {process.exit_code}:", *last])
+
+
+def _write_whole(file: Path, text: str) -> None:
+    # Whoever waits for the file reads all of it or finds none.
+    draft = file.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(file)

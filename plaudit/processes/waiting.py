@@ -1,0 +1,79 @@
+"""Start-up waits for servers that aren't there yet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+from aiokafka.admin import AIOKafkaAdminClient
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
+
+from messaging.kafka.connection import KafkaConnection, is_broker_away
+from messaging.topics import Topic, create_topics
+from plaudit.config import Settings
+from storage.database import Database, is_database_away
+from storage.indexes import ensure_indexes
+
+log = structlog.get_logger()
+
+_LONGEST_PAUSE_S: Final = 5.0
+_WORTH_TELLING: Final = 4
+
+
+async def until_prepared(settings: Settings, database: Database) -> list[str]:
+    """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing."""
+    connection = settings.kafka_connection()
+
+    async def topics() -> list[str]:
+        async with admin_client(connection) as admin:
+            return await create_topics(admin, settings.topics, settings.topic_layout)
+
+    async def indexes() -> list[str]:
+        await ensure_indexes(database, remember_days=settings.remember_days)
+        return []
+
+    async def coordinator() -> list[str]:
+        # A new cluster makes its topic of offsets when it is first asked: better now than when consumers join.
+        async with admin_client(connection) as admin:
+            await admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))
+        return []
+
+    created, *_ = await asyncio.gather(
+        patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", indexes)
+    )
+    return created
+
+
+async def patiently(what: str, attempt: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """Try until it works; gives up only on errors that waiting doesn't heal."""
+
+    def report(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        # A server that has just started is often not quite there at the first attempts.
+        level = logging.DEBUG if state.attempt_number < _WORTH_TELLING else logging.WARNING
+        log.log(level, f"waiting for {what}", attempt=state.attempt_number, error=f"{error}"[:300])
+
+    async for trial in AsyncRetrying(
+        retry=retry_if_exception(lambda error: is_broker_away(error) or is_database_away(error)),
+        wait=wait_exponential_jitter(multiplier=0.1, max=_LONGEST_PAUSE_S),
+        before_sleep=report,
+        reraise=True,
+    ):
+        with trial:
+            return await attempt()
+    raise AssertionError("unreachable: the loop ends by a result or an exception")
+
+
+@asynccontextmanager
+async def admin_client(connection: KafkaConnection) -> AsyncIterator[AIOKafkaAdminClient]:
+    """A connected admin client."""
+    admin = AIOKafkaAdminClient(**connection.client_options())
+    try:
+        await admin.start()
+        yield admin
+    finally:
+        await admin.close()

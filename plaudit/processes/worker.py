@@ -1,0 +1,87 @@
+"""`plaudit worker`: the consumers as a process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from time import monotonic
+
+import structlog
+
+from consumers.subscriptions import GRACE_S
+from consumers.worker import RunningWorker, running_worker
+from messaging.kafka.connection import is_broker_away
+from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
+from plaudit.config import Settings
+from plaudit.entity_types.registered import registered_entity_types
+from plaudit.processes.connections import STOP_S, connected, stop_requested
+from plaudit.processes.memory import settle
+from plaudit.processes.probes import Probes
+from plaudit.processes.telemetry import signals
+from plaudit.processes.waiting import until_prepared
+from storage.cancellation import ended
+
+log = structlog.get_logger()
+
+
+async def run_worker(settings: Settings) -> None:
+    """Consume until SIGTERM or SIGINT; then finish what is in hand."""
+    entity_types = registered_entity_types(settings)
+    stop = stop_requested(at_most=STOP_S)
+    async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
+        probes = stack.enter_context(signals(settings, "worker"))
+
+        async def start() -> RunningWorker:
+            await until_prepared(settings, database)
+            worker = running_worker(
+                settings.kafka_connection(),
+                settings.topics,
+                database,
+                publisher,
+                entity_types,
+                remember=timedelta(days=settings.remember_days),
+            )
+            return await stack.enter_async_context(worker)
+
+        # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
+        starting = asyncio.create_task(start())
+        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            await ended(starting, again_s=GRACE_S + 1)
+            return
+        running = starting.result()
+        looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
+        stack.push_async_callback(ended, looking)
+        settle()
+        probes.is_ready = True
+        log.info("worker ready")
+        # Both go on for as long as the worker does.
+        tasks = [running.housekeeping, looking]
+        await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    log.info("worker stopped")
+
+
+async def _look_for_standstill(settings: Settings, running: RunningWorker, probes: Probes) -> None:
+    """Have the probes tell of partitions of this worker that make no progress, and the log of each that begins to."""
+    lag, standstill = ConsumerLag(settings.kafka_connection(), settings.topics), Standstill()
+    told = 0
+    try:
+        while True:
+            try:
+                standstill.observe(await lag.measure(), monotonic())
+            except Exception as error:
+                if not (isinstance(error, TimeoutError) or is_broker_away(error)):
+                    raise
+                log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
+            probes.hindrances = standstill.told(running.partitions())
+            if len(probes.hindrances) > told:
+                log.error("no progress", partitions=probes.hindrances)
+            told = len(probes.hindrances)
+            await asyncio.sleep(LOOK_EVERY_S)
+    finally:
+        await lag.stop()

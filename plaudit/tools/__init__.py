@@ -1,0 +1,1 @@
+"""Tools behind the commands."""

@@ -1,0 +1,178 @@
+"""`plaudit dlq list` and `show`: what stands in the dead-letter topics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from aiokafka import TopicPartition
+from rich.console import Console
+
+from domain.timestamps import from_milliseconds, timestamp
+from messaging.decoding import RawRecord
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.reading import TopicReader
+from messaging.replays import header
+from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
+from plaudit.cli.command_line import UsageError
+from plaudit.cli.terminal import shown
+from plaudit.config import Settings
+from plaudit.processes.waiting import admin_client, patiently
+
+FLOW: Final = (
+    Topic.STORE_UPDATES,
+    Topic.ORDER_EVENTS,
+    Topic.REVIEW_SUBMISSIONS,
+    Topic.MODERATION_COMMANDS,
+    Topic.REVIEW_CHANGES,
+    Topic.RETURN_COMMANDS,
+    Topic.MAIL_COMMANDS,
+)
+"""What others build on comes first: a store before its reviews, an order before its returns."""
+
+
+class NoSuchLetterError(Exception):
+    """There is no dead letter at that place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which dead letters: all that hold every criterion that is set, at most `limit` of them."""
+
+    topics: Sequence[str] = ()
+    codes: Sequence[str] = ()
+    since: datetime | None = None
+    limit: int | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        topics: Sequence[str] | None,
+        codes: Sequence[str] | None,
+        since: datetime | None,
+        limit: int | None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> Filter:
+        """From options of the command line."""
+        return cls(tuple(topics or ()), tuple(codes or ()), since, limit, partition, offset)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it names one letter. Raises UsageError if it does so by half."""
+        named = (self.partition is not None, self.offset is not None)
+        if any(named) and not (all(named) and len(self.topics) == 1):
+            raise UsageError("One letter is named by --topic, --partition and --offset together.")
+        return all(named)
+
+
+async def list_dead_letters(settings: Settings, out: Console, wanted: Filter) -> None:
+    """Print a line for each letter."""
+    count = 0
+    async with TopicReader.opened(await reachable(settings)) as reader:
+        async for letters in dead_letters(settings, reader, wanted):
+            for letter in letters:
+                out.print(_line(letter), markup=False)
+            count += len(letters)
+    if count == 0:
+        out.print("No dead letters.")
+    elif count == wanted.limit:
+        out.print(f"The first {count}; --limit shows more.")
+
+
+async def show_dead_letter(settings: Settings, out: Console, topic: str, partition: int, offset: int) -> None:
+    """Print a letter; raises NoSuchLetterError."""
+    wanted = Filter((topic,), partition=partition, offset=offset)
+    async with TopicReader.opened(await reachable(settings)) as reader:
+        async for (letter,) in dead_letters(settings, reader, wanted):
+            out.print(f"topic      {letter.topic}", markup=False)
+            out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
+            out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")
+            out.print(f"key        {_text(letter.key)}", markup=False)
+            for name, value in letter.headers:
+                out.print(f"header     {shown(name)}: {_text(value)}", markup=False)
+            out.print("value", "(none)" if letter.value is None else "")
+            text = (letter.value or b"").decode(errors="backslashreplace")
+            out.print("\n".join(shown(line) for line in text.splitlines()), markup=False)
+
+
+async def reachable(settings: Settings) -> KafkaConnection:
+    """The connection, once Kafka answers."""
+    connection = settings.kafka_connection()
+
+    async def ask() -> list[str]:
+        async with admin_client(connection) as admin:
+            return list(await admin.list_topics())
+
+    await patiently("Kafka", ask)
+    return connection
+
+
+async def dead_letters(settings: Settings, reader: TopicReader, wanted: Filter) -> AsyncIterator[list[RawRecord]]:
+    """The letters that stand in the topics now, in batches, each partition in its order, topics by the flow.
+
+    Raises UsageError for a topic that has no dead letters, NoSuchLetterError for a place without one.
+    """
+    names = [settings.topics.dead_letters(topic) for topic in topics_of(settings.topics, wanted.topics)]
+    partitions = await partitions_of(settings, names)
+    if wanted.is_one:
+        place = TopicPartition(names[0], wanted.partition)
+        letter = await reader.record(place, wanted.offset or 0) if place in partitions else None
+        if letter is None:
+            raise NoSuchLetterError(f"There is no dead letter at {place.topic} {place.partition} {wanted.offset}.")
+        yield [letter]
+        return
+    left = wanted.limit
+    for name in names:
+        of_topic = [place for place in partitions if place.topic == name]
+        async for records in reader.batches(of_topic, since=wanted.since):
+            letters = [r for r in records if not wanted.codes or header(r, "x-error-code") in wanted.codes][:left]
+            if letters:
+                yield letters
+            if left is not None:
+                left -= len(letters)
+                if left == 0:
+                    return
+
+
+def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:
+    """The topics that are meant, with or without prefix and suffix, in the order of the flow; all if none is given."""
+    found = set()
+    for text in wanted:
+        bare = text.removesuffix(DEAD_LETTER_SUFFIX)
+        match = [topic for topic in FLOW if bare in (topic.value, names.name(topic))]
+        if not match:
+            raise UsageError(f"{text} has no dead letters; these do: {', '.join(FLOW)}.")
+        found.update(match)
+    return [topic for topic in FLOW if not wanted or topic in found]
+
+
+async def partitions_of(settings: Settings, topics: Sequence[str]) -> list[TopicPartition]:
+    """The partitions of those of these topics that exist, in order."""
+    async with admin_client(settings.kafka_connection()) as admin:
+        there = set(await admin.list_topics())
+        existing = [topic for topic in topics if topic in there]
+        described = await admin.describe_topics(existing) if existing else []
+    return sorted(TopicPartition(t["topic"], p["partition"]) for t in described for p in t["partitions"])
+
+
+def _line(letter: RawRecord) -> str:
+    return "  ".join(
+        [
+            letter.topic,
+            f"{letter.partition}",
+            f"{letter.offset}",
+            timestamp(from_milliseconds(letter.timestamp)),
+            shown(header(letter, "x-error-code")) or "-",
+            shown(header(letter, "x-error-message")) or "-",
+            _text(letter.key),
+        ]
+    )
+
+
+def _text(data: bytes | None) -> str:
+    return "-" if data is None else shown(data.decode(errors="backslashreplace"))

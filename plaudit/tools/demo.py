@@ -1,0 +1,162 @@
+"""`plaudit demo`: the specification's samples, driven through a running service, with each answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import uuid4
+
+import httpx
+from rich.console import Console
+
+from devservers.waiting import until
+from domain.timestamps import timestamp
+from messaging.envelope import Envelope
+from messaging.kafka.publisher import Publisher
+from messaging.topics import Topic
+from plaudit.config import Settings
+
+_WAIT: Final = {"Prefer": "wait=10"}
+
+
+class DemoError(Exception):
+    """The service can't be reached or answered something else than the demonstration expects."""
+
+
+class _Client:
+    """Sends requests and shows them with their answers."""
+
+    def __init__(self, client: httpx.AsyncClient, out: Console) -> None:
+        self._client = client
+        self._out = out
+
+    def title(self, text: str) -> None:
+        """Say what comes next."""
+        self._out.print(f"\n{text}", style="bold")
+
+    async def send(
+        self,
+        title: str,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        expected: int = 200,
+    ) -> Any:
+        """Send one request, show both sides, and return the JSON of the answer. Raises DemoError on another status."""
+        self.title(title)
+        sent = "" if body is None else " " + json.dumps(body)
+        preference = "".join(f"  ({name}: {value})" for name, value in (headers or {}).items())
+        self._out.print(f"{method} {path}{preference}{sent}")
+        response = await self._client.request(method, path, json=body, headers=headers)
+        self._out.print(f"-> {response.status_code} {response.text}")
+        if response.status_code != expected:
+            raise DemoError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
+        return response.json()
+
+    async def publish(self, settings: Settings, topic: Topic, key: str, value: dict[str, Any]) -> None:
+        """Publish to Kafka as an upstream system would."""
+        name = settings.topics.name(topic)
+        self.title(f"An upstream system publishes to {name}")
+        self._out.print(json.dumps(value))
+        publisher = Publisher(settings.kafka_connection())
+        try:
+            await publisher.publish([Envelope("/plaudit/demo").wrap(name, key, topic.value, value)])
+        finally:
+            await publisher.stop()
+
+    async def until_found(self, path: str) -> None:
+        """Wait until there is something at a path."""
+
+        async def found() -> bool:
+            return (await self._client.get(path)).status_code == httpx.codes.OK
+
+        await until(found)
+
+
+async def run_demo(settings: Settings, out: Console) -> None:
+    """Reviews, ratings, orders and returns; objects of this run alone are touched."""
+    address = settings.http_address()
+    product = f"demo-{uuid4().hex[:8]}"
+    try:
+        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+            service = _Client(client, out)
+            await _reviews(service, product)
+            await _orders(service, settings, product)
+    except httpx.TransportError as error:
+        raise DemoError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
+    out.print("\nDone.", style="bold", end=" ")
+    out.print("Every answer above came from the running service.")
+
+
+async def _reviews(service: _Client, product: str) -> None:
+    reviews = [_review(product, "Electronics", user, rating) for user, rating in (("Ann", 3), ("Ben", 4))]
+    submitted = await service.send("Submit two reviews", "POST", "/api/customerReviews", reviews, headers=_WAIT)
+    first, second = submitted["ids"]
+    everything = {"reviewStatus": None, "sort": "", "take": 20, "skip": 0}
+    await service.send("List reviews of all statuses", "POST", "/api/customerReviews/reviewList", everything)
+    waiting = {
+        "reviewStatus": "New",
+        "entityType": "Product",
+        "searchPhrase": product,
+        "sort": "createdDate:desc",
+        "take": 20,
+        "skip": 0,
+    }
+    await service.send("Find those that wait for moderation", "POST", "/api/customerReviews/reviewList", waiting)
+    rating = {"entityIds": [product], "entityType": "Product"}
+    await service.send("Approve both", "POST", "/api/customerReviews/approve", [first, second], headers=_WAIT)
+    await service.send("Ask for the rating", "POST", "/api/rating/entityRating", rating)
+    await service.send("Reset one", "POST", "/api/customerReviews/reset", [first], headers=_WAIT)
+    await service.send("The rating has followed", "POST", "/api/rating/entityRating", rating)
+    await service.send("Reject it", "POST", "/api/customerReviews/reject", [first], headers=_WAIT)
+    await service.send("Delete both", "DELETE", "/api/customerReviews", {"ids": [first, second]}, headers=_WAIT)
+    await service.send("Nothing is left", "POST", "/api/rating/entityRating", rating)
+
+
+async def _orders(service: _Client, settings: Settings, product: str) -> None:
+    store, order = f"{product}-shop", f"{product}-order"
+    rules = {"name": "Demo shop", "settings": {"reviewsEnabled": True, "purchaseRequired": True}}
+    await service.send("A store for buyers only", "PUT", f"/api/stores/{store}", rules, headers=_WAIT)
+    review = [_review(product, store, "Ann", 5)]
+    await service.send("Ann has bought nothing: refused", "POST", "/api/customerReviews", review, expected=403)
+    now = timestamp(datetime.now(UTC))
+    event = {
+        "id": order,
+        "number": "CO-1",
+        "status": "Complete",
+        "storeId": store,
+        "customerId": review[0]["userId"],
+        "customerName": "Ann",
+        "customerEmail": "ann@example.org",
+        "createdDate": now,
+        "modifiedDate": now,
+        "items": [{"id": "line-1", "productId": product, "name": "Camera", "quantity": 2, "price": 249.5}],
+    }
+    await service.publish(settings, Topic.ORDER_EVENTS, order, event)
+    await service.until_found(f"/api/return/available-quantities/{order}")
+    await service.send("Now she has: accepted", "POST", "/api/customerReviews", review, headers=_WAIT)
+    wanted = {"orderId": order, "lineItems": [{"orderLineItemId": "line-1", "quantity": 1, "reason": "Too heavy"}]}
+    await service.send("She returns one of two", "POST", "/api/return", wanted, headers=_WAIT)
+    search = {"orderId": order, "sort": "Ascending", "skip": 0, "take": 20}
+    await service.send("The return with its order", "POST", "/api/return/search", search)
+    await service.send("What can still be returned", "GET", f"/api/return/available-quantities/{order}")
+    wanted["lineItems"] = [{"orderLineItemId": "line-1", "quantity": 2, "reason": "All of them"}]
+    await service.send("Two more are too many", "POST", "/api/return", wanted, expected=422)
+
+
+def _review(product: str, store: str, user: str, rating: int) -> dict[str, Any]:
+    return {
+        "storeId": store,
+        "userId": f"{product}-{user.lower()}",
+        "userName": user,
+        "EntityId": product,
+        "EntityType": "Product",
+        "EntityName": f"Camera {product}",
+        "title": "As good as they say",
+        "review": "Sharp pictures, and the battery lasts.",
+        "rating": rating,
+    }

@@ -1,0 +1,56 @@
+"""Checks of the configuration, without any server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from pydantic import BaseModel
+
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.entity_types.registered import registered_entity_types
+from plaudit.processes.authentication import check_authentication
+from plaudit.tools.doctor.findings import Finding, failed, ok, warn
+
+_CHECK = "configuration"
+_PREFIX = "PLAUDIT_"
+
+
+def check_configuration(settings: Settings) -> Iterator[Finding]:
+    """What is wrong with the settings by themselves; one finding if nothing is."""
+    problems = list(_problems(settings, os.environ))
+    yield from problems or [ok(_CHECK, "valid")]
+
+
+def _problems(settings: Settings, environment: Iterable[str]) -> Iterator[Finding]:
+    try:
+        registered_entity_types(settings)
+    except ConfigurationError as error:
+        yield failed(_CHECK, str(error), "Correct it: no process starts with it.")
+    try:
+        check_authentication(settings)
+    except ConfigurationError as error:
+        yield failed(_CHECK, str(error), "Correct it: the API doesn't start with it.")
+    try:
+        settings.kafka_connection().client_options()
+    except MissingAddressError as error:
+        yield failed(_CHECK, "no address of Kafka", str(error))
+    except (OSError, ValueError) as error:
+        yield failed(_CHECK, f"TLS files of Kafka can't be used: {error}", "Correct PLAUDIT_KAFKA__TLS_*.")
+    try:
+        settings.mongo_uri()
+    except MissingAddressError as error:
+        yield failed(_CHECK, "no address of MongoDB", str(error))
+    names = set(_variables(type(settings), _PREFIX))
+    unknown = sorted(name for name in environment if name.startswith(_PREFIX) and name not in names)
+    if unknown:
+        advice = "They have no effect: look for a slip of the pen; `plaudit config` shows all settings."
+        yield warn(_CHECK, f"unknown variables {', '.join(unknown)}", advice)
+
+
+def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        variable = prefix + name.upper()
+        yield variable
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _variables(field.annotation, variable + "__")

@@ -1,0 +1,121 @@
+"""The whole examination, each part within its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+from pydantic import ValidationError
+from pymongo.errors import OperationFailure, PyMongoError
+from rich.console import Console
+
+from plaudit.cli.command_line import wrong_settings
+from plaudit.cli.terminal import print_json, shown
+from plaudit.config import MissingAddressError, Settings
+from plaudit.credentials import without_credentials
+from plaudit.processes.waiting import admin_client
+from plaudit.tools.doctor.configuration import check_configuration
+from plaudit.tools.doctor.findings import Finding, Level, failed, ok, warn
+from plaudit.tools.doctor.kafka import check_kafka, dead_letter_count
+from plaudit.tools.doctor.mongo import check_mongo
+from storage.database import connect
+from storage.replays import ReplayRepository
+
+_LIMIT_S: Final = 15.0
+"""For each server, however many checks there are."""
+
+_REACH_S: Final = 4.0
+"""To reach a server at all."""
+
+_STYLE: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+
+
+async def examine(out: Console, *, as_json: bool) -> bool:
+    """Print what is found; returns whether nothing failed."""
+    findings: list[Finding] = []
+    async for finding in _findings():
+        findings.append(finding)
+        if not as_json:
+            advice = f"  → {finding.advice}" if finding.advice else ""
+            out.print(f"{finding.level:<4}", style=_STYLE[finding.level], end=" ")
+            out.print(f"{finding.check:<16}{shown(finding.text)}{shown(advice)}")
+    if as_json:
+        print_json(out, [asdict(finding) for finding in findings])
+    return all(finding.level is not Level.FAIL for finding in findings)
+
+
+async def _findings() -> AsyncIterator[Finding]:
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        yield failed("configuration", wrong_settings(error), "Correct these variables; the rest can't be checked.")
+        return
+    for finding in check_configuration(settings):
+        yield finding
+    for server, check in (("mongodb", _mongo), ("kafka", _kafka)):
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                for finding in [each async for each in check(settings)]:
+                    yield finding
+        except MissingAddressError:
+            pass  # told by the check of the configuration
+        except TimeoutError:
+            yield failed(server, f"not examined within {_LIMIT_S:.0f} s", "Look at its load, and at the network.")
+
+
+async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
+    try:
+        client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=_REACH_S)
+        async with client:
+            async for finding in check_mongo(database, settings):
+                yield finding
+    except OperationFailure as error:
+        yield failed("mongodb", f"refuses: {_short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
+    except PyMongoError as error:
+        yield failed("mongodb", f"does not answer: {_short(error)}", "Start it, or correct PLAUDIT_MONGO__URI.")
+
+
+async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
+    connection = settings.kafka_connection()
+    try:
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout(_REACH_S):
+                admin = await stack.enter_async_context(admin_client(connection))
+                consumer = AIOKafkaConsumer(**connection.client_options(), enable_auto_commit=False)
+                stack.push_async_callback(consumer.stop)
+                await consumer.start()
+            async for finding in check_kafka(admin, consumer, connection, settings):
+                yield finding
+            yield await _dead_letters(await dead_letter_count(consumer, admin, settings), settings)
+    except (KafkaError, TimeoutError, OSError, ValueError) as error:
+        advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
+        yield failed("kafka", f"does not answer: {_short(error)}", advice)
+
+
+async def _dead_letters(kept: int, settings: Settings) -> Finding:
+    if kept == 0:
+        return ok("dead letters", "none")
+    replayed = await _replayed(settings)
+    text = f"{kept} are kept" + (f", {replayed} have been replayed" if replayed else "")
+    if replayed is not None and replayed >= kept:
+        return ok("dead letters", text)
+    return warn("dead letters", text, "`plaudit dlq list` shows why, `plaudit dlq replay` sends them again.")
+
+
+async def _replayed(settings: Settings) -> int | None:
+    try:
+        client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=_REACH_S)
+        async with client:
+            return await ReplayRepository(database).count()
+    except (MissingAddressError, PyMongoError):
+        return None  # told by the checks of MongoDB
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).partition(" (configured timeouts")[0]  # pymongo goes on at length
+    return without_credentials(text)[:200] or type(error).__name__

@@ -1,0 +1,188 @@
+"""Checks of Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.reading import TopicReader
+from messaging.kafka.standstill import STANDS_AFTER_S
+from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES, Topic
+from plaudit.config import Settings
+from plaudit.tools.doctor.findings import Finding, failed, ok, warn
+
+_DAY_MS: Final = 86_400_000
+_FUTURE_S: Final = 60
+_MUCH_LAG: Final = 10_000
+_MOST_READ: Final = 3
+_PROGRESS_S: Final = 2.0
+"""In which a partition with a backlog should come further."""
+
+
+async def check_kafka(
+    admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, connection: KafkaConnection, settings: Settings
+) -> AsyncIterator[Finding]:
+    """Everything about Kafka; raises what aiokafka raises if it is away."""
+    there = set(await admin.list_topics())
+    cluster = await admin.describe_cluster()
+    brokers = len(cluster["brokers"])
+    yield ok("kafka", f"answers, {brokers} broker{'s' if brokers > 1 else ''}")
+    names = settings.topics.all()
+    missing = [name for name in names if name not in there]
+    if missing:
+        yield failed("topics", f"missing {', '.join(missing)}", "`plaudit init` creates them.")
+    existing = [name for name in names if name in there]
+    if not existing:
+        return
+    described = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(existing)}
+    configs = await _configs(admin, existing)
+    problems = [*_layout_problems(described, settings, brokers), *_config_problems(configs, settings)]
+    for problem in problems:
+        yield problem
+    if not problems and not missing:
+        yield ok("topics", f"all {len(existing)} are there")
+    places = [TopicPartition(name, p["partition"]) for name, partitions in described.items() for p in partitions]
+    yield await _clock(consumer, [place for place in places if not place.topic.endswith(DEAD_LETTER_SUFFIX)])
+    if not any(name in missing for topic in Topic if topic.is_consumed for name in [settings.topics.name(topic)]):
+        async for finding in _lag(admin, connection, settings):
+            yield finding
+
+
+async def dead_letter_count(consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, settings: Settings) -> int:
+    """How many dead letters Kafka keeps."""
+    there = set(await admin.list_topics())
+    names = [name for topic in Topic if topic.is_consumed and (name := settings.topics.dead_letters(topic)) in there]
+    if not names:
+        return 0
+    described = await admin.describe_topics(names)
+    places = [TopicPartition(t["topic"], p["partition"]) for t in described for p in t["partitions"]]
+    first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+    return sum(ends[place] - first[place] for place in places)
+
+
+def _layout_problems(described: Mapping[str, list[Any]], settings: Settings, brokers: int) -> Iterator[Finding]:
+    layout = settings.topic_layout
+    leaderless = [name for name, ps in described.items() if any(p["leader"] < 0 for p in ps)]
+    if leaderless:
+        yield failed("topics", f"partitions without a leader in {', '.join(leaderless)}", "Look after the brokers.")
+    behind = [name for name, ps in described.items() if any(len(p["isr"]) < len(p["replicas"]) for p in ps)]
+    if behind:
+        yield warn("topics", f"copies that are not in step in {', '.join(behind)}", "Is a broker down?")
+    other = [f"{name} ({len(ps)})" for name, ps in described.items() if len(ps) != layout.partitions]
+    if other:
+        advice = "A change would move keys to other partitions: set PLAUDIT_KAFKA__PARTITIONS to what is there."
+        yield warn("topics", f"not {layout.partitions} partitions: {', '.join(other)}", advice)
+    few = [name for name, ps in described.items() if any(len(p["replicas"]) < layout.replication_factor for p in ps)]
+    if few:
+        advice = "Have kafka-reassign-partitions add copies."
+        yield warn("topics", f"fewer than {layout.replication_factor} copies of {', '.join(few)}", advice)
+    elif brokers > 1 and layout.replication_factor == 1:
+        advice = "A broker that is lost takes messages with it: set PLAUDIT_KAFKA__REPLICATION_FACTOR to 3."
+        yield warn("topics", f"one copy of each on {brokers} brokers", advice)
+
+
+async def _configs(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
+    responses = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
+    return {
+        name: {entry[0]: entry[1] for entry in entries}
+        for response in responses
+        for code, _, _, name, entries in response.resources
+        if code == 0
+    }
+
+
+def _config_problems(configs: Mapping[str, Mapping[str, str]], settings: Settings) -> Iterator[Finding]:
+    remembered = settings.remember_days * _DAY_MS
+    kept = {name: int(config.get("retention.ms", 0)) for name, config in configs.items()}
+    long = [name for name, ms in kept.items() if ms < 0 or ms > remembered]
+    if long:
+        yield warn(
+            "retention",
+            f"longer than ids are remembered ({settings.remember_days} days) in {', '.join(long)}",
+            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention, and drop the expiry indexes before "
+            "`plaudit init`: else a deleted review can come back from an old submission.",
+        )
+    small = []
+    for name, config in configs.items():
+        needed = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
+        if int(config.get("max.message.bytes", needed)) < needed:
+            small.append(name)
+    if small:
+        advice = f"Set it to {MAX_RECORD_BYTES}, of dead letters {MAX_DEAD_LETTER_BYTES}: what is too large waits else."
+        yield warn("topics", f"max.message.bytes is small in {', '.join(small)}", advice)
+
+
+async def _clock(consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> Finding:
+    # Records carry the clock of whoever sent them, or the broker's: one from the future tells of a wrong one.
+    future = int((time.time() + _FUTURE_S) * 1000)
+    found = await consumer.offsets_for_times(dict.fromkeys(places, future))
+    wrong = sorted({place.topic for place, at in found.items() if at is not None})
+    if wrong:
+        advice = "Have senders, brokers and this machine follow a time server: reviews carry these times."
+        return warn("kafka clock", f"records from the future in {', '.join(wrong)}", advice)
+    return ok("kafka clock", "no record is from the future")
+
+
+async def _lag(admin: AIOKafkaAdminClient, connection: KafkaConnection, settings: Settings) -> AsyncIterator[Finding]:
+    measured = ConsumerLag(connection, settings.topics)
+    try:
+        earlier = await measured.measure()
+        if any(backlog.records for backlog in earlier.values()):
+            await asyncio.sleep(_PROGRESS_S)
+        lag = await measured.measure()
+    finally:
+        await measured.stop()
+    by_topic: dict[Topic, int] = {}
+    for (topic, _), backlog in lag.items():
+        by_topic[topic] = by_topic.get(topic, 0) + backlog.records
+    unread = []
+    for topic, records in by_topic.items():
+        if records and not await _has_members(admin, settings.topics.name(topic)):
+            unread.append(f"{topic} ({records})")
+    text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
+    if unread:
+        advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
+        yield failed("lag", f"nobody reads {', '.join(unread)}", advice)
+    elif sum(by_topic.values()) >= _MUCH_LAG:
+        yield warn("lag", text, "Start more workers, up to one for each partition.")
+    else:
+        yield ok("lag", text or "none")
+    standing = [
+        (topic, partition, backlog.next_offset)
+        for (topic, partition), backlog in lag.items()
+        if backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
+    ]
+    yield await _progress(connection, settings, standing)
+
+
+async def _progress(
+    connection: KafkaConnection, settings: Settings, standing: Sequence[tuple[Topic, int, int]]
+) -> Finding:
+    """Whether each of these partitions stands only since a moment ago, going by its next record."""
+    for topic, partition, offset in standing[:_MOST_READ]:
+        async with TopicReader.opened(connection) as reader:
+            record = await reader.record(TopicPartition(settings.topics.name(topic), partition), offset)
+        if record is not None and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
+            came = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+            text = (
+                f"partition {partition} of {topic} stands at offset {offset}, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
+            )
+            return failed("progress", text, "See the log of the workers for what they wait for or fail at.")
+    return ok("progress", "no partition stands")
+
+
+async def _has_members(admin: AIOKafkaAdminClient, group: str) -> bool:
+    for response in await admin.describe_consumer_groups([group]):
+        for described in response.to_object()["groups"]:
+            if described["members"]:
+                return True
+    return False

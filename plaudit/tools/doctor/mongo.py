@@ -1,0 +1,129 @@
+"""Checks of MongoDB."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pymongo import IndexModel
+
+from domain.templates import template_id
+from messaging.templates.rendering import TemplateError, check, worked
+from plaudit.config import Settings
+from plaudit.tools.doctor.findings import Finding, failed, ok, warn
+from storage import outbox, parking, returns
+from storage.database import Database
+from storage.indexes import SUPERSEDED, all_indexes
+from storage.templates import SavedTemplate, TemplateRepository
+
+_CLOCK_WARN_S: Final = 2.0
+_CLOCK_FAIL_S: Final = 60.0
+_PARKED_LIMIT: Final = timedelta(hours=1, minutes=5)
+_OWED_LIMIT: Final = timedelta(minutes=2)
+_SHOWN: Final = 5
+
+
+async def check_mongo(database: Database, settings: Settings) -> AsyncIterator[Finding]:
+    """Everything about MongoDB; raises what the driver raises if it is away."""
+    begin, asked = time.monotonic(), datetime.now(UTC)
+    hello = await database.command("hello")
+    yield ok("mongodb", "answers")
+    yield _replica_set(hello)
+    # Its clock was read somewhere within the round trip.
+    middle = asked + timedelta(seconds=(time.monotonic() - begin) / 2)
+    yield _clock((hello["localTime"].replace(tzinfo=UTC) - middle).total_seconds())
+    async for finding in _indexes(database, settings.remember_days):
+        yield finding
+    yield await _waiting(database)
+    yield await _owed(database)
+    yield await _templates(database)
+
+
+def _replica_set(hello: dict[str, Any]) -> Finding:
+    if "setName" not in hello and hello.get("msg") != "isdbgrid":
+        return failed("replica set", "a single server: no transactions", "Start mongod with --replSet and initiate it.")
+    members = len(hello.get("hosts", ()))
+    return ok("replica set", f"{hello['setName']} of {members}" if "setName" in hello else "a sharded cluster")
+
+
+def _clock(ahead_s: float) -> Finding:
+    text = f"MongoDB's is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
+    advice = "Have both follow a time server (chrony, systemd-timesyncd): leases and expiry go by them."
+    if abs(ahead_s) >= _CLOCK_FAIL_S:
+        return failed("clock", text, advice)
+    return warn("clock", text, advice) if abs(ahead_s) >= _CLOCK_WARN_S else ok("clock", text)
+
+
+async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Finding]:
+    missing, different, left_over = [], [], []
+    count = 0
+    for collection, models in all_indexes(remember_days).items():
+        there = await database[collection].index_information()
+        left_over += [f"{collection}.{name}" for name in SUPERSEDED.get(collection, ()) if name in there]
+        for model in models:
+            count += 1
+            name = f"{collection}.{model.document['name']}"
+            found = there.get(model.document["name"])
+            if found is None:
+                missing.append(name)
+            elif not _is_same(found, model):
+                different.append(name)
+    if missing:
+        yield failed("indexes", f"missing {', '.join(missing)}", "`plaudit init` creates them.")
+    if different:
+        advice = "Drop them and run `plaudit init`; while they are gone, what needs them is slow."
+        yield warn("indexes", f"not as they should be: {', '.join(different)}", advice)
+    if left_over:
+        advice = "`plaudit init` drops them, by an account that may (`readWrite`)."
+        yield warn("indexes", f"of an earlier version, in the way: {', '.join(left_over)}", advice)
+    if not missing and not different and not left_over:
+        yield ok("indexes", f"all {count} are there")
+
+
+def _is_same(found: Any, model: IndexModel) -> bool:
+    wanted = model.document
+    options = ("unique", "sparse", "expireAfterSeconds", "partialFilterExpression")
+    is_like = all(found.get(option) == wanted.get(option) for option in options)
+    return is_like and list(found["key"]) == list(wanted["key"].items())
+
+
+async def _waiting(database: Database) -> Finding:
+    old = datetime.now(UTC) - _PARKED_LIMIT
+    counts = [
+        (await database[name].count_documents({}), await database[name].count_documents({"parkedAt": {"$lt": old}}))
+        for name in (parking.COLLECTION, returns.PARKED)
+    ]
+    parked, overdue = (sum(pair) for pair in zip(*counts, strict=True))
+    if overdue:
+        return warn("parked commands", f"{overdue} overdue", "Nobody gives them up: is a worker running? See its log.")
+    return ok("parked commands", f"{parked} wait for what they are about")
+
+
+async def _owed(database: Database) -> Finding:
+    old = datetime.now(UTC) - _OWED_LIMIT
+    owed = await database[outbox.COLLECTION].count_documents({"at": {"$lt": old}})
+    if owed:
+        advice = "Nobody publishes them: is a worker running, and does it reach Kafka? See its log."
+        return warn("outbox", f"{owed} batches of events are owed for more than two minutes", advice)
+    return ok("outbox", "nothing is owed")
+
+
+async def _templates(database: Database) -> Finding:
+    saved = await TemplateRepository(database).all()
+    wrong = [found for each in saved if (found := await worked(_wrong, each))]
+    if wrong:
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        advice = "The next better template is used for their mails: save them anew, in Liquid (docs/http.md)."
+        return warn("templates", f"can't be used: {'; '.join(wrong[:_SHOWN])}{more}", advice)
+    return ok("templates", f"{len(saved)} were saved, and can be used")
+
+
+def _wrong(saved: SavedTemplate) -> str:
+    """What is wrong with a template, or nothing."""
+    try:
+        check(saved.template)
+    except TemplateError as error:
+        return f"{template_id(saved.name, *saved.place)} ({error})"
+    return ""

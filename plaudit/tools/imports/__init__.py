@@ -1,0 +1,1 @@
+"""Importing reviews from files."""

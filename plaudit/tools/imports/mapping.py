@@ -1,0 +1,132 @@
+"""From the columns of a row to a submission: which column is which field, and what identifies the review."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from pydantic import ValidationError
+
+from messaging.decoding import pointer
+from messaging.reviews import ONE_SUBMISSION, SubmittedReview
+from plaudit.cli.terminal import shown
+
+FIELDS: Final = (
+    "id",
+    "storeId",
+    "userId",
+    "userName",
+    "entityId",
+    "entityType",
+    "entityName",
+    "title",
+    "review",
+    "rating",
+)
+REQUIRED: Final = ("entityId", "entityType", "review", "rating")
+
+_BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
+_IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
+
+
+class MappingError(Exception):
+    """The mapping can't be used; the message says why."""
+
+
+class BadRowError(Exception):
+    """A row is no review; the message says why, without telling what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMapping:
+    """Which column is which field.
+
+    A column that is named like a field is that field, whatever its case, dashes and underscores, unless `explicit`
+    (column to field) says otherwise. `defaults` are for rows in which the field is missing or empty.
+    """
+
+    explicit: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pairs: Iterable[str], *, store: str | None = None, entity_type: str | None = None) -> ColumnMapping:
+        """From `column=field` pairs; raises MappingError."""
+        explicit: dict[str, str] = {}
+        for pair in pairs:
+            column, _, name = pair.rpartition("=")
+            known = _field_named(name)
+            if not column or known is None:
+                raise MappingError(f"{pair}: write column=field; the fields are {', '.join(FIELDS)}.")
+            if column in explicit or known in explicit.values():
+                raise MappingError(f"{pair}: a column can be one field only, and a field one column.")
+            explicit[column] = known
+        defaults = {"storeId": store, "entityType": entity_type}
+        return cls(explicit, {name: value for name, value in defaults.items() if value})
+
+    def check(self, columns: Collection[str]) -> None:
+        """Check that a file with these columns can be imported; raises MappingError."""
+        unknown = [column for column in self.explicit if column not in columns]
+        if unknown:
+            raise MappingError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
+        names = [name for column in columns if (name := self._field_of(column))]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise MappingError(f"Several columns are {', '.join(doubled)}; --map column=field says which is meant.")
+        missing = [name for name in REQUIRED if name not in names and name not in self.defaults]
+        if missing:
+            raise MappingError(
+                f"No column is {', '.join(missing)}; --map column=field says which is meant. "
+                f"There are {_listed(columns)}."
+            )
+
+    def submission(self, columns: Mapping[str, Any], *, is_text: bool) -> SubmittedReview:
+        """The review in a row, its id included; raises BadRowError.
+
+        `is_text`: every value is text, as in CSV, and an empty one is missing. Without an id of its own the id
+        follows from the content: the same row twice is one review, from whichever file.
+        """
+        values: dict[str, Any] = {}
+        for column, value in columns.items():
+            name = self._field_of(column)
+            if name is None or value is None or value == "":
+                continue
+            if name in values:
+                raise BadRowError(f"/{name}: Given by several columns")
+            values[name] = _number(value) if is_text and name == "rating" else value
+        try:
+            review = ONE_SUBMISSION.validate_python({**self.defaults, **values})
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_context=False, include_input=False)
+            raise BadRowError("; ".join(f"{_place(d['loc'])}: {d['msg']}" for d in details)) from None
+        return review if review.id else review.model_copy(update={"id": content_id(review)})
+
+    def _field_of(self, column: str) -> str | None:
+        if column in self.explicit:
+            return self.explicit[column]
+        name = _field_named(column)
+        return None if name in self.explicit.values() else name
+
+
+def content_id(review: SubmittedReview) -> str:
+    """What identifies a review without an id: all that it says."""
+    return str(uuid5(_IMPORTED_ROWS, review.model_dump_json(by_alias=True, exclude_none=True, exclude={"id"})))
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(map(shown, columns))
+
+
+def _field_named(name: str) -> str | None:
+    return _BY_PLAIN_NAME.get(re.sub(r"[\s_-]", "", name).lower())
+
+
+def _number(text: str) -> float | str:
+    # What is no number stays as it is, for the check to say so.
+    return float(text) if re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*", text, re.ASCII) else text
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return pointer([name[0].lower() + name[1:] if isinstance(name, str) else name for name in location])

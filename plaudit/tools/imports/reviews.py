@@ -1,0 +1,258 @@
+"""`plaudit import`: reviews from a file, through Kafka, each good row once and each bad row reported once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from domain.delivery import OutgoingMessage
+from messaging.envelope import Envelope
+from messaging.kafka.publisher import Publisher
+from messaging.reviews import SubmittedReview, entity_key
+from messaging.topics import Topic
+from plaudit.cli.command_line import UsageError
+from plaudit.config import Settings
+from plaudit.processes.waiting import admin_client, patiently
+from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
+from plaudit.tools.imports.mapping import BadRowError, ColumnMapping, MappingError
+from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+
+BATCH_ROWS: Final = 1_000
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+_SHOWN_BAD_ROWS: Final = 20
+
+
+class ImportFailedError(Exception):
+    """The import can't go on; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOrder:
+    """What to import, and how."""
+
+    file: Path
+    format: FileFormat
+    mapping: ColumnMapping
+    report: Path | None = None
+    dry_run: bool = False
+
+    @property
+    def report_file(self) -> Path | None:
+        """Where bad rows are reported; a dry run has a report only if one is asked for."""
+        if self.report or self.dry_run:
+            return self.report
+        return self.file.with_name(self.file.name + ".bad-rows.jsonl")
+
+
+async def run_import(settings: Settings, out: Console, progress: Console, order: ImportOrder) -> int:
+    """Import a file, and return how many of its rows are bad.
+
+    A batch of rows is published and acknowledged, its bad rows are reported, and then the checkpoint moves on.
+    Cut short anywhere between, the batch is done again: its reviews have the same ids, so that each is stored once,
+    and the report is cut back to what the checkpoint knows. Memory holds one batch.
+    Raises UsageError for a file or a mapping that can't be used, ImportFailedError for a missing topic.
+    """
+    with order.file.open("rb") as file:
+        _lock(file)
+        names = _column_names(file, order)
+        place = (settings.kafka.bootstrap_servers, settings.topics.prefix)
+        # The mapping and where it goes belong to the job: another mapping starts at the beginning.
+        job = job_of(file, order.format, order.mapping, str(order.report_file), place)
+        start = None if order.dry_run else _resumable(order, job)
+        if start is not None:
+            out.print(f"Going on behind line {start.line}, where the last run was.")
+        else:
+            start = Checkpoint(job=job)
+        publisher = None if order.dry_run else Publisher(settings.kafka_connection())
+        try:
+            if publisher is not None:
+                await _require_topic(settings)
+            job_run = _Import(order, publisher, settings.topics.name(Topic.REVIEW_SUBMISSIONS), start, progress)
+            await job_run.run(file, names)
+        finally:
+            if publisher is not None:
+                await publisher.stop()
+    checkpoint_of(order.file).unlink(missing_ok=True) if not order.dry_run else None
+    _tell(out, order, start)
+    return start.bad
+
+
+class _Import:
+    """One run of an import; moves its checkpoint on."""
+
+    def __init__(
+        self, order: ImportOrder, publisher: Publisher | None, topic: str, checkpoint: Checkpoint, console: Console
+    ) -> None:
+        self._order = order
+        self._publisher = publisher
+        self._topic = topic
+        self._checkpoint = checkpoint
+        self._console = console
+        self._envelope = Envelope("/plaudit/import")
+
+    async def run(self, file: BinaryIO, names: list[str]) -> None:
+        """Import everything behind the checkpoint."""
+        size = os.fstat(file.fileno()).st_size
+        report_file = self._order.report_file
+        with (
+            report_file.open("ab") if report_file else nullcontext() as report,
+            _progress(self._console) as progress,
+        ):
+            if report is not None:
+                report.truncate(self._checkpoint.report_bytes)
+            task = progress.add_task("Importing", total=size or 1, completed=self._checkpoint.offset, rows=0, bad=0)
+            rows = 0
+            for batch in self._batches(_rows(file, self._order.format, names, self._checkpoint)):
+                await self._take(batch, report)
+                rows += batch.rows
+                progress.update(
+                    task,
+                    completed=self._checkpoint.offset,
+                    rows=rows / max(progress.tasks[0].elapsed or 0, 1e-3),
+                    bad=self._checkpoint.bad,
+                )
+            progress.update(task, completed=size or 1)
+
+    def _batches(self, rows: Iterator[Row]) -> Iterator[_Batch]:
+        batch = _Batch()
+        for row in rows:
+            batch.last = row
+            batch.rows += 1
+            review = self._checked(row, batch)
+            if review is not None:
+                batch.messages.append(self._message(review))
+                batch.bytes += len(batch.messages[-1].value or b"")
+            if batch.rows >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
+                yield batch
+                batch = _Batch()
+        if batch.rows:
+            yield batch
+
+    def _checked(self, row: Row, batch: _Batch) -> SubmittedReview | None:
+        reason = row.fault
+        if row.columns is not None:
+            try:
+                return self._order.mapping.submission(row.columns, is_text=self._order.format is FileFormat.CSV)
+            except BadRowError as error:
+                reason = str(error)
+        batch.bad.append((row.line, reason or ""))
+        return None
+
+    def _message(self, review: SubmittedReview) -> OutgoingMessage:
+        data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return self._envelope.wrap(self._topic, entity_key(review.entity), "review.submission", data, id=review.id)
+
+    async def _take(self, batch: _Batch, report: BinaryIO | None) -> None:
+        publisher, checkpoint = self._publisher, self._checkpoint
+        if publisher is not None:
+
+            async def publish() -> list[str]:
+                await publisher.publish(batch.messages)
+                return []
+
+            await patiently("Kafka", publish)
+        lines = b"".join(orjson.dumps({"line": n, "reason": r}, option=orjson.OPT_APPEND_NEWLINE) for n, r in batch.bad)
+        if report is not None:
+            report.write(lines)
+            report.flush()
+            os.fsync(report.fileno())
+        elif checkpoint.bad < _SHOWN_BAD_ROWS:
+            for number, reason in batch.bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
+                self._console.print(f"line {number}: {reason}")
+        checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
+        checkpoint.published += len(batch.messages)
+        checkpoint.bad += len(batch.bad)
+        checkpoint.report_bytes += len(lines)
+        if publisher is not None:
+            checkpoint.write(checkpoint_of(self._order.file))
+
+
+class _Batch:
+    """Rows that are acknowledged together."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bytes = 0
+        self.messages: list[OutgoingMessage] = []
+        self.bad: list[tuple[int, str]] = []
+        self.last = Row(0, 0, 0)
+
+
+def _rows(file: BinaryIO, format: FileFormat, names: list[str], checkpoint: Checkpoint) -> Iterator[Row]:
+    if format is FileFormat.JSONL:
+        return json_rows(file, offset=checkpoint.offset, line=checkpoint.line)
+    if checkpoint.offset == 0:
+        found = csv_header(file)
+        header = found[1] if found else Row(0, 0, 0)
+        return csv_rows(file, names, offset=header.end, line=header.end_line)
+    return csv_rows(file, names, offset=checkpoint.offset, line=checkpoint.line)
+
+
+def _column_names(file: BinaryIO, order: ImportOrder) -> list[str]:
+    if order.format is FileFormat.JSONL:
+        return []
+    try:
+        found = csv_header(file)
+        if found is None:
+            raise UsageError(f"{order.file} is empty: there is no header row.")
+        order.mapping.check(found[0])
+    except ValueError as error:
+        raise UsageError(f"The header row of {order.file} can't be read: {error}.") from None
+    except MappingError as error:
+        raise UsageError(str(error)) from None
+    return found[0]
+
+
+def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
+    found = Checkpoint.read(checkpoint_of(order.file), job)
+    report = order.report_file
+    if found is None or report is None:
+        return None
+    known = report.stat().st_size if report.exists() else 0
+    return found if known >= found.report_bytes else None
+
+
+def _lock(file: BinaryIO) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ImportFailedError(f"Another import is at {file.name}.") from None
+
+
+async def _require_topic(settings: Settings) -> None:
+    topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
+
+    async def ask() -> list[str]:
+        async with admin_client(settings.kafka_connection()) as admin:
+            return list(await admin.list_topics())
+
+    # Otherwise the broker may make one that isn't as it should be.
+    if topic not in await patiently("Kafka", ask):
+        raise ImportFailedError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[rows]:,.0f} rows/s  {task.fields[bad]} bad"),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def _tell(out: Console, order: ImportOrder, done: Checkpoint) -> None:
+    what = "Would publish" if order.dry_run else "Published"
+    out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
+    if done.bad and order.report_file:
+        out.print(f"Line and reason of each are in {order.report_file}.")

@@ -1,0 +1,127 @@
+"""Rows of CSV and JSON Lines, with the line each starts at; one that can't be read tells why and stops nothing."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from plaudit.tools.csv_cells import text_of
+from plaudit.tools.imports.lines import MAX_LINE_BYTES, Line, Lines
+
+_NOT_UTF_8: Final = "Not UTF-8"
+_TOO_LONG: Final = f"The line has more than {MAX_LINE_BYTES} bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: the line it starts at, and where the next one starts. Either columns by name, or what is wrong."""
+
+    line: int
+    end_line: int
+    end: int
+    columns: dict[str, Any] | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    lines: list[Line]
+    fields: list[str] | None = None
+    fault: str | None = None
+
+
+class _LineFaultError(Exception):
+    """A line can't be read; the text says why."""
+
+
+def json_rows(file: BinaryIO, *, offset: int, line: int) -> Iterator[Row]:
+    """The rows of JSON Lines behind line number `line`, which ends at `offset`; blank lines are none."""
+    for each in Lines(file, offset=offset, number=line):
+        if each.data is not None and not each.data.strip():
+            continue
+        columns, fault = _json_object(each.data)
+        yield Row(each.number, each.number, each.end, columns, fault)
+
+
+def _json_object(data: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
+    if data is None:
+        return None, _TOO_LONG
+    if _decoded(data) is None:
+        return None, _NOT_UTF_8
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        return None, f"Not JSON: {error.msg} at column {error.colno}"
+    return (value, None) if isinstance(value, dict) else (None, "Not a JSON object")
+
+
+def csv_header(file: BinaryIO) -> tuple[list[str], Row] | None:
+    """The names of the columns, and the row that they stand in; None for a file without any. Raises ValueError."""
+    for record in _records(Lines(file)):
+        if record.fault is not None or record.fields is None:
+            raise ValueError(record.fault)
+        if record.fields:
+            last = record.lines[-1]
+            return [name.strip() for name in record.fields], Row(record.lines[0].number, last.number, last.end)
+    return None
+
+
+def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Iterator[Row]:
+    """The rows of CSV behind line number `line`, which ends at `offset`; blank lines are none.
+
+    A field may go over several lines, and what protects it from spreadsheets is taken off. Where quotes don't fit,
+    the row's first line alone is at fault, and the next line starts a new row: a quote that is never closed costs one
+    row, not the rest of the file.
+    """
+    for record in _records(Lines(file, offset=offset, number=line)):
+        first, last = record.lines[0], record.lines[-1]
+        columns, fault = None, record.fault
+        if record.fields is not None:
+            if not record.fields:
+                continue
+            if len(record.fields) != len(names):
+                fault = f"The row has {len(record.fields)} columns, the header {len(names)}"
+            else:
+                columns = dict(zip(names, map(text_of, record.fields), strict=True))
+        yield Row(first.number, last.number, last.end, columns, fault)
+
+
+def _records(lines: Lines) -> Iterator[_Record]:
+    taken: list[Line] = []
+    is_utf_8 = True
+
+    def texts() -> Iterator[str]:
+        nonlocal is_utf_8
+        for line in lines:
+            taken.append(line)
+            if line.data is None:
+                raise _LineFaultError(_TOO_LONG)
+            text = _decoded(line.data)
+            is_utf_8 = is_utf_8 and text is not None
+            yield text if text is not None else line.data.decode(errors="replace")
+
+    reader = csv.reader(texts(), strict=True)
+    while True:
+        taken, is_utf_8 = [], True
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except (csv.Error, _LineFaultError) as error:
+            lines.put_back(taken[1:])
+            reader = csv.reader(texts(), strict=True)
+            fault = str(error) if isinstance(error, _LineFaultError) and len(taken) == 1 else f"Not CSV: {error}"
+            yield _Record(taken[:1], fault=fault)
+        else:
+            yield _Record(taken, fields) if is_utf_8 else _Record(taken, fault=_NOT_UTF_8)
+
+
+def _decoded(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

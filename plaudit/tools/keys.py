@@ -1,0 +1,66 @@
+"""`plaudit keys`: API keys are made, listed and revoked."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from rich.console import Console
+from rich.table import Table
+
+from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
+from domain.permissions import Caller, Permission
+from plaudit.cli.terminal import shown
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from storage.keys import ApiKey, ApiKeyRepository
+
+
+class NoSuchKeyError(Exception):
+    """There is no key with this id."""
+
+
+async def create_key(
+    settings: Settings,
+    out: Console,
+    client: str,
+    permissions: Sequence[Permission],
+    stores: Sequence[str] | None,
+    days: int | None,
+) -> None:
+    """Store a key and print it, which happens this once; None for `days`: it never expires."""
+    now = datetime.now(UTC)
+    id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    caller = Caller(client, frozenset(permissions), frozenset(stores) if stores else None)
+    expires = now + timedelta(days=days) if days is not None else None
+    async with connected(settings) as (database, _):
+        await ApiKeyRepository(database).add(ApiKey(id, caller, digest_of(secret), created=now, expires=expires))
+    out.print(f"plaudit_{id}_{secret}")
+
+
+async def list_keys(settings: Settings, out: Console) -> None:
+    """Print all keys, by client and age; no secret is known here."""
+    async with connected(settings) as (database, _):
+        keys = await ApiKeyRepository(database).all()
+    table = Table("id", "client", "permissions", "stores", "created", "expires", "state", box=None)
+    now = datetime.now(UTC)
+    for key in keys:
+        caller = key.caller
+        stores = "all" if caller.stores is None else ", ".join(sorted(caller.stores))
+        state = "valid" if key.is_valid(now) else "revoked" if key.revoked else "expired"
+        table.add_row(
+            *map(shown, (key.id, caller.subject or "", ", ".join(sorted(caller.permissions)), stores)),
+            f"{key.created:%Y-%m-%d}",
+            f"{key.expires:%Y-%m-%d}" if key.expires else "never",
+            state,
+        )
+    out.print(table)
+
+
+async def revoke_key(settings: Settings, out: Console, id: str) -> None:
+    """Revoke a key. Raises NoSuchKeyError."""
+    async with connected(settings) as (database, _):
+        if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
+            raise NoSuchKeyError(f"There is no key {id}. `plaudit keys list` shows all.")
+    out.print(f"Revoked. Facades notice within {REMEMBERED_SECONDS:.0f} s.")

@@ -1,0 +1,163 @@
+"""`plaudit privacy`: what a person left, shown to them or removed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from rich.console import Console
+
+from api.returns.rows import return_row
+from api.reviews.rows import review_details
+from domain.privacy import is_about, people_in
+from domain.reviews import ModerationAction
+from messaging.decoding import RawRecord
+from messaging.envelope import Envelope
+from messaging.kafka.publisher import Publisher
+from messaging.kafka.reading import TopicReader
+from messaging.replays import letter_id
+from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
+from plaudit.cli.terminal import shown_json
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from plaudit.tools.dead_letters import Filter, dead_letters, reachable
+from storage.database import Database
+from storage.privacy import Erasures, PersonalData
+from storage.stores import StoreRepository
+
+MODERATOR: Final = "plaudit privacy"
+REASON: Final = "Erased at the request of the person"
+
+_KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.RETURN_COMMANDS)
+_BATCH: Final = 1_000
+_PAUSE_S: Final = 0.2
+
+
+class NotErasedError(Exception):
+    """Not everything could be removed; the message says what is left, and what to do."""
+
+
+async def export_person(settings: Settings, progress: Console, customer_id: str, output: Path | None) -> None:
+    """Write all that is kept of a person as one JSON document, to standard output without a file."""
+    async with connected(settings) as (database, _):
+        data = PersonalData(database, customer_id)
+        stores = {store.id: store for store in await StoreRepository(database).all()}
+        orders = {order.id: order for order in await data.orders()}
+        document: dict[str, Any] = {
+            "customerId": customer_id,
+            "at": datetime.now(UTC),
+            "reviews": [review_details(each, stores) for each in await data.reviews()],
+            "orders": [orjson.Fragment(order.body) for order in orders.values()],
+            "returns": [{**return_row(each, None), "order": None} for each in await data.returns()],
+            "remindersSent": await data.reminders(),
+            "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
+            "moderation": await data.audit_entries(),
+            "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
+            "waitingModeration": await data.parked_commands(),
+        }
+    with progress.status("Looking through dead letters"):
+        document["deadLetters"] = [
+            {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json(r.value or b"")}
+            async for r in _letters_about(settings, customer_id, orders)
+        ]
+    written = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
+    if output is None:
+        sys.stdout.buffer.write(written + b"\n")
+    else:
+        await asyncio.to_thread(output.write_bytes, written)
+
+
+async def erase_person(settings: Settings, out: Console, customer_id: str, wait: float) -> None:
+    """Remove all that a person left, and keep a record that it was done; again for what has come since.
+
+    Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises NotErasedError.
+    """
+    async with connected(settings) as (database, publisher):
+        data = PersonalData(database, customer_id)
+        with out.status("Deleting reviews"):
+            reviews = await _delete_reviews(data, publisher, settings.topics, wait)
+        erasures = erasures_of(settings, database)
+        with out.status("Looking through dead letters"):
+            # Before the orders are forgotten, which tell what is about them.
+            found = _letters_about(settings, customer_id, await data.order_ids())
+            letters = [letter_id(letter) async for letter in found]
+        await erasures.set_aside(letters, datetime.now(UTC))
+        counts = {"reviews": reviews, **await data.forget_orders()}
+        counts["mails"] = await data.forget_mails(datetime.now(UTC))
+        counts["reminders"] = await data.forget_reminders()
+        counts["waiting"] = await data.forget_parked()
+        await erasures.add(customer_id, datetime.now(UTC), counts)
+    out.print(
+        f"Deleted {counts['reviews']} reviews and {counts['mails']} mails that had not been sent; took the person out "
+        f"of {counts['orders']} orders, {counts['returns']} returns and {counts['waiting']} commands that wait. "
+        "That it was done is on record."
+    )
+    days = settings.kafka.retention_days
+    out.print(
+        f"Kafka's records can't be changed: {len(letters)} dead letters, and what was published in the last days, are "
+        f"gone when the retention of their topics is over ({days} days as configured). `plaudit dlq replay` leaves "
+        "them out."
+    )
+
+
+async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: TopicNames, wait: float) -> int:
+    envelope = Envelope("/plaudit/privacy")
+    topic = topics.name(Topic.MODERATION_COMMANDS)
+    deleted: set[str] = set()
+    try:
+        async with asyncio.timeout(wait):
+            while ids := await data.review_ids(_BATCH):
+                fresh = [id for id in ids if id not in deleted]
+                command = {"action": ModerationAction.DELETE, "moderator": MODERATOR, "reason": REASON}
+                await publisher.publish(
+                    [envelope.wrap(topic, id, "review.moderation", {**command, "ids": [id]}) for id in fresh]
+                )
+                deleted.update(fresh)
+                await asyncio.sleep(_PAUSE_S)
+    except TimeoutError:
+        raise NotErasedError(
+            f"Reviews are still there after {wait:g} s, and nothing else was removed: is a worker running? The "
+            "commands to delete them are on their way. Run this again."
+        ) from None
+    return len(deleted)
+
+
+def erasures_of(settings: Settings, database: Database) -> Erasures:
+    """The record of erasures, with the key that is configured."""
+    key = settings.privacy.erasure_key
+    return Erasures(database, key.get_secret_value() if key else None)
+
+
+async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:
+    async with TopicReader.opened(await reachable(settings)) as reader:
+        async for letters in dead_letters(settings, reader, Filter()):
+            for letter in letters:
+                if _key_of(letter) in (customer_id, *order_ids) or is_about(
+                    letter.value or b"", customer_id, order_ids
+                ):
+                    yield letter
+
+
+def people_of(letter: RawRecord) -> set[str]:
+    """The customers that a dead letter may be about."""
+    people = people_in(letter.value or b"")
+    return people | {key} if (key := _key_of(letter)) else people
+
+
+def _key_of(letter: RawRecord) -> str | None:
+    """The key where it is that of a customer or an order; elsewhere it says nothing of who."""
+    if not letter.key or not letter.topic.removesuffix(DEAD_LETTER_SUFFIX).endswith(_KEYED_BY_PERSON):
+        return None
+    return letter.key.decode(errors="replace")
+
+
+def _json(value: bytes) -> Any:
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value.decode(errors="backslashreplace")

@@ -1,0 +1,59 @@
+"""`plaudit reminders`: what the scheduler would do, and doing it by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from domain.reminders import Decided, Reminder
+from domain.timestamps import timestamp
+from plaudit.cli.terminal import shown
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from scheduler.preview import preview
+from scheduler.reminders import ReminderJob
+from storage.stores import StoreRepository
+
+
+async def show_preview(settings: Settings, out: Console, now: datetime | None) -> None:
+    """Show the decision on every order in the status that reminders are for."""
+    moment = now or datetime.now(UTC)
+    async with connected(settings) as (database, _):
+        reminder = (await StoreRepository(database).general()).reminder
+        heading = (
+            f"At {timestamp(moment)}: orders in status {reminder.order_status} for {reminder.days_in_status} days; "
+            f"at most {reminder.max_emails_per_customer} reminders for each customer."
+        )
+        out.print(shown(heading), markup=False)
+        counts: Counter[str] = Counter()
+        async for decided in preview(database, reminder, moment):
+            counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
+            out.print(shown(_told(decided)), markup=False)
+    out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")
+    others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
+    out.print(f"{sum(counts.values())} would not{f': {others}' if others else ''}.")
+    if not reminder.enabled:
+        out.print("Reminders are disabled: nobody is reminded until `reminder.enabled` is set.")
+
+
+async def run_once(settings: Settings, out: Console, now: datetime | None) -> None:
+    """Send what is due."""
+    async with connected(settings) as (database, publisher):
+        if not (await StoreRepository(database).general()).reminder.enabled:
+            out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
+            return
+        job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender)
+        with out.status("Sending reminders"):
+            report = await job.run(now or datetime.now(UTC))
+    skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())
+    out.print(f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}.")
+
+
+def _told(decided: Decided) -> str:
+    order, _, decision, _ = decided
+    what = f"order {order.id}{f' ({order.number})' if order.number else ''}, customer {order.customer.id or '-'}"
+    if isinstance(decision, Reminder):
+        return f"remind  {what}, {decision.to}: {', '.join(item.name for item in decision.items)}"
+    return f"skip    {what}: {decision.value}"

@@ -1,0 +1,64 @@
+"""Fixtures for tests that start real servers as child processes."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from devservers import MissingPartError, set_up_kafka
+
+from .processes import Marked, eventually
+
+
+@pytest.fixture
+def progress() -> list[str]:
+    """Its `append` is a report to give to the servers."""
+    return []
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """A data folder whose name has to be quoted in most places, as a user's may; too big to be kept."""
+    data = tmp_path / "Daten für 100%, é"
+    data.mkdir()
+    yield data
+    shutil.rmtree(data)
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
+    """Marks what the test starts; nothing of that may be left in the end."""
+    marked = Marked()
+    for name, value in marked.environment.items():
+        monkeypatch.setenv(name, value)
+    yield marked
+    eventually(lambda: not marked.commands())
+
+
+@pytest.fixture
+async def kafka_can_run() -> None:
+    """Fetches Apache Kafka when it isn't cached yet, and skips where it can't run."""
+    try:
+        await set_up_kafka(print)
+    except MissingPartError as missing:
+        pytest.skip(f"Apache Kafka can't run here. {missing}")
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Empties the PATH and the user's cache; call it to put shell scripts on the PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    path = f"{folder}:/usr/bin:/bin"
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def provide(**scripts: str) -> None:
+        for name, body in scripts.items():
+            script = folder / name
+            script.write_text(f"#!/bin/sh\nPATH={path}\n{body}\n")
+            script.chmod(0o755)
+
+    return provide

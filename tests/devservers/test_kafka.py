@@ -1,0 +1,212 @@
+"""The embedded broker: Apache Kafka, and Tansu in its place."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from confluent_kafka import Producer
+
+from devservers import (
+    Broker,
+    EmbeddedServerError,
+    KafkaRuntime,
+    KafkaServer,
+    MissingPartError,
+    embedded_kafka,
+    kafka_setup,
+    set_up_kafka,
+)
+from devservers.kafka_jars import KafkaJars
+
+from .processes import Marked, eventually
+
+pytestmark = pytest.mark.usefixtures("marked")
+
+JAVA = "echo 'openjdk version \"17.0.1\" 2021-10-19' >&2"
+LARGE = b"x" * 11_000_000
+
+
+async def create_topic(server: KafkaServer) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic("reviews", 12, 1)])
+    finally:
+        await admin.close()
+
+
+async def produce(server: KafkaServer, value: bytes) -> None:
+    async with AIOKafkaProducer(
+        bootstrap_servers=server.bootstrap_servers,
+        enable_idempotence=server.broker is Broker.KAFKA,
+        max_request_size=12_000_000,
+    ) as producer:
+        await producer.send_and_wait("reviews", value, partition=0)
+
+
+def produce_by_librdkafka(server: KafkaServer, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "enable.idempotence": True})
+    producer.produce("reviews", value, partition=0)
+    assert producer.flush(20) == 0
+
+
+async def consume(server: KafkaServer, count: int) -> Sequence[bytes | None]:
+    partition = TopicPartition("reviews", 0)
+    async with AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers, fetch_max_wait_ms=20) as consumer:
+        consumer.assign([partition])
+        await consumer.seek_to_beginning(partition)
+        async with asyncio.timeout(20):
+            return [(await consumer.getone()).value for _ in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kafka_can_run")
+async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
+    async with embedded_kafka(data, progress.append) as server:
+        assert server.broker is Broker.KAFKA
+        await create_topic(server)
+        await produce(server, b"1")
+        await server.process.stop()
+        assert server.pid is None
+        await server.process.start()
+        await asyncio.to_thread(produce_by_librdkafka, server, b"2")
+        address = server.bootstrap_servers
+        server.process.kill()
+        assert server.pid is None
+    async with embedded_kafka(data, progress.append) as server:
+        assert server.bootstrap_servers == address
+        server.process.stop_grace_s = 60.0  # other tests take the processor
+        await produce(server, LARGE)
+        assert await consume(server, 3) == [b"1", b"2", LARGE]
+        with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
+            async with embedded_kafka(data, progress.append):
+                pass
+    assert progress[-1] == "Starting Kafka"
+    assert "shut down completed" in (data / "logs" / "kafka.log").read_text()
+    assert (data / "kafka" / "log" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.usefixtures("kafka_can_run")
+async def test_says_at_once_why_it_does_not_start(data: Path, progress: list[str]) -> None:
+    metadata = data / "kafka" / "log" / "meta.properties"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
+    with pytest.raises(EmbeddedServerError, match=r"(?s)exit code 1.*Stored node id 7"):
+        async with asyncio.timeout(10), embedded_kafka(data, progress.append):
+            pass
+
+
+async def test_tansu(data: Path, progress: list[str]) -> None:
+    async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
+        assert server.broker is Broker.TANSU
+        await create_topic(server)
+        await produce(server, b"1")
+        assert await consume(server, 1) == [b"1"]
+        address = server.bootstrap_servers
+        server.process.kill()
+        await server.process.start()
+        await create_topic(server)
+    async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
+        assert server.bootstrap_servers == address
+    assert set(progress) == {"Starting Tansu"}
+
+
+@pytest.mark.parametrize(
+    ("scripts", "missing"),
+    [
+        ({}, "Java is missing"),
+        ({"java": "echo 'openjdk version \"11.0.2\"'"}, "is Java 11, too old"),
+        ({"java": "echo 'java version \"1.8.0_401\"'"}, "is Java 8, too old"),
+        ({"java": "exit 1"}, "doesn't tell its version"),
+        ({"java": JAVA}, "Maven is missing"),
+    ],
+)
+async def test_tansu_where_kafka_lacks_something(
+    data: Path, progress: list[str], commands: Callable[..., None], scripts: dict[str, str], missing: str
+) -> None:
+    commands(**scripts)
+    async with embedded_kafka(data, progress.append) as server:
+        assert server.broker is Broker.TANSU
+    choice, start = progress
+    assert choice.startswith("Using Tansu in place of Kafka: in memory only, without Kafka's guarantees.")
+    assert missing in choice
+    assert start == "Starting Tansu"
+    with pytest.raises(MissingPartError, match=missing):
+        async with embedded_kafka(data, progress.append, broker=Broker.KAFKA):
+            pass
+
+
+async def test_java_home_is_honoured(
+    data: Path, progress: list[str], commands: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands(java=JAVA, mvn="exit 1")
+    monkeypatch.setenv("JAVA_HOME", str(data))
+    with pytest.raises(MissingPartError, match="which has no bin/java"):
+        async with embedded_kafka(data, progress.append, broker=Broker.KAFKA):
+            pass
+
+
+@pytest.mark.usefixtures("kafka_can_run")
+async def test_options_from_the_environment_make_no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
+    plain = await set_up_kafka(print)
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    assert await set_up_kafka(print) == plain
+
+
+async def test_mavens_error_is_told(data: Path, progress: list[str], commands: Callable[..., None]) -> None:
+    commands(java=JAVA, mvn="echo '[ERROR] the registry is on holiday'; exit 1")
+    with pytest.raises(EmbeddedServerError, match="the registry is on holiday"):
+        async with embedded_kafka(data, progress.append):
+            pass
+    assert not KafkaJars().cached
+
+
+@pytest.fixture
+def slow_maven(tmp_path: Path, commands: Callable[..., None]) -> Path:
+    """A Maven that copies a jar when the returned file exists, and writes a line into `calls` beside it."""
+    go_on = tmp_path / "go-on"
+    commands(
+        java=JAVA,
+        mvn=f"""
+        for argument; do case $argument in -DoutputDirectory=*) folder=${{argument#*=}};; esac; done
+        mkdir "$folder" && touch "$folder/{jar_name()}" && echo called >>"{tmp_path}/calls"
+        until test -e "{go_on}"; do sleep 0.01; done
+        """,
+    )
+    return go_on
+
+
+def jar_name() -> str:
+    return f"kafka_2.13-{KafkaJars().folder.name.removeprefix('kafka-')}.jar"
+
+
+async def test_an_interrupted_fetch_leaves_nothing_half(progress: list[str], slow_maven: Path, marked: Marked) -> None:
+    calls = slow_maven.with_name("calls")
+    fetch = asyncio.create_task(set_up_kafka(progress.append))
+    await asyncio.to_thread(eventually, calls.exists)
+    fetch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetch
+    await asyncio.to_thread(eventually, lambda: not marked.commands())
+    assert not KafkaJars().cached
+
+
+async def test_two_that_fetch_at_once_fetch_once(
+    progress: list[str], slow_maven: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def make_archive(archive: Path, _: KafkaRuntime) -> None:
+        await asyncio.to_thread(archive.touch)
+
+    monkeypatch.setattr(kafka_setup, "_make_archive", make_archive)
+    both = [asyncio.create_task(set_up_kafka(progress.append)) for _ in range(2)]
+    await asyncio.to_thread(eventually, lambda: "Waiting for another Plaudit that is preparing Kafka" in progress)
+    go_on, calls = slow_maven, slow_maven.with_name("calls")
+    await asyncio.to_thread(go_on.touch)
+    first, second = await asyncio.gather(*both)
+    assert first == second
+    assert first.class_path.endswith(jar_name())
+    assert await asyncio.to_thread(calls.read_text) == "called\n"

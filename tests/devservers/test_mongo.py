@@ -1,0 +1,116 @@
+"""The embedded MongoDB."""
+
+import asyncio
+import importlib.metadata
+import platform
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from devservers import (
+    EmbeddedServerError,
+    MissingPartError,
+    MongoProcess,
+    MongoServer,
+    embedded_mongo,
+    form_replica_set,
+    mongo,
+)
+
+pytestmark = pytest.mark.usefixtures("marked")
+
+Document = dict[str, object]
+
+
+async def insert(server: MongoServer) -> int:
+    """Insert a document in a transaction; returns how many there are."""
+    async with AsyncMongoClient[Document](server.uri) as client:
+        documents = client.test.documents
+        async with client.start_session() as session, await session.start_transaction():
+            await documents.insert_one({}, session=session)
+        return await documents.count_documents({})
+
+
+async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
+    async with embedded_mongo(data, progress.append) as server:
+        assert await insert(server) == 1
+        await server.process.stop()
+        assert server.pid is None
+        await server.process.start()
+        assert await insert(server) == 2
+        address = server.uri
+        server.process.kill()
+        assert server.pid is None
+    async with embedded_mongo(data, progress.append) as server:
+        assert server.uri == address
+        assert await insert(server) == 3
+        with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
+            async with embedded_mongo(data, progress.append):
+                pass
+        assert await insert(server) == 4
+        server.process.kill()
+    assert set(progress) == {"Starting MongoDB"}
+    assert (data / "logs" / "mongod.log").stat().st_size
+
+
+async def test_primary_again_on_another_port(data: Path, progress: list[str]) -> None:
+    async with embedded_mongo(data, progress.append) as server:
+        await insert(server)
+        port = server.process.port
+        server.process.kill()
+    async with (
+        MongoProcess(data / "elsewhere", data / "elsewhere.log", port=port) as squatter,
+        embedded_mongo(data, progress.append) as server,
+    ):
+        assert server.process.port != port
+        assert await insert(server) == 2
+        squatter.kill()
+        server.process.kill()
+
+
+async def test_three_members(data: Path) -> None:
+    members = [MongoProcess(data / f"{n}", data / f"{n}.log", cache_gb=0.25) for n in range(3)]
+    async with AsyncExitStack() as stack:
+        await asyncio.gather(*(stack.enter_async_context(member) for member in members))
+        async with AsyncMongoClient[Document](await form_replica_set(members), w="majority") as client:
+            await client.test.documents.insert_one({})
+        for member in members:
+            member.kill()
+
+
+@pytest.mark.parametrize("last_words", ["error while loading shared libraries: libcurl.so.4", ""])
+async def test_says_at_once_why_it_does_not_start(
+    data: Path, progress: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last_words: str
+) -> None:
+    binary = tmp_path / "mongod"
+    binary.write_text(f"#!/bin/sh\necho {last_words}\nexit 127\n")
+    binary.chmod(0o755)
+    monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
+    with pytest.raises(EmbeddedServerError, match="exit code 127") as caught:
+        async with asyncio.timeout(5), embedded_mongo(data, progress.append):
+            pass
+    assert last_words in str(caught.value)
+    assert "PLAUDIT_MONGO__URI" in str(caught.value)
+
+
+async def test_says_what_to_do_without_the_wheel(
+    data: Path, progress: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    with pytest.raises(MissingPartError, match=r"plaudit\[embedded\].* PLAUDIT_MONGO__URI"):
+        async with embedded_mongo(data, progress.append):
+            pass
+
+
+async def test_says_what_to_do_on_another_machine(
+    data: Path, progress: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(MissingPartError, match=r"x86-64 only.* PLAUDIT_MONGO__URI"):
+        async with embedded_mongo(data, progress.append):
+            pass

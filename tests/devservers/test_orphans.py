@@ -1,0 +1,116 @@
+"""Whatever happens to Plaudit, no server outlives it."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from devservers.kafka_jars import KafkaJars
+
+from .processes import DEADLINE_S, Marked, eventually
+
+PROGRAM = textwrap.dedent(
+    """
+    import asyncio, signal, sys
+    from contextlib import AsyncExitStack
+    from pathlib import Path
+    from devservers import Broker, KafkaProcess, MongoProcess, embedded_kafka, embedded_mongo
+
+    KafkaProcess.stop_grace_s = MongoProcess.stop_grace_s = 60.0  # other tests take the processor
+
+    async def main(data: Path, broker: str) -> None:
+        async with AsyncExitStack() as servers:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(servers.enter_async_context(embedded_mongo(data, print)))
+                both.create_task(servers.enter_async_context(embedded_kafka(data, print, broker=Broker(broker))))
+            (data / "ready").touch()
+            await asyncio.Event().wait()
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background of a shell
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    """
+)
+
+pytestmark = pytest.mark.usefixtures("kafka_can_run")
+
+
+@contextmanager
+def plaudit(data: Path, broker: str, *, cache: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs both servers."""
+    environment = dict(os.environ) | ({"XDG_CACHE_HOME": str(cache)} if cache else {})
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, data, broker], process_group=0, env=environment, stderr=subprocess.DEVNULL
+    ) as parent:
+        try:
+            yield parent
+        finally:
+            parent.kill()
+
+
+@pytest.mark.parametrize("moment", ["leash.py", "-version", "copy-dependencies"])
+def test_killed_while_it_fetches(data: Path, tmp_path: Path, marked: Marked, moment: str) -> None:
+    with plaudit(data, "kafka", cache=tmp_path) as parent:
+        eventually(lambda: marked.run(moment))
+        parent.kill()
+        parent.wait()
+        eventually(lambda: not marked.commands())
+    assert not KafkaJars(tmp_path).cached
+
+
+@pytest.mark.slow
+def test_killed_while_it_archives(data: Path, tmp_path: Path, marked: Marked) -> None:
+    jars = KafkaJars(tmp_path).folder
+    jars.mkdir(parents=True)
+    for jar in KafkaJars().folder.glob("*.jar"):
+        (jars / jar.name).symlink_to(jar)
+    with plaudit(data, "kafka", cache=tmp_path) as parent:
+        eventually(lambda: marked.run("-XX:ArchiveClassesAtExit"))
+        parent.kill()
+        parent.wait()
+        eventually(lambda: not marked.commands())
+    assert not list(jars.glob("*.jsa"))
+
+
+@pytest.mark.parametrize("moment", ["--replSet", "kafka.Kafka"])
+def test_killed_while_it_starts(data: Path, marked: Marked, moment: str) -> None:
+    with plaudit(data, "kafka") as parent:
+        eventually(lambda: marked.run(moment))
+        parent.kill()
+        parent.wait()
+        eventually(lambda: not marked.commands())
+
+
+def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> None:
+    metadata = data / "kafka" / "log" / "meta.properties"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
+    with plaudit(data, "kafka") as parent:
+        assert parent.wait(DEADLINE_S) == 1
+        assert not marked.commands()
+    assert (data / "logs" / "mongod.log").exists()
+
+
+def test_killed_when_ready(data: Path, marked: Marked) -> None:
+    with plaudit(data, "auto") as parent:
+        eventually((data / "ready").exists)
+        assert marked.run("mongod")
+        assert marked.run("kafka.Kafka")
+        parent.kill()
+        parent.wait()
+        eventually(lambda: not marked.commands())
+
+
+def test_ctrl_c_in_a_terminal_stops_the_servers_in_order(data: Path, marked: Marked) -> None:
+    with plaudit(data, "kafka") as parent:
+        eventually((data / "ready").exists)
+        os.killpg(parent.pid, signal.SIGINT)  # as the terminal does
+        parent.wait(DEADLINE_S)
+        assert not marked.commands()
+    assert (data / "kafka" / "log" / ".kafka_cleanshutdown").exists()
+    assert '"msg":"Shutting down","attr":{"exitCode":0}' in (data / "logs" / "mongod.log").read_text()

@@ -1,0 +1,120 @@
+"""Servers that are killed again while they start again: `plaudit up` goes on until it is told to stop."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.service import eventually
+from tests.up_command import Up
+
+from .processes import Marked
+
+pytestmark = pytest.mark.usefixtures("kafka_can_run")
+
+SERVERS = {"--replSet": "mongod.log", "kafka.Kafka": "kafka.log"}
+GOES_ON = "not started; trying again until Ctrl-C"
+RECOVERY_S = 120.0
+PAUSE_S = 0.2
+"""Between two reviews of a client: a thousand fit on a page."""
+
+
+async def kill_starts(up: Up, server: str, times: int) -> None:
+    """Kill a server that runs, and then so many of its starts: in turns before its first word and after it."""
+    log = up.endpoints.parent / "logs" / SERVERS[server]
+    killed: set[int] = set()
+
+    def found() -> int | None:
+        new = [pid for pid, command in up.marked.commands().items() if server in command and pid not in killed]
+        has_spoken = len(killed) % 2 == 0 or (log.exists() and log.stat().st_size > 0)
+        return new[0] if new and has_spoken else None
+
+    for _ in range(1 + times):
+        pid = await eventually(lambda: asyncio.to_thread(found), deadline_s=RECOVERY_S)
+        assert pid is not None
+        with suppress(ProcessLookupError):  # it had ended by itself
+            os.kill(pid, signal.SIGKILL)
+        killed.add(pid)
+
+
+async def submit_all_the_time(address: str, product: str, acknowledged: set[str]) -> None:
+    """Submit reviews until cancelled, and note those that were taken."""
+    async with httpx.AsyncClient(base_url=address, timeout=40) as client:
+        while True:
+            with suppress(httpx.TransportError):
+                answer = await client.post(REVIEWS, json=[submission(product)])
+                assert answer.status_code in (200, 202, 503), answer.text
+                if answer.status_code != 503:
+                    acknowledged.update(answer.json()["ids"])
+            await asyncio.sleep(PAUSE_S)
+
+
+async def until_listed(address: str, product: str, acknowledged: set[str]) -> None:
+    """Wait until everything that was acknowledged is in the list."""
+
+    async def missing() -> set[str]:
+        async with httpx.AsyncClient(base_url=address, timeout=40) as client:
+            try:
+                answer = await client.post(f"{REVIEWS}/reviewList", json={"entityIds": [product], "take": 1_000})
+            except httpx.TransportError:
+                return acknowledged
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return acknowledged
+        return acknowledged - {row["id"] for row in answer.json()["results"]}
+
+    await eventually(missing, lambda left: not left, deadline_s=RECOVERY_S)
+
+
+async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) -> None:
+    """Kill both servers and their starts while reviews come in; all that were taken are there in the end."""
+    await up.says(process, "Ctrl-C stops everything")
+    address, product = f"http://127.0.0.1:{up.environment['PLAUDIT_HTTP__PORT']}", new_id()
+    acknowledged: set[str] = set()
+    clients = asyncio.create_task(submit_all_the_time(address, product, acknowledged))
+    await eventually(lambda: asyncio.sleep(0, len(acknowledged) > 20))
+    await asyncio.gather(*(kill_starts(up, server, times) for server in SERVERS))
+    before = len(acknowledged)
+    await eventually(lambda: asyncio.sleep(0, len(acknowledged) > before), deadline_s=RECOVERY_S)
+    clients.cancel()
+    await asyncio.gather(clients, return_exceptions=True)
+    await until_listed(address, product, acknowledged)
+    async with httpx.AsyncClient(base_url=address) as client:
+        (id,) = await Facade(client).submit(submission(product))
+        assert await Facade(client).moderate("approve", id) == ["applied"]
+    said = up.log.read_text().splitlines()
+    for name in ("MongoDB", "Kafka"):
+        assert len([line for line in said if GOES_ON in line and name in line]) >= times
+    assert process.poll() is None
+
+
+async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "kafka")
+    async with up.started() as process:
+        await killed_and_back(up, process, times=2)
+        # Ctrl-C counts while it tries, too.
+        killing = asyncio.create_task(kill_starts(up, "kafka.Kafka", times=1_000))
+        tries = up.log.read_text().count(GOES_ON)
+
+        async def tries_again() -> bool:
+            return up.log.read_text().count(GOES_ON) > tries
+
+        await eventually(tries_again)
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.to_thread(process.wait, 60) == 0
+        killing.cancel()
+        await asyncio.gather(killing, return_exceptions=True)
+    assert marked.commands() == {}
+
+
+@pytest.mark.slow
+async def test_killed_while_it_starts_again_ten_times(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "kafka")
+    async with up.started() as process:
+        await killed_and_back(up, process, times=10)
+    await up.nothing_is_left()

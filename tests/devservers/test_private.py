@@ -1,0 +1,138 @@
+"""Other users of the machine: what they can read, and what lets them in."""
+
+import json
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaConnectionError
+from pymongo import AsyncMongoClient
+from pymongo.errors import OperationFailure
+
+from devservers import EmbeddedServerError, MongoProcess, embedded_kafka, embedded_mongo, form_replica_set
+from devservers.broker import Broker
+from devservers.private import private_folder
+from tests.up_command import Up
+
+from .processes import Marked
+
+Document = dict[str, Any]
+
+NOT_ALLOWED = 13
+
+
+def open_to_others(folder: Path) -> list[Path]:
+    """What others could reach if the folder itself were open."""
+    found = [folder, *folder.rglob("*")]
+    return [path for path in found if not path.is_symlink() and path.stat().st_mode & 0o077]
+
+
+async def refuses_strangers(uri: str) -> None:
+    """Fail if somebody without a password can read, write, or make himself a user."""
+    address = urlsplit(uri).netloc.rpartition("@")[2]
+    async with AsyncMongoClient[Document](f"mongodb://{address}/?replicaSet=plaudit") as client:
+        for attempt in (
+            lambda: client.plaudit.apiKeys.insert_one({"_id": "nobody's"}),
+            lambda: client.plaudit.reviews.find_one(),
+            lambda: client.list_database_names(),
+            lambda: client.admin.command("createUser", "nobody", pwd="x", roles=["root"]),
+            lambda: client.admin.command("replSetGetConfig"),
+        ):
+            with pytest.raises(OperationFailure) as refused:
+                await attempt()
+            assert refused.value.code == NOT_ALLOWED
+
+
+@asynccontextmanager
+async def ready(up: Up) -> AsyncIterator[Document]:
+    """Run `plaudit up`; yields what is in endpoints.json."""
+    async with up.started() as process:
+        await up.says(process, "Ctrl-C stops everything")
+        yield json.loads(up.endpoints.read_text())
+    await up.nothing_is_left()
+
+
+@pytest.mark.usefixtures("kafka_can_run")
+async def test_nobody_else_reads_what_up_keeps(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "kafka")
+    data = up.endpoints.parent
+    data.mkdir(mode=0o755)
+    data.chmod(0o755)  # as the version before left it
+    async with ready(up) as endpoints:
+        assert open_to_others(data) == []
+        await refuses_strangers(endpoints["mongo"])
+        async with AsyncMongoClient[Document](endpoints["mongo"]) as client:
+            assert await client[endpoints["database"]].stores.count_documents({}) == 1
+        # Upstream systems need no more than the address, and it is told that nobody does.
+        admin = AIOKafkaAdminClient(bootstrap_servers=endpoints["kafka"])
+        await admin.start()
+        await admin.close()
+        said = up.log.read_text()
+        assert f"Closed {data} to other users" in said
+        assert "Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes" in said
+        assert urlsplit(endpoints["mongo"]).password not in said
+
+
+@pytest.mark.usefixtures("kafka_can_run")
+async def test_kafka_can_be_closed(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "kafka", PLAUDIT_EMBEDDED__KAFKA_AUTH="true")
+    async with ready(up) as endpoints:
+        stranger = AIOKafkaAdminClient(bootstrap_servers=endpoints["kafka"])
+        with pytest.raises(KafkaConnectionError):
+            await stranger.start()
+        await stranger.close()
+        sasl = endpoints["kafkaSasl"]
+        friend = AIOKafkaAdminClient(
+            bootstrap_servers=endpoints["kafka"],
+            security_protocol=sasl["securityProtocol"],
+            sasl_mechanism=sasl["mechanism"],
+            sasl_plain_username=sasl["username"],
+            sasl_plain_password=sasl["password"],
+        )
+        await friend.start()
+        assert "plaudit.review-submissions" in await friend.list_topics()
+        await friend.close()
+        beside = up.run("dlq", "list")
+        assert beside.returncode == 0, beside.stderr
+        assert "Every user of this machine" not in up.log.read_text()
+        assert sasl["password"] not in up.log.read_text()
+
+
+async def test_tansu_can_not_be_closed(data: Path, progress: list[str]) -> None:
+    with pytest.raises(EmbeddedServerError, match="Tansu asks for no password"):
+        async with embedded_kafka(data, progress.append, broker=Broker.TANSU, with_password=True):
+            pass
+
+
+@pytest.mark.usefixtures("marked")
+async def test_data_from_before_there_were_passwords(data: Path, progress: list[str]) -> None:
+    async with (
+        MongoProcess(data / "mongo", data / "logs" / "mongod.log") as before,
+        AsyncMongoClient[Document](await form_replica_set([before])) as client,
+    ):
+        await client.plaudit.reviews.insert_one({"_id": "kept"})
+    for path in (data / "mongo", *(data / "mongo").rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    for _ in range(2):
+        async with embedded_mongo(data, progress.append) as server:
+            await refuses_strangers(server.uri)
+            async with AsyncMongoClient[Document](server.uri) as client:
+                assert await client.plaudit.reviews.find_one() == {"_id": "kept"}
+        assert stat.S_IMODE((data / "mongo").stat().st_mode) == 0o700
+        # Somebody lost the password, and has the folder: it is his.
+        (data / "mongo" / "password").unlink()
+
+
+def test_a_folder_of_everybody_is_not_taken(tmp_path: Path, progress: list[str]) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(EmbeddedServerError, match="for all users of this machine"):
+        private_folder(shared, progress.append)
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+    assert progress == []

@@ -1,0 +1,102 @@
+"""Processes that start fast: forked from one that has everything imported, which takes most of a second each time.
+
+What runs in them is what `python -m plaudit` runs, and they are killed and stopped like any other.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from multiprocessing import connection
+from pathlib import Path
+from typing import Final
+
+FORKS: Final = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    [
+        *("__main__", "plaudit.cli.main", "tests.support.reminder_processes"),
+        *(f"plaudit.processes.{name}" for name in ("api", "worker", "scheduler", "mailer")),
+    ]
+)
+
+
+_TURNS: Final = threading.Lock()
+"""A start looks how others have ended, too; an exit code can be read but once, so threads would rob each other."""
+
+
+class ForkedCommand:
+    """A `plaudit` command under way, with the part of `subprocess.Popen` that tests use.
+
+    What it says, on both ways, is appended to `log`; its errors to `errors` where that is given.
+    """
+
+    def __init__(
+        self, *command: str, environment: Mapping[str, str], folder: Path, log: Path, errors: Path | None = None
+    ) -> None:
+        outputs = log, errors or log
+        for output in outputs:
+            output.touch()
+        # A daemon: it ends with the tests, whatever becomes of them.
+        self._process = FORKS.Process(target=_run, args=(command, dict(environment), folder, outputs), daemon=True)
+        with _TURNS:
+            self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+        with _TURNS:
+            return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end. Returns the exit code; raises TimeoutExpired."""
+        connection.wait([self._process.sentinel], timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self._process), timeout or 0)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def run_forked(*command: str, environment: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a `plaudit` command to its end. Raises TimeoutExpired after a minute."""
+    with tempfile.TemporaryDirectory() as said:
+        log, errors = Path(said, "out"), Path(said, "err")
+        process = ForkedCommand(*command, environment=environment, folder=folder, log=log, errors=errors)
+        try:
+            code = process.wait(60)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(command, code, log.read_text(), errors.read_text())
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], folder: Path, outputs: tuple[Path, Path]) -> None:
+    for descriptor, path in enumerate(outputs, start=1):
+        output = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.dup2(output, descriptor)
+        os.close(output)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["plaudit", *command]
+    from plaudit.cli.main import main  # where it is imported already: in the forked process
+
+    main()

@@ -1,0 +1,144 @@
+"""A shop whose customers are reminded, with a clock of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import TopicNames
+from scheduler.reminders import ReminderJob, RunReport
+from storage.database import Database, connect
+
+from .facade import new_id
+from .service import Json, Message, Service, eventually
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+SENDER = "no-reply@localhost"
+
+
+def an_order(status: str, customer: str, store: str | None, at: datetime, *products: str, **fields: Any) -> Json:
+    """An order event as upstream systems send it."""
+    return {
+        "id": new_id("order"),
+        "number": "CO1",
+        "status": status,
+        "storeId": store,
+        "customerId": customer,
+        "customerName": customer.title(),
+        "customerEmail": f"{customer}@example.com",
+        "modifiedDate": at.isoformat(),
+        "items": [
+            {"id": str(number), "productId": product, "name": product.title(), "quantity": 1, "price": 1}
+            for number, product in enumerate(products)
+        ],
+        **fields,
+    }
+
+
+@dataclass
+class Shop:
+    """Orders in a status of their own, so that shops of one database don't disturb each other."""
+
+    service: Service
+    database: Database
+    job: ReminderJob
+    id: str = field(default_factory=lambda: new_id("shop"))
+    status: str = field(default_factory=lambda: f"Complete-{uuid4().hex[:8]}")
+
+    async def open(self, **settings: Any) -> None:
+        """Switch reminders on for this shop, with these settings."""
+        reminder = {
+            "enabled": True,
+            "cron": "0 0 1 1 *",
+            "orderStatus": self.status.upper(),
+            "daysInStatus": 10,
+            "maxEmailsPerCustomer": 2,
+            **settings,
+        }
+        await self.send("store-updates", self.id, {"id": self.id, "settings": self.settings(reviewsEnabled=True)})
+        await self.send("store-updates", "general", {"generalSettings": {"reminder": reminder}})
+
+        async def applied() -> bool:
+            stored = await self.database["settings"].find_one({"_id": "general"}) or {}
+            store = await self.database["stores"].find_one({"_id": self.id})
+            return store is not None and reminder.items() <= stored.get("reminder", {}).items()
+
+        await eventually(applied)
+
+    @staticmethod
+    def settings(**settings: Any) -> Json:
+        return {"anonymousReviewsAllowed": True, "purchaseRequired": False, **settings}
+
+    async def send(self, topic: str, key: str, *values: Json) -> None:
+        await self.service.publish(topic, *(Message(key, json.dumps(value).encode()) for value in values))
+
+    async def orders(self, *orders: Json) -> list[str]:
+        """Tell of orders; they are known, in this state, when this returns."""
+        await self.service.publish("order-events", *(Message(o["id"], json.dumps(o).encode()) for o in orders))
+
+        async def known() -> bool:
+            states = [{"_id": o["id"], "status": o["status"], "body": json.dumps(o).encode()} for o in orders]
+            return await self.database["orders"].count_documents({"$or": states}) == len(orders)
+
+        await eventually(known)
+        return [order["id"] for order in orders]
+
+    async def bought(self, customer: str, *products: str, at: datetime = NOON, **fields: Any) -> str:
+        """An order that is complete since then; returns its id."""
+        (id,) = await self.orders(an_order(self.status.lower(), customer, self.id, at, *products, **fields))
+        return id
+
+    async def reviewed(self, customer: str, product: str) -> None:
+        """A review, stored when this returns."""
+        review = {"storeId": self.id, "userId": customer, "EntityId": product, "EntityType": "Product"}
+        await self.send("review-submissions", f"Product:{product}", {**review, "review": "Good", "rating": 5})
+
+        async def stored() -> bool:
+            found = {"userId": customer, "entityId": product, "storeId": self.id}
+            return await self.database["reviews"].find_one(found) is not None
+
+        await eventually(stored)
+
+    async def run(self, days: float, times: int = 1) -> int:
+        """Run the job so many days after noon, so many times over; returns how many reminders it sent."""
+        reports = [await self.job.run(NOON + days * DAY) for _ in range(times)]
+        return sum(report.reminders for report in reports)
+
+    async def report(self, days: float) -> RunReport:
+        """Run the job once, and say what it did."""
+        return await self.job.run(NOON + days * DAY)
+
+    async def mails(self, *orders: str) -> list[Json]:
+        """The mail commands about these orders, repeats included, as they were sent."""
+        mails = [json.loads(record.value) for record in await self.service.records("mail-commands")]
+        return [mail for mail in mails if mail["orderId"] in orders]
+
+
+def connection(service: Service) -> KafkaConnection:
+    """How to reach its Kafka."""
+    return KafkaConnection(service.servers.kafka, idempotence=not service.servers.is_tansu)
+
+
+@asynccontextmanager
+async def connected_job(service: Service) -> AsyncIterator[tuple[Database, ReminderJob]]:
+    """The job on the topics and the database of a service."""
+    client, database = connect(service.servers.mongo, service.database)
+    publisher = Publisher(connection(service))
+    try:
+        yield database, ReminderJob(database, publisher, TopicNames(service.prefix), sender=SENDER)
+    finally:
+        await publisher.stop()
+        await client.close()
+
+
+def named(mails: Sequence[Json]) -> list[list[str]]:
+    """The products that each mail names."""
+    return [[item["productId"] for item in mail["items"]] for mail in mails]

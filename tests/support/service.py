@@ -1,0 +1,290 @@
+"""Plaudit as its users have it: processes of its own, an address, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import httpx
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+
+from tests.support.forks import ForkedCommand, run_forked
+
+T = TypeVar("T")
+Json = dict[str, Any]
+DEADLINE_S = 60.0
+STOP_S = 12.0
+"""The 10 s in which every process has to stop, and what it takes on a busy machine to notice the signal."""
+
+FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-changes")
+PARTITIONS = 4
+QUIET_MS = 600
+
+
+class Message(NamedTuple):
+    """What an upstream system sends: any key, any value, any headers, and any time in milliseconds; None: now."""
+
+    key: str | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The real servers that a test run uses."""
+
+    kafka: str
+    mongo: str
+    is_tansu: bool
+
+
+async def eventually(
+    question: Callable[[], Coroutine[Any, Any, T]],
+    expected: Callable[[T], bool] = bool,
+    *,
+    deadline_s: float = DEADLINE_S,
+    pause_s: float = 0.03,
+) -> T:
+    """Ask until the answer is as expected, and return it; fail with the last answer after the deadline."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + deadline_s
+    while True:
+        answer = await question()
+        if expected(answer):
+            return answer
+        if loop.time() > end:
+            raise AssertionError(f"not within {deadline_s} s; the last answer: {answer!r}"[:2_000])
+        await asyncio.sleep(pause_s)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Service:
+    """An API and workers on topics and a database of their own."""
+
+    servers: Servers
+    folder: Path
+    port: int = field(default_factory=free_port)
+    prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}.")
+    environment: dict[str, str] = field(default_factory=dict)
+    processes: dict[str, ForkedCommand] = field(default_factory=dict)
+    log_starts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def database(self) -> str:
+        return f"test_{self.prefix.rstrip('.')}"
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def command_environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": self.servers.kafka,
+            "PLAUDIT_KAFKA__TOPIC_PREFIX": self.prefix,
+            "PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS),
+            "PLAUDIT_KAFKA__IDEMPOTENCE": "false" if self.servers.is_tansu else "true",
+            "PLAUDIT_MONGO__URI": self.servers.mongo,
+            "PLAUDIT_MONGO__DATABASE": self.database,
+            "PLAUDIT_HTTP__PORT": str(self.port),
+            "PLAUDIT_DATA": str(self.folder),
+            **self.environment,
+        }
+
+    def start(self, command: str, name: str | None = None) -> None:
+        """Start `plaudit <command>` as a process of that name."""
+        name = name or command
+        log = self.folder / f"{name}.log"
+        self.log_starts[name] = log.stat().st_size if log.exists() else 0
+        environment = self.command_environment()
+        self.processes[name] = ForkedCommand(command, environment=environment, folder=self.folder, log=log)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return run_forked(*command, environment=self.command_environment(), folder=self.folder)
+
+    async def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end. Returns the exit code."""
+        process = self.processes[name]
+        process.send_signal(number)
+        code = await asyncio.to_thread(process.wait, STOP_S)
+        del self.processes[name]
+        return code
+
+    def log(self, name: str) -> str:
+        """What a process has logged since its last start."""
+        with (self.folder / f"{name}.log").open("rb") as log:
+            log.seek(self.log_starts.get(name, 0))
+            return log.read().decode(errors="replace")
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[httpx.AsyncClient]:
+        # A connection that has been idle is not used again: the server may be closing it at that very moment.
+        limits = httpx.Limits(keepalive_expiry=2)
+        async with httpx.AsyncClient(base_url=self.address, timeout=40, limits=limits) as client:
+            yield client
+
+    async def until_ready(self) -> None:
+        """Wait until the API serves and every worker that was started consumes."""
+        async with self.client() as client:
+
+            async def ready() -> bool:
+                for name, process in self.processes.items():
+                    assert process.poll() is None, f"{name} ended:\n{self.log(name)[-3_000:]}"
+                if not all("worker ready" in self.log(name) for name in self.processes if name.startswith("worker")):
+                    return False
+                try:
+                    return "api" not in self.processes or (await client.get("/health/ready")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await eventually(ready)
+
+    def topic(self, name: str) -> str:
+        return self.prefix + name
+
+    async def publish(self, topic: str, *messages: Message) -> None:
+        """Publish raw values as an upstream system would."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka, max_request_size=12 * 1024 * 1024)
+        await producer.start()
+        try:
+            sent = [
+                await producer.send(
+                    self.topic(topic),
+                    m.value,
+                    m.key.encode() if m.key is not None else None,
+                    headers=list(m.headers),
+                    timestamp_ms=m.timestamp,
+                )
+                for m in messages
+            ]
+            await asyncio.gather(*sent)
+        finally:
+            await producer.stop()
+
+    async def records(self, topic: str) -> list[Any]:
+        """Everything that stands in a topic now."""
+        partitions = self.partitions_of(topic)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.servers.kafka, auto_offset_reset="earliest", enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            found: list[Any] = []
+            while [p for p in partitions if ends[p] > await consumer.position(p)]:
+                for batch in (await consumer.getmany(timeout_ms=300)).values():
+                    found += batch
+            # Tansu tells ends that are one batch behind.
+            while self.servers.is_tansu and (batches := await consumer.getmany(timeout_ms=QUIET_MS)):
+                for batch in batches.values():
+                    found += batch
+            return found
+        finally:
+            await consumer.stop()
+
+    async def values(self, topic: str) -> list[Json]:
+        """The values in a topic now, oldest first within each partition."""
+        return [json.loads(record.value) for record in await self.records(topic)]
+
+    async def dead_letters(self) -> list[Any]:
+        """Everything in every dead-letter topic."""
+        return [record for topic in FLOW for record in await self.records(f"{topic}.dlq")]
+
+    async def lag(self, topic: str) -> int:
+        """How many records of the topic the consumer group has yet to commit; of use on Apache Kafka alone."""
+        partitions = self.partitions_of(topic)
+        async with self.group_member(topic) as member:
+            member.assign(partitions)
+            ends = await member.end_offsets(partitions)
+            return sum([ends[p] - (await member.committed(p) or 0) for p in partitions])
+
+    async def idle(self) -> None:
+        """Wait until everything that was published has been consumed, in the order of the flow."""
+        for topic in FLOW:
+            await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=90)
+
+    async def rewind(self) -> None:
+        """Put every consumer group back to the beginning of its topic; no worker may run."""
+        for topic in FLOW:
+            partitions = self.partitions_of(topic)
+            async with self.group_member(topic) as member:
+                member.assign(partitions)
+                await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
+
+    async def partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka)
+        await producer.start()
+        try:
+            return len(await producer.partitions_for(self.topic(topic)))
+        finally:
+            await producer.stop()
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic."""
+        return [TopicPartition(self.topic(topic), number) for number in range(PARTITIONS)]
+
+    @asynccontextmanager
+    async def group_member(self, topic: str) -> AsyncIterator[AIOKafkaConsumer]:
+        """A consumer that speaks for the worker's group of a topic without joining it."""
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.servers.kafka, group_id=self.topic(topic), enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            yield consumer
+        finally:
+            await consumer.stop()
+
+    @asynccontextmanager
+    async def mongo(self) -> AsyncIterator[AsyncDatabase[Json]]:
+        """The database behind the service."""
+        async with AsyncMongoClient[Json](self.servers.mongo, tz_aware=True) as client:
+            yield client[self.database]
+
+
+@asynccontextmanager
+async def running_service(
+    servers: Servers, folder: Path, *, service: Service | None = None, workers: Sequence[str] = ("worker",)
+) -> AsyncIterator[Service]:
+    """A service with one API and one worker, ready; stopped in the end, whatever happened."""
+    service = service or Service(servers, folder)
+    try:
+        if "api" not in service.processes:
+            service.start("api")
+        for name in workers:
+            service.start("worker", name)
+        await service.until_ready()
+        yield service
+    finally:
+        for process in service.processes.values():
+            process.terminate()
+        for process in service.processes.values():
+            try:
+                await asyncio.to_thread(process.wait, 15)
+            except subprocess.TimeoutExpired:
+                process.kill()

@@ -1,0 +1,46 @@
+"""One set of embedded servers for all the processes of a test run."""
+
+import asyncio
+import fcntl
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+from devservers import Broker, embedded_kafka, embedded_mongo
+
+from .service import Servers
+
+
+@asynccontextmanager
+async def shared_servers(folder: Path, broker: Broker) -> AsyncIterator[Servers]:
+    """The servers of all who name this folder: the first starts them, and stops them when nobody uses them any more.
+
+    They live as long as the process that has started them, which waits for the others at the end of the block.
+    """
+    folder.mkdir(exist_ok=True)
+    addresses = folder / "addresses.json"
+    with (folder / "turn").open("w") as turn, (folder / "users").open("w") as users:
+        await _lock(turn, fcntl.LOCK_EX)
+        if addresses.exists():
+            await _lock(users, fcntl.LOCK_SH)
+            await _lock(turn, fcntl.LOCK_UN)
+            yield Servers(**json.loads(addresses.read_text()))
+            return
+        data = folder / "data"
+        async with embedded_mongo(data, print) as mongo, embedded_kafka(data, print, broker=broker) as kafka:
+            servers = Servers(kafka.bootstrap_servers, mongo.uri, is_tansu=kafka.broker is Broker.TANSU)
+            addresses.write_text(json.dumps(asdict(servers)))
+            await _lock(turn, fcntl.LOCK_UN)
+            yield servers
+            await _lock(turn, fcntl.LOCK_EX)
+            addresses.unlink()
+            await _lock(users, fcntl.LOCK_EX)
+        shutil.rmtree(data)
+
+
+async def _lock(file: IO[str], operation: int) -> None:
+    await asyncio.to_thread(fcntl.flock, file, operation)
