@@ -42,6 +42,11 @@ def test_a_position_is_written_in_three_numbers() -> None:
     assert str(RecordPosition(1, 20, 300)) == "1-20-300"
 
 
+@pytest.mark.parametrize("timestamp", [-1, 0, 1])
+def test_the_first_record_of_a_topic_may_lack_its_time(timestamp: int) -> None:
+    assert Seen().after(RecordPosition(0, 0, timestamp)).marks == {0: (0, timestamp)}
+
+
 @given(positions, positions)
 def test_each_partition_has_a_mark_of_its_own(one: RecordPosition, other: RecordPosition) -> None:
     first = Seen().after(one)

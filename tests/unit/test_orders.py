@@ -152,3 +152,9 @@ def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then
     before, again = (NOON, "Complete"), (order.modified, "Complete")
     assert replace(order, observations=(before, again)).status_since == NOON
     assert replace(order, observations=(before, (order.modified, "New"), again)).status_since == order.modified
+
+
+@pytest.mark.parametrize("statuses", [("Paid", "Sent"), ("Sent", "Paid")])
+def test_late_events_of_one_moment_stand_as_they_came(statuses: tuple[str, str]) -> None:
+    order = known_after(an_order(5, "Complete"), *(an_order(3, status) for status in statuses))
+    assert [status for _, status in order.observations] == [*statuses, "Complete"]

@@ -261,6 +261,7 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
     )
     known = created(first, order, "RET1")
     assert isinstance(known, Return)
+    assert [(line.reason, line.price) for line in known.lines] == [("Broken", 2.5)]
     order, later = with_return(order, None, known), AT.replace(hour=5)
     nothing = replace(a_request(ReturnStep("change", "r", None, None), 1), at=later, by="clerk")
     seen = known.seen.after(nothing.source)
@@ -306,3 +307,15 @@ def test_reasons_say_what_is_wrong_and_where() -> None:
     assert create(overdrawn, ("a", 1)) == [
         RefusalReason(ReturnRefusal.TOO_MANY, "1 of line a asked for, 0 available", 0)
     ]
+
+
+def test_a_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
+    known, order = stored(an_order({"a": 1}), ("a", 1))
+    canceled = change(known, order, CANCELED)
+    assert isinstance(canceled, Return)
+    order = with_return(order, known, canceled)
+    _, taken = stored(order, ("a", 1))
+    assert isinstance(change(canceled, taken, ReturnStatus.NEW), list)
+    assert isinstance(change(canceled, order, ReturnStatus.NEW), Return)
+    # Also when the order has lost the line meanwhile.
+    assert isinstance(change(canceled, an_order({"b": 1}), CANCELED), Return)
