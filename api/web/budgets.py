@@ -13,7 +13,7 @@ PATIENCE_S: Final = 2.0
 
 LONG_PATIENCE_S: Final = 30.0
 
-STALLED_S: Final = 0.5
+STALLED_S: Final = 1.0
 """A client that has kept us waiting for so long makes room for others."""
 
 _LARGE: Final = 16
@@ -52,7 +52,7 @@ class Share:
         try:
             async with asyncio.timeout(None) as self._deadline:
                 self._budget.stalling[self] = asyncio.get_running_loop().time()
-                self._budget.let_in()
+                self._budget.look_again()
                 try:
                     yield
                 finally:
@@ -131,8 +131,13 @@ class Budget:
                 granted.set_result(None)
             else:
                 self._queue.append((size, granted))
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Ask for room once the client that has kept us waiting for longest has done so for too long."""
         if self._queue and self.stalling and self._again is None:
-            self._again = loop.call_at(next(iter(self.stalling.values())) + STALLED_S, self._let_in_again)
+            at = next(iter(self.stalling.values())) + STALLED_S
+            self._again = asyncio.get_running_loop().call_at(at, self._let_in_again)
 
     def _let_in_again(self) -> None:
         self._again = None
