@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
 from api.lookups import Lookups
+from api.pages import PageBudget
 from api.waits import Waits
 from api.web.budgets import Budget
 from domain.entity_types import SAMPLE, EntityTypes
@@ -53,7 +54,7 @@ class Services:
     parking: ParkingRepository
     outcomes: OutcomeRepository
     waits: Waits
-    pages: Budget
+    pages: PageBudget
     audit: AuditLog
     publisher: Publisher
     envelope: Envelope
@@ -96,7 +97,7 @@ class Services:
             parking=ParkingRepository(database),
             outcomes=outcomes,
             waits=Waits(outcomes.answers, most=max_waits, most_per_client=max_waits_per_client),
-            pages=Budget(max_pages_bytes),
+            pages=PageBudget(max_pages_bytes),
             audit=AuditLog(database),
             publisher=publisher,
             envelope=Envelope(SOURCE),

@@ -16,9 +16,12 @@ LONG_PATIENCE_S: Final = 30.0
 STALLED_S: Final = 1.0
 """A client that has kept us waiting for so long makes room for others."""
 
-_LARGE: Final = 16
+_PAUSE_S: Final = 0.05
+"""Between two clients that make room: who comes in their place would otherwise come all at once."""
+
+_LARGE: Final = 64
 _SPARE: Final = 4
-"""Shares of more than a sixteenth of the budget leave a quarter of it to smaller ones, which need not wait for them.
+"""Shares of more than a 64th of the budget leave a quarter of it to smaller ones, which need not wait for them.
 One of them may always be there, or it could never begin."""
 
 
@@ -86,6 +89,7 @@ class Budget:
         self.stalling: OrderedDict[Share, float] = OrderedDict()
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._again: asyncio.TimerHandle | None = None
+        self._made_room_at = float("-inf")
 
     async def take(self, size: int, *, has_begun: bool = False) -> Share:
         """A share of so many bytes; one of more than there may be is alone. An answer that has begun waits for longer.
@@ -124,7 +128,8 @@ class Budget:
         waiting = [each for each in self._queue if not each[1].done()]
         self._queue.clear()
         for size, granted in waiting:
-            while not self._fits(size) and self._has_stalled(loop.time()):
+            if not self._fits(size) and self._has_stalled(loop.time()):
+                self._made_room_at = loop.time()
                 next(iter(self.stalling)).end()
             if self._fits(size):
                 self.resize(0, size)
@@ -136,7 +141,7 @@ class Budget:
     def look_again(self) -> None:
         """Ask for room once the client that has kept us waiting for longest has done so for too long."""
         if self._queue and self.stalling and self._again is None:
-            at = next(iter(self.stalling.values())) + STALLED_S
+            at = max(next(iter(self.stalling.values())) + STALLED_S, self._made_room_at + _PAUSE_S)
             self._again = asyncio.get_running_loop().call_at(at, self._let_in_again)
 
     def _let_in_again(self) -> None:
@@ -144,7 +149,8 @@ class Budget:
         self.let_in()
 
     def _has_stalled(self, now: float) -> bool:
-        return bool(self.stalling) and next(iter(self.stalling.values())) + STALLED_S <= now
+        has_paused = self._made_room_at + _PAUSE_S <= now
+        return has_paused and bool(self.stalling) and next(iter(self.stalling.values())) + STALLED_S <= now
 
     def _fits(self, size: int) -> bool:
         if not self._is_large(size):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -23,6 +24,9 @@ ROW_BYTES: Final = 8 * 1024
 PIECE_BYTES: Final = 256 * 1024
 """A piece of a page holds so much of what is stored, or one row: for so long nobody else is served."""
 
+_AT_ONCE: Final = 2
+"""Pieces that are read and written at a time: whoever asks for little waits for no more than those."""
+
 _COPIES: Final = 4
 """What is stored takes so many times its size while it is read and written: as it came, as objects, as an answer."""
 
@@ -31,14 +35,22 @@ _ROW_WITHOUT_TEXT: Final = 2 * 1024
 _NO_ROOM: Final = "The pages of other requests take all the memory there is for them."
 
 
+class PageBudget(Budget):
+    """Bytes for what MongoDB returns for lists, and turns for the pieces of large pages."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.turns = asyncio.Semaphore(_AT_ONCE)
+
+
 @asynccontextmanager
-async def room_for_rows(budget: Budget, count: int) -> AsyncIterator[PageRoom]:
+async def room_for_rows(budget: PageBudget, count: int) -> AsyncIterator[PageRoom]:
     """Room for so many rows in this block, or until a response that it was handed to has been sent.
 
     Raises ProblemError where there is none.
     """
     try:
-        room = PageRoom(await budget.take(count * ROW_BYTES))
+        room = PageRoom(await budget.take(count * ROW_BYTES), budget.turns)
     except NoRoomError as error:
         raise no_room(_NO_ROOM) from error
     try:
@@ -51,8 +63,9 @@ async def room_for_rows(budget: Budget, count: int) -> AsyncIterator[PageRoom]:
 class PageRoom:
     """The room of a page, as long as nobody knows better for rows of ROW_BYTES."""
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: Share, turns: asyncio.Semaphore) -> None:
         self.share = share
+        self.turns = turns
         self.is_handed_on = False
 
     def keep(self, rows: int, text: int) -> None:
@@ -93,28 +106,33 @@ async def page_response(
 ) -> Response:
     """The answer with these pieces of a page, each rendered as rows once it is its turn: the first one here, so that
     there can still be another answer. After that a piece that can't be rendered ends the connection."""
-    first = await render(pieces[0]) if pieces else []
     if len(pieces) <= 1:
-        return JsonResponse({"totalCount": total, "results": first})
+        return JsonResponse({"totalCount": total, "results": await render(pieces[0]) if pieces else []})
+
+    async def written(piece: T) -> bytes:
+        async with room.turns:
+            return orjson.dumps(await render(piece))[1:-1]
+
+    first = await written(pieces[0])
     room.is_handed_on = True
-    return _PieceByPiece(room.share, _written(total, first, pieces[1:], render))
+    return _PieceByPiece(room.share, _joined(b'{"totalCount":%d,"results":[' % total, first, pieces[1:], written))
 
 
-async def _written(
-    total: int, first: Sequence[Any], pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
+async def _joined(
+    head: bytes, first: bytes, pieces: Sequence[T], written: Callable[[T], Awaitable[bytes]]
 ) -> AsyncIterator[bytes]:
-    yield b'{"totalCount":%d,"results":[' % total + orjson.dumps(first)[1:-1]
-    is_empty = not first
+    yield head + first
+    before = b"," if first else b""
     del first
     for piece in pieces:
         try:
-            rows = await render(piece)
+            rows = await written(piece)
         except ProblemError as error:
             raise StalledError from error
         # Rows may have gone since the page was looked up.
         if rows:
-            yield (b"" if is_empty else b",") + orjson.dumps(rows)[1:-1]
-            is_empty = False
+            yield before + rows
+            before = b","
     yield b"]}"
 
 

@@ -39,7 +39,7 @@ async def small(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         "MAX_BODIES_BYTES": 4 * MIB,
         "MAX_PAGES_BYTES": 4 * MIB,
         "MAX_ANSWERS_BYTES": 4 * MIB,
-        "RECEIVE_TIMEOUT": 8,
+        "RECEIVE_TIMEOUT": 15,
     }
     environment = {f"PLAUDIT_HTTP__{name}": str(value) for name, value in limits.items()}
     service = Service(servers, folder, environment=environment)
@@ -118,9 +118,9 @@ async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> Non
         async with asyncio.timeout(60):
             heads = [await reader.readuntil(b"\r\n\r\n") for reader in stalled]
     statuses = [int(head.split()[1]) for head in heads]
-    # There is room for four of them, and one more has come since; those that stay have their time, and no more.
+    # There is room for three or four of them; those that stay have their time, and no more.
     assert set(statuses) <= {503, 408}
-    assert statuses.count(503) >= 9
+    assert statuses.count(503) >= 8, statuses
     assert all(b"retry-after:" in head for head, status in zip(heads, statuses, strict=True) if status == 503)
 
 

@@ -16,19 +16,19 @@ async def stall(share: Share, until: asyncio.Event) -> None:
 
 
 async def test_room_is_waited_for_and_given_back() -> None:
-    budget = Budget(100)
-    shares = [await budget.take(5) for _ in range(20)]
-    waiting = [asyncio.create_task(budget.take(5)) for _ in range(2)]
+    budget = Budget(1_000)
+    shares = [await budget.take(10) for _ in range(100)]
+    waiting = [asyncio.create_task(budget.take(10)) for _ in range(2)]
     await asyncio.sleep(0)
-    assert (budget.held, [task.done() for task in waiting]) == (100, [False, False])
+    assert (budget.held, [task.done() for task in waiting]) == (1_000, [False, False])
     shares[0].give_back(down_to=3)
     shares[1].give_back()
     first = await waiting[0]
-    assert (budget.held, waiting[1].done()) == (98, False)
+    assert (budget.held, waiting[1].done()) == (993, False)
     first.give_back()
     first.give_back()
     await waiting[1]
-    assert budget.held == 98
+    assert budget.held == 993
 
 
 async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,12 +51,12 @@ async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_small_ones() -> None:
-    budget = Budget(160)
+    budget = Budget(640)
     await budget.take(5)
     huge = await budget.take(10_000)
-    assert budget.held == 125
+    assert budget.held == 485
     waiting = asyncio.create_task(budget.take(11))
-    for _ in range(3):
+    for _ in range(15):
         await budget.take(10)
     assert not waiting.done()
     huge.give_back(down_to=10)
@@ -65,18 +65,18 @@ async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_sm
 
 async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
-    budget, never = Budget(100), asyncio.Event()
+    budget, never = Budget(1_000), asyncio.Event()
     stalled = []
-    for _ in range(20):
-        stalled.append(asyncio.create_task(stall(await budget.take(5), never)))
+    for _ in range(100):
+        stalled.append(asyncio.create_task(stall(await budget.take(10), never)))
         await asyncio.sleep(0)
-    wanted = [await budget.take(5), await budget.take(5)]
+    wanted = [await budget.take(10), await budget.take(10)]
     with pytest.raises(StalledError):
         await stalled[0]
     with pytest.raises(StalledError):
         await stalled[1]
     assert not any(task.done() for task in stalled[2:])
-    assert budget.held == 100
+    assert budget.held == 1_000
     for share in wanted:
         share.give_back()
     never.set()
