@@ -10,9 +10,8 @@ from fastapi import Depends, Request
 from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
 from api.lookups import Lookups
-from api.pages import PageBudget
 from api.waits import Waits
-from api.web.budgets import Budget
+from api.web.pages import PageBudget
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.kafka.lag import ConsumerLag

@@ -14,7 +14,7 @@ from messaging.templates.language import TemplateLanguage
 from messaging.templates.order_review_request import SAMPLE_CONTEXT, order_review_context
 from messaging.templates.rendering import TemplateError, check_part
 from messaging.templates.tokens import SourceError
-from tests.hostile_templates import HOSTILE
+from tests.support.hostile_templates import HOSTILE
 
 LARGEST: Final = order_review_context(
     order_id="o" * 128,

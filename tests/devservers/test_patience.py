@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.service import eventually
-from tests.up_command import Up
+from tests.support.up_command import Up
 
 from .processes import Marked
 

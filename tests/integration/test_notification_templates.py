@@ -15,7 +15,7 @@ from storage.mails import StoredRecord
 from storage.outcomes import OutcomeRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
-from tests.hostile_templates import HOSTILE
+from tests.support.hostile_templates import HOSTILE
 from tests.support.facade import WAIT, Facade, new_id
 from tests.support.service import Json, Message, Service, eventually
 

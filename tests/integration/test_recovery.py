@@ -22,7 +22,7 @@ from devservers import Broker, embedded_kafka, embedded_mongo
 from tests.devservers.processes import Marked
 from tests.support.facade import REVIEWS, Facade, connection, new_id, submission
 from tests.support.service import Json, Message, Servers, Service, eventually, running_service
-from tests.up_command import Up
+from tests.support.up_command import Up
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
 """How long a server stays away; 30 in `make test-slow`."""

@@ -16,7 +16,7 @@ from messaging.metrics import REMINDERS
 from messaging.templates.order_review_request import LONGEST_NAME
 from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob
-from tests.hostile_templates import HOSTILE
+from tests.support.hostile_templates import HOSTILE
 from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, SENDER, Shop, an_order, connected_job, named
 from tests.support.service import Json, Servers, Service, free_port

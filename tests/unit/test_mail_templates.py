@@ -21,7 +21,7 @@ from messaging.templates.rendering import (
     render,
     worked,
 )
-from tests.hostile_templates import HOSTILE
+from tests.support.hostile_templates import HOSTILE
 
 SCRIPT = "<script>alert(1)</script>"
 
