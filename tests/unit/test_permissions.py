@@ -16,7 +16,7 @@ from api.auth.authentication import Nobody
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from api.services import Services
-from domain.permissions import ALL_PERMISSIONS, Permission
+from domain.permissions import ALL_PERMISSIONS, Caller, Permission, known_permissions
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
@@ -72,6 +72,27 @@ DECLARED = {
     "PUT /api/stores/{storeId}": "settings:update",
 }
 """The same once more, so that a slip in a signature is seen."""
+
+
+@pytest.mark.parametrize("stores", [None, frozenset[str](), frozenset({"a"}), frozenset({"a", "b"})])
+@pytest.mark.parametrize("store", [None, "", "a", "c"])
+def test_whose_business_a_store_is(stores: frozenset[str] | None, store: str | None) -> None:
+    assert Caller("anna", frozenset(), stores).may_touch(store) is (stores is None or store in stores)
+
+
+@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize(("author", "is_own"), [(None, True), ("anna", True), ("bert", False), ("", False)])
+def test_whom_one_may_write_as(author: str | None, is_own: bool, others: bool) -> None:
+    permissions = ALL_PERMISSIONS if others else ALL_PERMISSIONS - {Permission.CREATE_REVIEWS_FOR_OTHERS}
+    assert Caller("anna", permissions).may_write_as(author) is (is_own or others)
+
+
+def test_permissions_that_are_known() -> None:
+    names = [*Permission, "settings", "SETTINGS:READ", ""]
+    assert known_permissions(names) == ALL_PERMISSIONS == frozenset(Permission)
+    for permission in Permission:
+        caller = Caller(None, known_permissions([permission.value]))
+        assert {each for each in Permission if caller.may(each)} == {permission}
 
 
 async def _app(authenticator: Any) -> AsyncIterator[FastAPI]:
