@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
@@ -81,7 +82,7 @@ def test_an_export_as_json_lines(text: str) -> None:
 
 def test_the_log_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
-    handlers, level = root.handlers, root.level
+    handlers, level, before = root.handlers, root.level, structlog.get_config()
     try:
         configure_logs(LogSettings())
         try:
@@ -91,6 +92,7 @@ def test_the_log_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     finally:
         root.handlers = handlers
         root.setLevel(level)
+        structlog.configure(**before)
     said = capsys.readouterr().err
     assert "said\ufffd31m" in said
     assert "ValueError: \ufffd[2J" in said
