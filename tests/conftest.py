@@ -8,11 +8,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import settings
 
 from devservers import Broker
 from tests.support.facade import Facade
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
+
+# A busy machine takes its time, and that is no defect. The plugin's --hypothesis-profile comes later, and wins.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

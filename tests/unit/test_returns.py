@@ -130,7 +130,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(quantities, steps)
 def test_a_history_leaves_what_a_plain_model_leaves(
     first: dict[str, int], history: list[OrderStep | ReturnStep]
