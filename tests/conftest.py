@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from devservers import Broker
 from tests.support.facade import Facade
+from tests.support.orders import Returns
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
 
@@ -80,3 +81,8 @@ async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture(scope="session")
 async def facade(http: httpx.AsyncClient) -> Facade:
     return Facade(http)
+
+
+@pytest.fixture(scope="session")
+async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
+    return Returns(service, http)
