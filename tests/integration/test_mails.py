@@ -341,7 +341,7 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     mail_server.answers[to] = ["451 later"] * 10
     command = mail_command(to)
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
-    plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=0.5))
+    plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=3))
     server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
     sender = MailSender(database, mails, EventOutbox(OutboxRepository(database), publisher), server, plan)
     running = asyncio.create_task(sender.run())
