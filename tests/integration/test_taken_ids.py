@@ -100,7 +100,7 @@ def reasons(data: Json) -> list[tuple[str, str]]:
 
 
 async def refusal_of_a_return(returns: Returns, id: str) -> Json:
-    """Wait for the events about both returns with this id, in any order: those of two orders share no partition."""
+    """Wait for the events about both returns with this id, in any order: two orders may be in two partitions."""
     told = dict(await eventually(partial(returns.events, id), lambda told: len(told) >= 2))
     assert set(told) == {"ReturnCreated", "ReturnRefused"}
     return told["ReturnRefused"]

@@ -120,7 +120,7 @@ def test_the_oldest_observations_are_forgotten(count: int) -> None:
     assert order.observations == tuple((NOON + timedelta(minutes=m), f"Status {m}") for m in minutes)
 
 
-def test_an_event_knows_what_it_was_told_and_when() -> None:
+def test_an_order_knows_what_it_was_told_and_when() -> None:
     (first, digest), (late, late_digest), (second, repeat) = an_event(1), an_event(0, "Early"), an_event(1, "Complete")
     order = after_event(None, first, digest)
     assert order == replace(first, observations=((first.modified, "New"),), digests=(digest,))

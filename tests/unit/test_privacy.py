@@ -130,7 +130,7 @@ def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other:
     assert len(mark_of(one, b"key")) == 64
 
 
-def test_nothing_of_the_person_stays_in_told_order() -> None:
+def test_nothing_of_the_person_stays_in_an_order() -> None:
     order = replace(told_order(), customer_name="Anna Berg", customer_email="anna@example.com", language_code="de")
     assert forgotten_order(order) == replace(
         order, customer_id=None, customer_name=None, customer_email=None, language_code=None, body=_kept(order)
