@@ -101,7 +101,8 @@ def reasons(data: Json) -> list[tuple[str, str]]:
 
 async def refusal_of_a_return(returns: Returns, id: str) -> Json:
     """Wait for the events about both returns with this id, in any order: two orders may be in two partitions."""
-    told = dict(await eventually(partial(returns.events, id), lambda told: len(told) >= 2))
+    events = await eventually(partial(returns.events, id), lambda events: len(events) >= 2)
+    told = dict(events)
     assert set(told) == {"ReturnCreated", "ReturnRefused"}
     return told["ReturnRefused"]
 
