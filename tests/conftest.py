@@ -8,11 +8,17 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import settings
 
 from devservers import Broker
 from tests.support.facade import Facade
+from tests.support.orders import Returns
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
+
+# A busy machine takes its time, and that is no defect. The plugin's --hypothesis-profile comes later, and wins.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,3 +81,8 @@ async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture(scope="session")
 async def facade(http: httpx.AsyncClient) -> Facade:
     return Facade(http)
+
+
+@pytest.fixture(scope="session")
+async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
+    return Returns(service, http)

@@ -23,7 +23,8 @@ from confluent_kafka import Producer
 from devservers import embedded_kafka, embedded_mongo
 from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
 from tests.support.facade import Facade, new_id, submission
-from tests.support.service import Servers, Service, eventually, running_service
+from tests.support.service import Servers, Service, running_service
+from tests.support.waiting import eventually
 
 FROM_HYPOTHESIS = 400
 AT_ONCE = 8

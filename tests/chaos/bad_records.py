@@ -21,7 +21,8 @@ from tests.chaos.record_kinds import Fate, Kind
 from tests.support.facade import new_id, submission
 from tests.support.orders import an_order
 from tests.support.raw_batches import batch, produce, record
-from tests.support.service import PARTITIONS, Json, Service, eventually
+from tests.support.service import PARTITIONS, Json, Service
+from tests.support.waiting import eventually
 
 TOPICS: Final = (
     *("store-updates", "order-events", "review-submissions", "return-commands"),

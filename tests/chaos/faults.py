@@ -19,7 +19,8 @@ from tests.chaos.model import MOST_MAILS, Model
 from tests.chaos.record_kinds import Fate, kinds
 from tests.support.raw_batches import produce
 from tests.support.reminder_processes import start_run
-from tests.support.service import PARTITIONS, eventually
+from tests.support.service import PARTITIONS
+from tests.support.waiting import eventually
 
 SESSION_S = 10.0
 """Of our consumers: one that is silent for longer is believed dead."""

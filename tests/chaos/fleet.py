@@ -13,7 +13,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.service import Servers, Service, eventually, free_port
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually, free_port
 
 TOPICS = ("store-updates", "review-submissions", "order-events", "moderation-commands", "return-commands")
 """In the order of the flow; what is passed on goes by `review-changes` in the end."""

@@ -1,14 +1,13 @@
 """Fixtures for tests that start real servers as child processes."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from devservers import MissingPartError, set_up_kafka
-
-from .processes import Marked, eventually
+from tests.support.processes import Marked
 
 
 @pytest.fixture
@@ -27,13 +26,13 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
+async def marked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Marked]:
     """Marks what the test starts; nothing of that may be left in the end."""
     marked = Marked()
     for name, value in marked.environment.items():
         monkeypatch.setenv(name, value)
     yield marked
-    eventually(lambda: not marked.commands())
+    await marked.gone()
 
 
 @pytest.fixture

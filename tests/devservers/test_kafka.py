@@ -20,8 +20,8 @@ from devservers import (
     set_up_kafka,
 )
 from devservers.kafka_jars import KafkaJars
-
-from .processes import Marked, eventually
+from tests.support.processes import Marked
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("marked")
 
@@ -187,11 +187,11 @@ def jar_name() -> str:
 async def test_an_interrupted_fetch_leaves_nothing_half(progress: list[str], slow_maven: Path, marked: Marked) -> None:
     calls = slow_maven.with_name("calls")
     fetch = asyncio.create_task(set_up_kafka(progress.append))
-    await asyncio.to_thread(eventually, calls.exists)
+    await eventually(calls.exists)
     fetch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fetch
-    await asyncio.to_thread(eventually, lambda: not marked.commands())
+    await marked.gone()
     assert not KafkaJars().cached
 
 
@@ -203,7 +203,7 @@ async def test_two_that_fetch_at_once_fetch_once(
 
     monkeypatch.setattr(kafka_setup, "_make_archive", make_archive)
     both = [asyncio.create_task(set_up_kafka(progress.append)) for _ in range(2)]
-    await asyncio.to_thread(eventually, lambda: "Waiting for another Plaudit that is preparing Kafka" in progress)
+    await eventually(lambda: "Waiting for another Plaudit that is preparing Kafka" in progress)
     go_on, calls = slow_maven, slow_maven.with_name("calls")
     await asyncio.to_thread(go_on.touch)
     first, second = await asyncio.gather(*both)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from devservers.kafka_jars import KafkaJars
-
-from .processes import DEADLINE_S, Marked, eventually
+from tests.support.processes import Marked
+from tests.support.waiting import DEADLINE_S, eventually
 
 PROGRAM = textwrap.dedent(
     """
@@ -53,40 +53,41 @@ def plaudit(data: Path, broker: str, *, cache: Path | None = None) -> Iterator[s
             parent.kill()
 
 
+async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
+    """Kill it, and wait until nothing of it is left."""
+    parent.kill()
+    parent.wait()
+    await marked.gone()
+
+
 @pytest.mark.parametrize("moment", ["leash.py", "-version", "copy-dependencies"])
-def test_killed_while_it_fetches(data: Path, tmp_path: Path, marked: Marked, moment: str) -> None:
+async def test_killed_while_it_fetches(data: Path, tmp_path: Path, marked: Marked, moment: str) -> None:
     with plaudit(data, "kafka", cache=tmp_path) as parent:
-        eventually(lambda: marked.run(moment))
-        parent.kill()
-        parent.wait()
-        eventually(lambda: not marked.commands())
+        await marked.running(moment)
+        await killed(parent, marked)
     assert not KafkaJars(tmp_path).cached
 
 
 @pytest.mark.slow
-def test_killed_while_it_archives(data: Path, tmp_path: Path, marked: Marked) -> None:
+async def test_killed_while_it_archives(data: Path, tmp_path: Path, marked: Marked) -> None:
     jars = KafkaJars(tmp_path).folder
     jars.mkdir(parents=True)
     for jar in KafkaJars().folder.glob("*.jar"):
         (jars / jar.name).symlink_to(jar)
     with plaudit(data, "kafka", cache=tmp_path) as parent:
-        eventually(lambda: marked.run("-XX:ArchiveClassesAtExit"))
-        parent.kill()
-        parent.wait()
-        eventually(lambda: not marked.commands())
+        await marked.running("-XX:ArchiveClassesAtExit")
+        await killed(parent, marked)
     assert not list(jars.glob("*.jsa"))
 
 
 @pytest.mark.parametrize("moment", ["--replSet", "kafka.Kafka"])
-def test_killed_while_it_starts(data: Path, marked: Marked, moment: str) -> None:
+async def test_killed_while_it_starts(data: Path, marked: Marked, moment: str) -> None:
     with plaudit(data, "kafka") as parent:
-        eventually(lambda: marked.run(moment))
-        parent.kill()
-        parent.wait()
-        eventually(lambda: not marked.commands())
+        await marked.running(moment)
+        await killed(parent, marked)
 
 
-def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> None:
+async def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> None:
     metadata = data / "kafka" / "log" / "meta.properties"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("version=1\nnode.id=7\ncluster.id=another\n")
@@ -96,19 +97,17 @@ def test_one_server_fails_while_the_other_starts(data: Path, marked: Marked) -> 
     assert (data / "logs" / "mongod.log").exists()
 
 
-def test_killed_when_ready(data: Path, marked: Marked) -> None:
+async def test_killed_when_ready(data: Path, marked: Marked) -> None:
     with plaudit(data, "auto") as parent:
-        eventually((data / "ready").exists)
+        await eventually((data / "ready").exists)
         assert marked.run("mongod")
         assert marked.run("kafka.Kafka")
-        parent.kill()
-        parent.wait()
-        eventually(lambda: not marked.commands())
+        await killed(parent, marked)
 
 
-def test_ctrl_c_in_a_terminal_stops_the_servers_in_order(data: Path, marked: Marked) -> None:
+async def test_ctrl_c_in_a_terminal_stops_the_servers_in_order(data: Path, marked: Marked) -> None:
     with plaudit(data, "kafka") as parent:
-        eventually((data / "ready").exists)
+        await eventually((data / "ready").exists)
         os.killpg(parent.pid, signal.SIGINT)  # as the terminal does
         parent.wait(DEADLINE_S)
         assert not marked.commands()

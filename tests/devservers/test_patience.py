@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, submission
-from tests.support.service import eventually
+from tests.support.processes import Marked
 from tests.support.up_command import Up
-
-from .processes import Marked
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("kafka_can_run")
 
@@ -77,10 +76,10 @@ async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) 
     address, product = f"http://127.0.0.1:{up.environment['PLAUDIT_HTTP__PORT']}", new_id()
     acknowledged: set[str] = set()
     clients = asyncio.create_task(submit_all_the_time(address, product, acknowledged))
-    await eventually(lambda: asyncio.sleep(0, len(acknowledged) > 20))
+    await eventually(lambda: len(acknowledged) > 20)
     await asyncio.gather(*(kill_starts(up, server, times) for server in SERVERS))
     before = len(acknowledged)
-    await eventually(lambda: asyncio.sleep(0, len(acknowledged) > before), deadline_s=RECOVERY_S)
+    await eventually(lambda: len(acknowledged) > before, deadline_s=RECOVERY_S)
     clients.cancel()
     await asyncio.gather(clients, return_exceptions=True)
     await until_listed(address, product, acknowledged)
@@ -100,11 +99,7 @@ async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> N
         # Ctrl-C counts while it tries, too.
         killing = asyncio.create_task(kill_starts(up, "kafka.Kafka", times=1_000))
         tries = up.log.read_text().count(GOES_ON)
-
-        async def tries_again() -> bool:
-            return up.log.read_text().count(GOES_ON) > tries
-
-        await eventually(tries_again)
+        await eventually(lambda: up.log.read_text().count(GOES_ON) > tries)
         process.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(process.wait, 60) == 0
         killing.cancel()

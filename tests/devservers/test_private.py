@@ -17,9 +17,8 @@ from pymongo.errors import OperationFailure
 from devservers import EmbeddedServerError, MongoProcess, embedded_kafka, embedded_mongo, form_replica_set
 from devservers.broker import Broker
 from devservers.private import private_folder
+from tests.support.processes import Marked
 from tests.support.up_command import Up
-
-from .processes import Marked
 
 Document = dict[str, Any]
 

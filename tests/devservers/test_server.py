@@ -10,8 +10,7 @@ import pytest
 
 from devservers import EmbeddedServerError, TansuProcess
 from devservers.ports import ReservedPort
-
-from .processes import Marked, eventually
+from tests.support.processes import Marked
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ async def test_stopped_by_cancellation(server: TansuProcess, marked: Marked, mom
             await asyncio.Event().wait()
 
     task = asyncio.create_task(run())
-    await asyncio.to_thread(eventually, lambda: marked.run(moment))
+    await marked.running(moment)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.service import Json, Service
+from tests.support.sockets import connection
 
 OPERATORS: tuple[Json, ...] = ({"$ne": None}, {"$gt": ""}, {"$where": "sleep(60000)"}, {"$regex": ".*"})
 
@@ -36,45 +36,46 @@ def _with(value: Any, path: tuple[str | int, ...]) -> Any:
     return value
 
 
-async def test_operators_are_no_values_of_any_field(service: Service, http: httpx.AsyncClient) -> None:
+async def _operations(http: httpx.AsyncClient) -> list[tuple[str, str, bool, set[tuple[str | int, ...]]]]:
+    """Method and path of each operation, whether it has a body, and the places in that; made for a store of nobody."""
     document = (await http.get("/openapi.json")).json()
-    tried = 0
+    found = []
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             content = operation.get("requestBody", {}).get("content", {}).get("application/json")
-            if content is None:
-                continue
             target = path.replace("{name}", "OrderReviewRequest").replace("{storeId}", "nobody-s")
-            places = set(_fields(content["schema"], document["components"]["schemas"]))
-            # Objects tolerate unknown fields: what is in them is what counts.
-            for place in places - {longer[:end] for longer in places for end in range(len(longer))}:
-                for operator in OPERATORS:
-                    response = await http.request(method, target, json=_with(operator, place))
-                    refused = response.status_code in (400, 422)
-                    assert refused, f"{method} {path} {place} {operator}: {response.text}"
-                    tried += 1
+            places = set(_fields(content["schema"], document["components"]["schemas"])) if content else set()
+            found.append((method, target, "requestBody" in operation, places))
+    return found
+
+
+async def test_operators_are_no_values_of_any_field(service: Service, http: httpx.AsyncClient) -> None:
+    tried = 0
+    for method, path, _, places in await _operations(http):
+        # Objects tolerate unknown fields: what is in them is what counts.
+        for place in places - {longer[:end] for longer in places for end in range(len(longer))}:
+            for operator in OPERATORS:
+                response = await http.request(method, path, json=_with(operator, place))
+                refused = response.status_code in (400, 422)
+                assert refused, f"{method} {path} {place} {operator}: {response.text}"
+                tried += 1
     assert tried > 200
     async with service.mongo() as database:
         assert await database["stores"].find_one({"_id": "nobody-s"}) is None
 
 
-async def test_half_characters_are_no_values_of_any_field(service: Service, http: httpx.AsyncClient) -> None:
-    document = (await http.get("/openapi.json")).json()
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            target = path.replace("{name}", "OrderReviewRequest").replace("{storeId}", "nobody-s")
-            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
-            places = set(_fields(content["schema"], document["components"]["schemas"])) if content else set()
-            for place in places:
-                for value in ("\ud800", "a\udfff", {"\udbff": "a"}, ["\ud800"]):
-                    response = await http.request(method, target, content=json.dumps(_with(value, place)))
-                    assert response.status_code == 400, f"{method} {path} {place} {value!a}: {response.text}"
-            # Where they can't be said by escapes, they are bytes.
-            raw = target.replace("nobody-s", "%ED%A0%80").replace("{", "%ED%A0%80").replace("}", "")
-            for query in ("", "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"):
-                headers = {b"Prefer": b"wait=\xed\xa0\x80", b"Idempotency-Key": b"\xed\xa0\x80"}
-                response = await http.request(method, raw + query, content=b'"\xed\xa0\x80"', headers=headers)
-                assert response.status_code < 500, f"{method} {raw}{query}: {response.text}"
+async def test_half_characters_are_no_values_of_any_field(http: httpx.AsyncClient) -> None:
+    for method, path, _, places in await _operations(http):
+        for place in places:
+            for value in ("\ud800", "a\udfff", {"\udbff": "a"}, ["\ud800"]):
+                response = await http.request(method, path, content=json.dumps(_with(value, place)))
+                assert response.status_code == 400, f"{method} {path} {place} {value!a}: {response.text}"
+        # Where they can't be said by escapes, they are bytes.
+        raw = path.replace("nobody-s", "%ED%A0%80").replace("{", "%ED%A0%80").replace("}", "")
+        for query in ("", "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"):
+            headers = {b"Prefer": b"wait=\xed\xa0\x80", b"Idempotency-Key": b"\xed\xa0\x80"}
+            response = await http.request(method, raw + query, content=b'"\xed\xa0\x80"', headers=headers)
+            assert response.status_code < 500, f"{method} {raw}{query}: {response.text}"
 
 
 @pytest.mark.parametrize(
@@ -148,17 +149,8 @@ async def test_requests_that_two_servers_could_read_differently_are_refused(
 
 
 async def _raw(service: Service, text: str) -> tuple[int, bytes]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    try:
-        writer.write(text.encode())
-        async with asyncio.timeout(20):
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = next(
-                int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length:")
-            )
-            return int(head.split()[1]), await reader.readexactly(length)
-    finally:
-        writer.close()
+    async with connection(service.port) as client:
+        return await client.ask(text.encode())
 
 
 async def test_a_page_whose_name_leads_here_changes_nothing(service: Service, http: httpx.AsyncClient) -> None:
@@ -171,13 +163,10 @@ async def test_a_page_whose_name_leads_here_changes_nothing(service: Service, ht
 
 
 async def test_oversize_is_refused_everywhere(http: httpx.AsyncClient) -> None:
-    document = (await http.get("/openapi.json")).json()
     large = b'[{"review": "' + b"a" * 1_100_000 + b'"}]'
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            if "requestBody" in operation:
-                target = path.replace("{name}", "OrderReviewRequest").replace("{storeId}", "a")
-                assert (await http.request(method, target, content=large)).status_code == 413, f"{method} {path}"
+    for method, path, has_body, _ in await _operations(http):
+        if has_body:
+            assert (await http.request(method, path, content=large)).status_code == 413, f"{method} {path}"
     many = [new_id() for _ in range(1_001)]
     for path, body in (
         (REVIEWS, [submission(id) for id in many]),

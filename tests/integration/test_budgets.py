@@ -7,18 +7,20 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from domain.delivery import Seen
-from domain.orders import Order
 from storage.orders import document_of
 from storage.seen import seen_document
-from tests.support.facade import REVIEWS, connection, new_id, submission
-from tests.support.service import Json, Servers, Service, eventually, running_service
+from tests.support.domain_orders import order_of
+from tests.support.facade import REVIEWS, new_id, submission
+from tests.support.memory import Memory
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.sockets import connection, post_request
+from tests.support.waiting import eventually
 
 MIB = 1024 * 1024
 SLOTS = 20
@@ -97,48 +99,23 @@ async def test_others_are_answered_while_many_wait(small: Service) -> None:
     assert {task.result().json()["outcome"] for task in waiting.values()} == {"applied"}
 
 
-async def _stalled(service: Service, stack: AsyncExitStack) -> asyncio.StreamReader:
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    stack.callback(writer.close)
-    head = f"POST {REVIEWS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MIB}\r\n\r\n"
-    writer.write(head.encode() + b"[" + b" " * (MIB - 2))
-    await writer.drain()
-    return reader
-
-
 async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> None:
     async with AsyncExitStack() as stack:
-        stalled = [await _stalled(small, stack) for _ in range(12)]
-        async with connection(small) as client:
+        stalled = [await stack.enter_async_context(connection(small.port)) for _ in range(12)]
+        for each in stalled:
+            await each.send(post_request(REVIEWS, b"[" + b" " * (MIB - 2), length=MIB))
+        async with connection(small.port) as client:
             for _ in range(5):
                 assert (await client.post(f"{REVIEWS}/reviewList", {"take": 1}))[0] == 200
         async with many_clients(small) as http:
             large = [submission(new_id(), review="a" * 9_000) for _ in range(100)]
             assert (await http.post(REVIEWS, json=large)).status_code == 202
-        async with asyncio.timeout(60):
-            heads = [await reader.readuntil(b"\r\n\r\n") for reader in stalled]
+        heads = [await each.head() for each in stalled]
     statuses = [int(head.split()[1]) for head in heads]
     # There is room for three or four of them; those that stay have their time, and no more.
     assert set(statuses) <= {503, 408}
     assert statuses.count(503) >= 8, statuses
     assert all(b"retry-after:" in head for head, status in zip(heads, statuses, strict=True) if status == 503)
-
-
-class Memory:
-    """The memory of a process, from now on."""
-
-    def __init__(self, pid: int) -> None:
-        self._folder = Path(f"/proc/{pid}")
-        (self._folder / "clear_refs").write_text("5")
-        self._before = self._of("VmRSS")
-
-    def growth(self) -> int:
-        """The bytes by which it has been larger, at most."""
-        return self._of("VmHWM") - self._before
-
-    def _of(self, name: str) -> int:
-        lines = (self._folder / "status").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 async def _page(http: httpx.AsyncClient, path: str, search: Json) -> list[Any]:
@@ -183,15 +160,11 @@ async def test_clients_that_do_not_read_make_room(small: Service) -> None:
     async with small.mongo() as database, AsyncExitStack() as stack:
         await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])
         memory = Memory(small.processes["api"].pid)
-        body = json.dumps({"entityIds": [product], "take": 150})
-        head = f"POST {REVIEWS}/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        search = {"entityIds": [product], "take": 150}
         for _ in range(2 * SLOTS):
-            _, writer = await asyncio.open_connection("127.0.0.1", small.port, limit=1_024)
-            stack.callback(writer.close)
-            writer.write((head + body).encode())
-            await writer.drain()
+            deaf = await stack.enter_async_context(connection(small.port, limit=1_024))
+            await deaf.send(post_request(f"{REVIEWS}/reviewList", json.dumps(search).encode()))
         async with many_clients(small) as http:
-            search = {"entityIds": [product], "take": 150}
             assert len(await _page(http, f"{REVIEWS}/reviewList", search)) == 150
         assert memory.growth() < 64 * MIB
 
@@ -199,7 +172,7 @@ async def test_clients_that_do_not_read_make_room(small: Service) -> None:
 async def test_pages_of_returns_with_large_orders(small: Service) -> None:
     body = json.dumps({"note": "a" * MIB}).encode()
     product = new_id()
-    orders = [Order(f"{product}-{n}", None, "New", False, None, None, NOW, (), body) for n in range(30)]
+    orders = [order_of(id=f"{product}-{n}", body=body) for n in range(30)]
     fields = dict.fromkeys(("resolution", "createdBy", "modifiedBy", "storeId"))
     times = dict.fromkeys(("createdDate", "modifiedDate"), NOW)
     returns: list[Json] = [

@@ -11,22 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.app import problem_of
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
-from tests.support.service import Json, Service, eventually
-
-PROBLEM_MEMBERS = {"type", "title", "status", "detail", "instance"}
-
-
-def problem_of(response: httpx.Response, status: int) -> Json:
-    """The body of an answer that must be a problem of RFC 9457."""
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    problem: Json = response.json()
-    assert set(problem) - {"errors"} == PROBLEM_MEMBERS
-    assert problem["status"] == status
-    assert problem["instance"] == response.request.url.path
-    assert "Traceback" not in response.text
-    return problem
+from tests.support.service import Json, Service
+from tests.support.sockets import connection
+from tests.support.waiting import eventually
 
 
 async def test_accepted(http: httpx.AsyncClient) -> None:
@@ -386,12 +375,8 @@ async def test_hostile_values_are_the_senders_fault(http: httpx.AsyncClient, val
     ],
 )
 async def test_hostile_paths(service: Service, path: str) -> None:
-    # By hand: a client library would put the path into order first.
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1"))
-    answer = await reader.read()
-    writer.close()
-    status = int(answer.split()[1])
+    async with connection(service.port) as client:
+        status, answer = await client.ask(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode("latin-1"))
     assert status < 500, answer
 
 

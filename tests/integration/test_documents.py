@@ -15,20 +15,19 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import pytest
 from aiokafka import AIOKafkaProducer
 
 from devservers.kafka_jars import KafkaJars
 from domain.entity_types import EntityType
-from messaging.topics import Topic
 from plaudit.entity_types.schema import REGISTRATIONS
-from tests.support.documents import PAGES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
-from tests.support.service import Json, Message, Servers, Service, eventually
+from tests.support.documents import PAGES, ROOT, Block, blocks_of
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually
+from tests.support.walks import PATIENCE_S, Documented, Shell, Walk
 
 WALKS: Final = (
     "README.md",
@@ -39,42 +38,6 @@ WALKS: Final = (
     "docs/operations.md",
 )
 """The pages whose blocks are run in their order."""
-
-QUERIES: Final = ("reviewList", "changes", "entityRating", "search")
-"""What is asked by POST and changes nothing."""
-
-ONLY_EMBEDDED: Final = {"Starting MongoDB", "Starting Kafka"}
-"""What `make up` doesn't say here: it gets the servers of the test run."""
-
-OUT: Final = {Topic.EVENTS, Topic.MAIL_COMMANDS}
-PATIENCE_S: Final = 90
-
-
-@dataclass
-class Documented:
-    """The service as a reader of the README starts it, on topics and a database of its own."""
-
-    service: Service
-    up: Path
-
-    def here(self, text: str) -> str:
-        """What a page says, with the addresses, topics and waits of this run."""
-        text = re.sub(r"(localhost|127\.0\.0\.1):8080", f"127.0.0.1:{self.service.port}", text)
-        text = text.replace("localhost:9092", self.service.servers.kafka)
-        text = re.sub(rf"\bplaudit\.(?=({'|'.join(Topic)})\b)", self.service.prefix, text)
-        # The machine may be busy with other tests.
-        return re.sub(r"wait=\d+", "wait=30", text)
-
-    def environment(self) -> dict[str, str]:
-        return {
-            **self.service.command_environment(),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PORT": str(self.service.port),
-            "DATA": str(self.service.folder / "data"),
-            "PLAUDIT_DATA": str(self.service.folder / "data"),
-            "KAFKA": self.service.servers.kafka,
-            "COLUMNS": "120",
-        }
 
 
 def blocks(name: str) -> list[Block]:
@@ -115,155 +78,6 @@ async def documented(servers: Servers, tmp_path_factory: pytest.TempPathFactory)
         # As Ctrl-C does it.
         os.killpg(process.pid, signal.SIGINT)
         await asyncio.wait_for(process.wait(), 30)
-
-
-@dataclass
-class Shell:
-    """One bash for all commands of a page, so that its variables stay."""
-
-    process: asyncio.subprocess.Process
-    folder: Path
-
-    @classmethod
-    async def start(cls, documented: Documented, folder: Path) -> Shell:
-        with (folder / "stderr").open("wb") as errors:
-            process = await asyncio.create_subprocess_exec(
-                *("bash", "--noprofile", "--norc"),
-                cwd=folder,
-                env=documented.environment(),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                limit=2**22,
-            )
-        shell = cls(process, folder)
-        # A refused request ends the script, as a failed command does; `make` runs where its Makefile is.
-        make = f'make() {{ command make --no-print-directory -C "{ROOT}" "$@"; }}'
-        await shell.run(f'set -euo pipefail\ncurl() {{ command curl --fail-with-body "$@"; }}\n{make}\n')
-        return shell
-
-    async def run(self, text: str) -> str:
-        """Run commands; returns what they print. Fails when one of them does."""
-        assert self.process.stdin
-        assert self.process.stdout
-        end = "-- the end of the block --"
-        (self.folder / "block.sh").write_text(text)
-        self.process.stdin.write(f"source ./block.sh < /dev/null; printf '\\n%s\\n' '{end}'\n".encode())
-        await self.process.stdin.drain()
-        said: list[str] = []
-        async with asyncio.timeout(PATIENCE_S):
-            while (line := (await self.process.stdout.readline()).decode()) != f"{end}\n":
-                said.append(line)
-                if not line:
-                    errors = (self.folder / "stderr").read_text()
-                    raise AssertionError(f"a command failed:\n{text}\n{''.join(said)}\n{errors}")
-        return "".join(said)
-
-    async def stop(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        await asyncio.wait_for(self.process.wait(), 30)
-
-
-@dataclass
-class Walk:
-    """A walk through a page: what was shown so far, and what came of it."""
-
-    documented: Documented
-    http: httpx.AsyncClient
-    shell: Shell
-    names: Names = field(default_factory=Names)
-    request: HttpMessage | None = None
-    printed: str = ""
-
-    async def take(self, block: Block) -> None:
-        """Run a block, or compare it with what the one before it did."""
-        # In answers the ids stay as they are shown: they are compared by name.
-        shown = self.documented.here(block.text)
-        text = self.names.in_place(shown)
-        if block.language != "http":
-            await self.end()
-        match block.language, block.words.split():
-            case "sh", ["service"]:
-                self.printed = self.documented.up.read_text()
-            case "sh", _:
-                self.printed = await self.shell.run(text)
-            case "json", ["output"]:
-                self.names.check(json.loads(shown), list(json_values(self.printed))[-1])
-            case "text", ["output"]:
-                self._check_lines(text)
-            case "json", [topic, key]:
-                value = json.dumps(json.loads(text)).encode()
-                await self.documented.service.publish(topic, Message(self.names.in_place(key), value))
-            case "json", [topic]:
-                assert Topic(topic) in OUT, "a record to publish needs a key"
-                await eventually(lambda: self._is_in(Topic(topic), json.loads(shown)))
-            case "http", _:
-                await self._http(HttpMessage.of(shown))
-            case _:
-                raise AssertionError(f"nobody knows how to run {block.language} {block.words}")
-
-    async def end(self) -> None:
-        """Send the request whose answer isn't shown, if there is one."""
-        request, self.request = self.request, None
-        if request:
-            response = await self._send(request)
-            assert response.is_success, response.text
-
-    async def _http(self, message: HttpMessage) -> None:
-        if not message.is_answer:
-            await self.end()
-            self.request = message
-            return
-        request, self.request = self.request, None
-        assert request, "an answer without a request"
-        method, path, _ = request.start
-        is_query = method == "GET" or path.endswith(QUERIES)
-
-        async def difference() -> str:
-            try:
-                self._check(message, await self._send(request))
-            except AssertionError as error:
-                if not is_query:
-                    raise
-                return str(error)
-            return ""
-
-        await eventually(difference, lambda found: not found)
-
-    async def _send(self, request: HttpMessage) -> httpx.Response:
-        method, path, _ = request.start
-        body = self.names.in_place(request.body)
-        json_body = {"Content-Type": "application/json"} if body else {}
-        return await self.http.request(
-            method, self.names.in_place(path), content=body or None, headers={**json_body, **request.headers}
-        )
-
-    def _check(self, shown: HttpMessage, response: httpx.Response) -> None:
-        assert response.status_code == int(shown.start[1]), response.text
-        assert response.reason_phrase == " ".join(shown.start[2:])
-        for name, value in shown.headers.items():
-            assert response.headers.get(name) == value, f"{name}: {response.headers.get(name)}"
-        if shown.body:
-            try:
-                self.names.check(json.loads(shown.body), response.json())
-            except AssertionError as error:
-                raise AssertionError(f"{error}\n{response.text}") from None
-
-    def _check_lines(self, text: str) -> None:
-        shown = [line for line in text.splitlines() if line.strip()]
-        printed = self.printed.splitlines()
-        missing = [line for line in shown if line not in printed and line not in ONLY_EMBEDDED]
-        assert missing == [], self.printed
-
-    async def _is_in(self, topic: Topic, shown: Json) -> bool:
-        for value in await self.documented.service.values(topic):
-            try:
-                self.names.check(shown, value)
-            except AssertionError:
-                continue
-            return True
-        return False
 
 
 async def letters_for_tools(documented: Documented, folder: Path) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
 
 import pytest
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
 from api.web.middleware import LastResort
 from storage.database import connect, is_too_slow
+from tests.support.memory import Memory
 from tests.support.secured import Secured, running_secured
-from tests.support.service import Servers, eventually
+from tests.support.service import Servers
+from tests.support.sockets import connection
+from tests.support.waiting import eventually
 
 CONNECTIONS = 60
 FLOOD_BYTES = 600_000_000
@@ -37,13 +38,8 @@ async def secured(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 async def _status(secured: Secured, request: bytes) -> int:
-    reader, writer = await asyncio.open_connection("127.0.0.1", secured.service.port)
-    try:
-        writer.write(request)
-        async with asyncio.timeout(30):
-            return int((await reader.readuntil(b"\r\n\r\n")).split()[1])
-    finally:
-        writer.close()
+    async with connection(secured.service.port) as client:
+        return (await client.ask(request))[0]
 
 
 async def test_heads_and_slow_bodies(secured: Secured) -> None:
@@ -65,41 +61,30 @@ FLOODS = {
 async def test_floods_of_one_who_was_not_let_in_cost_no_memory(secured: Secured, kind: str) -> None:
     start, more = FLOODS[kind]
     head = b"GET /api/stores HTTP/1.1\r\nhost: a\r\n" + start
+    memory = Memory(secured.service.processes["api"].pid)
     sent, ends = 0, asyncio.get_running_loop().time() + FLOOD_S
 
     async def flood() -> None:
         nonlocal sent
         while sent < FLOOD_BYTES and asyncio.get_running_loop().time() < ends:
             with suppress(ConnectionError, TimeoutError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", secured.service.port)
-                try:
-                    writer.write(head)
-                    async with asyncio.timeout_at(ends):
-                        while not reader.at_eof() and sent < FLOOD_BYTES:
-                            writer.write(more)
-                            await writer.drain()
-                            sent += len(more)
-                finally:
-                    writer.close()
+                async with connection(secured.service.port) as client, asyncio.timeout_at(ends):
+                    await client.send(head)
+                    while not client.reader.at_eof() and sent < FLOOD_BYTES:
+                        await client.send(more)
+                        sent += len(more)
 
     await asyncio.gather(*(flood() for _ in range(8)))
-    assert _peak_bytes(secured) < 256 * 1024 * 1024
+    assert memory.peak() < 256 * 1024 * 1024
     assert await _status(secured, b"GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n") == 200
-
-
-def _peak_bytes(secured: Secured) -> int:
-    status = Path(f"/proc/{secured.service.processes['api'].pid}/status").read_text()
-    return 1_024 * int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0])
 
 
 async def test_idle_connections_shut_nobody_out(secured: Secured) -> None:
     async with AsyncExitStack() as stack:
         for _ in range(3 * CONNECTIONS):
-            _, writer = await asyncio.open_connection("127.0.0.1", secured.service.port)
-            stack.callback(writer.close)
+            idle = await stack.enter_async_context(connection(secured.service.port))
             with suppress(ConnectionError):
-                writer.write(b"GET /health/live HTTP/1.1\r\n")
-                await writer.drain()
+                await idle.send(b"GET /health/live HTTP/1.1\r\n")
         assert await _status(secured, b"GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n") == 200
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,18 +23,18 @@ from storage.database import Database, connect, in_transaction
 from storage.mails import MailRepository, StoredRecord
 from storage.outbox import OutboxRepository
 from tests.support.facade import Facade, new_id
-from tests.support.mail_server import MailServer
-from tests.support.service import Json, Message, Service, eventually
+from tests.support.mail_server import MailServer, running_mail_server
+from tests.support.messages import message
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
 
 SCRIPT = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
 async def mail_server() -> AsyncIterator[MailServer]:
-    server = MailServer()
-    await server.start()
-    yield server
-    await server.stop()
+    async with running_mail_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,11 +50,7 @@ async def mailers(
     try:
         for name in names:
             mailers.start("mailer", name)
-
-        async def ready() -> bool:
-            return all("mailer ready" in mailers.log(name) for name in names)
-
-        await eventually(ready)
+        await eventually(lambda: all("mailer ready" in mailers.log(name) for name in names))
         yield mailers
     finally:
         codes = [await mailers.stop(name) for name in names]
@@ -84,13 +81,13 @@ def mail_command(to: str, id: str | None = None, **fields: Any) -> Json:
 
 
 async def request(service: Service, *commands: Json) -> None:
-    await service.publish("mail-commands", *(Message(c["customerId"], json.dumps(c).encode()) for c in commands))
+    await service.publish("mail-commands", *(message(c, c["customerId"]) for c in commands))
 
 
 async def test_headers_without_a_value(service: Service, mail_server: MailServer) -> None:
     good, lost = mail_command(address_of()), mail_command("nobody")
     headers = (("ce_id", None), ("traceparent", None), ("x", b"\xff"))
-    await service.publish("mail-commands", *(Message(None, json.dumps(c).encode(), headers) for c in (good, lost)))
+    await service.publish("mail-commands", *(message(c, None, headers) for c in (good, lost)))
     await arrived(mail_server, good["to"])
     _, told = await dead_letter(service, lost["id"])
     assert told["x-error-code"] == b"invalid-address"
@@ -98,16 +95,7 @@ async def test_headers_without_a_value(service: Service, mail_server: MailServer
 
 
 async def arrived(server: MailServer, to: str, count: int = 1) -> list[EmailMessage]:
-    async def mails() -> list[EmailMessage]:
-        return server.to(to)
-
-    return await eventually(mails, lambda found: len(found) >= count)
-
-
-async def note_of(service: Service, id: str) -> Json:
-    """What is kept of a mail."""
-    async with service.mongo() as database:
-        return await database["mails"].find_one({"_id": id}) or {}
+    return await eventually(lambda: server.to(to), lambda found: len(found) >= count)
 
 
 async def dead_letter(service: Service, id: str) -> tuple[Json, dict[str, bytes]]:
@@ -146,15 +134,9 @@ async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
     }
     await facade.command("PUT", "/api/settings", {"reminder": {"enabled": True}})
     try:
-        await service.publish("order-events", Message(order["id"], json.dumps(order).encode()))
-
-        async def stored() -> object:
-            async with service.mongo() as database:
-                return await database["orders"].find_one({"_id": order["id"]})
-
-        await eventually(stored)
-        finished = service.run("reminders", "run")
-        assert finished.returncode == 0, finished.stdout + finished.stderr
+        await service.publish("order-events", message(order, order["id"]))
+        await eventually(partial(service.find, "orders", order["id"]))
+        await service.run("reminders", "run")
     finally:
         await facade.command("PUT", "/api/settings", {"reminder": {"enabled": False}})
     (mail,) = await arrived(mail_server, to)
@@ -176,11 +158,7 @@ async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer)
     await request(service, command, {**command, "subject": "changed"}, mail_command(later))
     await arrived(mail_server, later)
     assert len(mail_server.to(to)) == 1
-
-    async def note() -> Json:
-        return await note_of(service, command["id"])
-
-    kept = await eventually(note, lambda kept: kept["state"] == "sent")
+    kept = await eventually(partial(service.find, "mails", command["id"]), lambda kept: kept["state"] == "sent")
     assert set(kept) == {"_id", "state", "doneAt", "acceptedAt", "attempts", "firstAttemptAt"}
 
 
@@ -222,7 +200,7 @@ async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_
     assert b"no such mailbox" in headers["x-error-message"]
     assert headers["x-source-topic"].decode() == service.topic("mail-commands")
     assert mail_server.attempts[to] == 1
-    kept = await note_of(service, command["id"])
+    kept = await service.find("mails", command["id"])
     assert (kept["state"], kept["code"]) == ("rejected", "mail-rejected")
     assert "record" not in kept
     # Sent again on purpose, as `plaudit dlq replay` does.
@@ -255,10 +233,10 @@ async def test_null_is_as_good_as_missing(service: Service, mail_server: MailSer
     """In headers of Kafka, and in fields of a command that may be missing."""
     to = address_of()
     command = mail_command(to, items=None, languageCode=None)
-    message = Message(command["customerId"], json.dumps(command).encode(), [("ce_id", None), ("other", b"1")])
-    await service.publish("mail-commands", message)
+    headers = [("ce_id", None), ("other", b"1")]
+    await service.publish("mail-commands", message(command, command["customerId"], headers))
     await arrived(mail_server, to)
-    assert (await note_of(service, command["id"]))["attempts"] == 1
+    assert (await service.find("mails", command["id"]))["attempts"] == 1
 
 
 async def test_a_name_in_encoded_words_stays_a_name(service: Service, mail_server: MailServer) -> None:
@@ -280,15 +258,11 @@ async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server
     command = mail_command(to)
     try:
         await request(service, command)
-
-        async def note() -> Json:
-            return await note_of(service, command["id"])
-
-        await eventually(note, lambda kept: "code" in kept)
+        await eventually(partial(service.find, "mails", command["id"]), lambda kept: "code" in kept)
     finally:
         await mail_server.start()
     await arrived(mail_server, to)
-    assert (await note_of(service, command["id"]))["attempts"] > 1
+    assert (await service.find("mails", command["id"]))["attempts"] > 1
 
 
 async def test_names_and_lines_are_what_they_look_like(service: Service, mail_server: MailServer) -> None:
@@ -367,7 +341,7 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     mail_server.answers[to] = ["451 later"] * 10
     command = mail_command(to)
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
-    plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=0.5))
+    plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=3))
     server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
     sender = MailSender(database, mails, EventOutbox(OutboxRepository(database), publisher), server, plan)
     running = asyncio.create_task(sender.run())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import Message, message, moderation, review_message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command
-from tests.support.service import Message, Service, eventually
+from tests.support.service import Service
+from tests.support.waiting import eventually
 
 NULL = (("ce_id", None), ("ce_source", None), ("ce_commandid", None), ("traceparent", None), ("x-error-code", None))
 NOT_UTF_8 = (("ce_id", b"\xff\xfe"), ("ce_source", b"\xc3\x28"))
@@ -19,18 +19,8 @@ IMPOSSIBLE = (-1, -(2**40), -(2**62))
 """Kafka itself refuses those that are too late, unless it is configured otherwise."""
 
 
-@pytest.fixture(scope="session")
-async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
-    return Returns(service, http)
-
-
 def review(product: str, **fields: Any) -> Message:
-    return Message(f"Product:{product}", json.dumps(submission(product, **fields)).encode())
-
-
-async def letters(service: Service, topic: str, key: str) -> list[Any]:
-    """The dead letters of a topic with this key."""
-    return [record for record in await service.records(f"{topic}.dlq") if record.key == key.encode()]
+    return review_message(submission(product, **fields))
 
 
 @pytest.mark.parametrize("headers", [NULL, NOT_UTF_8, (("ce_id", b""),)], ids=["null", "not UTF-8", "empty"])
@@ -41,11 +31,11 @@ async def test_headers(
     named, first, second = new_id("review"), review(product, title="first"), review(product, title="second")
     wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
     messages: dict[str, list[Message]] = {
-        "store-updates": [Message(store, json.dumps({"id": store, "name": "Shop"}).encode())],
+        "store-updates": [message({"id": store, "name": "Shop"}, store)],
         "order-events": [order_event(an_order(order, {"a": 2}))],
         "return-commands": [return_command("create", wanted), return_command("create", wanted)],
         "review-submissions": [first, second, review(product, id=named, title="named")],
-        "moderation-commands": [Message(named, json.dumps({"action": "approve", "ids": [named]}).encode())],
+        "moderation-commands": [moderation("approve", named)],
     }
     for topic, sent in messages.items():
         await service.publish(topic, *(message._replace(headers=headers) for message in sent))
@@ -58,7 +48,7 @@ async def test_headers(
     assert set(titles) == {"first", "named", *(["second"] if count == 2 else [])}
     await eventually(partial(facade.rating, product), lambda rating: rating == (4, 1))
     for topic, sent in messages.items():
-        assert await letters(service, topic, str(sent[0].key)) == []
+        assert await service.keyed(f"{topic}.dlq", str(sent[0].key)) == []
 
 
 async def test_times(returns: Returns, facade: Facade, service: Service) -> None:
@@ -69,18 +59,16 @@ async def test_times(returns: Returns, facade: Facade, service: Service) -> None
     change = {"kind": "recount", "entityType": "Product", "entityId": product}
     wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
     messages = {
-        "store-updates": Message(store, json.dumps({"id": store, "name": "Shop"}).encode()),
+        "store-updates": message({"id": store, "name": "Shop"}, store),
         "order-events": order_event(an_order(order, {"a": 1}, modifiedDate=None)),
         "return-commands": return_command("create", wanted),
         "review-submissions": review(product, title="impossible"),
-        "moderation-commands": Message(id, json.dumps({"action": "approve", "ids": [id]}).encode()),
-        "review-changes": Message(f"Product:{product}", json.dumps(change).encode()),
+        "moderation-commands": moderation("approve", id),
+        "review-changes": message(change, f"Product:{product}"),
     }
     for topic, sent in messages.items():
         await service.publish(topic, *(sent._replace(timestamp=time) for time in IMPOSSIBLE))
-        found = await eventually(
-            partial(letters, service, topic, str(sent.key)), lambda found: len(found) >= len(IMPOSSIBLE)
-        )
+        found = await service.letters(topic, str(sent.key), len(IMPOSSIBLE))
         assert [dict(letter.headers)["x-error-code"] for letter in found] == [b"invalid-timestamp"] * len(IMPOSSIBLE)
         assert all(b"dlq replay" in dict(letter.headers)["x-error-message"] for letter in found)
     assert await facade.listed("title", entityIds=[product]) == ["As good as they say"]

@@ -11,8 +11,10 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns, an_order, order_event
-from tests.support.service import Json, Message, Service, eventually
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
 
 
 async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(service: Service) -> None:
@@ -48,7 +50,7 @@ async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(
             await eventually(partial(state, id), expected.__eq__)
 
 
-async def test_an_event_that_is_none_is_a_dead_letter(service: Service, http: httpx.AsyncClient) -> None:
+async def test_an_event_that_is_none_is_a_dead_letter(service: Service, returns: Returns) -> None:
     good = an_order(new_id("order"), {"a": 1})
     changes: list[Json] = [
         {"id": ""},
@@ -60,10 +62,10 @@ async def test_an_event_that_is_none_is_a_dead_letter(service: Service, http: ht
         {"modifiedDate": "0001-01-01T00:00:00+14:00"},
         {"modifiedDate": "9999-12-31T23:59:59-14:00"},
     ]
-    bad = [Message(good["id"], json.dumps({**good, **change}).encode()) for change in changes]
+    bad = [message({**good, **change}, good["id"]) for change in changes]
     bad += [Message(good["id"], value) for value in (b"{", b"[]", json.dumps(good)[:-1].encode() + b', "x": NaN}')]
     await service.publish("order-events", *bad, order_event(good))
-    assert await Returns(service, http).ordered({}, **good) == good["id"]
+    assert await returns.ordered({}, **good) == good["id"]
     letters = {letter.value for letter in await service.records("order-events.dlq")}
     assert letters >= {message.value for message in bad}
 
@@ -91,9 +93,8 @@ async def refused(http: httpx.AsyncClient, review: Json) -> bool:
 
 
 async def test_only_customers_who_bought_it_review_it(
-    service: Service, http: httpx.AsyncClient, facade: Facade, shop: str
+    service: Service, http: httpx.AsyncClient, returns: Returns, facade: Facade, shop: str
 ) -> None:
-    returns = Returns(service, http)
     product, customer = new_id(), new_id("customer")
     author = {"storeId": shop, "userId": customer, "entityType": "Product", "entityId": product}
     review = submission(product, storeId=shop, userId=customer)
@@ -133,13 +134,10 @@ async def test_an_anonymous_author_bought_nothing(http: httpx.AsyncClient, shop:
 
 
 async def test_the_consumer_asks_for_a_purchase_too(
-    service: Service, http: httpx.AsyncClient, facade: Facade, shop: str
+    service: Service, returns: Returns, facade: Facade, shop: str
 ) -> None:
-    returns = Returns(service, http)
     product, customer, id = new_id(), new_id("customer"), new_id("review")
-    review = Message(
-        f"Product:{product}", json.dumps(submission(product, id=id, storeId=shop, userId=customer)).encode()
-    )
+    review = review_message(submission(product, id=id, storeId=shop, userId=customer))
 
     async def refusals() -> list[Json]:
         return [event for event in await service.values("events") if event.get("reviewId") == id]

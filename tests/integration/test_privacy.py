@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import json
 import random
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from storage.mails import MailRepository, StoredRecord
-from tests.support.facade import Facade, new_id, submission
+from tests.support.facade import facade_of, new_id, submission
+from tests.support.messages import Message, message
 from tests.support.orders import Returns, lines_of, return_command
-from tests.support.service import Json, Message, Servers, Service, eventually
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 EMAIL, STREET, WORDS = "anna.berg@example.com", "Lindenallee 7", "Nobody else would put it like this"
-
-
-async def _run(service: Service, *command: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(service.run, "privacy", *command)
 
 
 async def _everything(service: Service) -> str:
@@ -41,8 +37,8 @@ async def _everything(service: Service) -> str:
 
 async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
     anna, berta, product = new_id("anna"), new_id("berta"), new_id()
-    async with own_service.client() as http:
-        facade, returns = Facade(http), Returns(own_service, http)
+    async with facade_of(own_service) as facade:
+        returns = Returns(own_service, facade.http)
         store = await facade.open_store()
         mine = await facade.submit(
             submission(product, 1, userId=anna, userName="Anna Berg", review=WORDS),
@@ -60,8 +56,7 @@ async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
         await eventually(own_service.dead_letters, lambda letters: len(letters) == 1)
         await _mail_to(own_service, anna)
 
-        shown = await _run(own_service, "export", "--customer", anna)
-        assert shown.returncode == 0, shown.stderr
+        shown = await own_service.run("privacy", "export", "--customer", anna)
         document = json.loads(shown.stdout)
         assert {review["id"] for review in document["reviews"]} == set(mine)
         assert [each["address"] for each in document["orders"]] == [{"street": STREET}]
@@ -70,8 +65,7 @@ async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
         assert document["mailsNotSentYet"] == [{"to": EMAIL}]
         assert berta not in shown.stdout
 
-        erased = await _run(own_service, "erase", "--customer", anna, "--yes")
-        assert erased.returncode == 0, erased.stderr
+        erased = await own_service.run("privacy", "erase", "--customer", anna, "--yes")
         assert "1 dead letters" in erased.stdout
         everything = await _everything(own_service)
         for trace in (anna, "Anna Berg", EMAIL, STREET, WORDS):
@@ -81,7 +75,7 @@ async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
         assert [(r["value"], r["reviewCount"]) for r in await facade.ratings(product)] == [(5.0, 1)]
         assert await returns.available(order) == {"line": 3}
         assert ((await returns.get(given_back)) or {})["order"]["items"][0]["quantity"] == 5
-        assert (await asyncio.to_thread(own_service.run, "ratings", "verify")).returncode == 0
+        await own_service.run("ratings", "verify")
 
         # It is on record, without the name; and nothing of it comes back.
         async with own_service.mongo() as database:
@@ -94,14 +88,14 @@ async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
                 "reminders": 2,
                 "waiting": 0,
             }
-        audit: Json = (await http.get("/api/audit", params={"action": "delete"})).json()
+        audit: Json = (await facade.http.get("/api/audit", params={"action": "delete"})).json()
         assert {(entry["subject"], entry["reviewId"]) for entry in audit["results"]} == {
             ("plaudit privacy", id) for id in mine
         }
-        replayed = await asyncio.to_thread(own_service.run, "dlq", "replay")
+        replayed = await own_service.run("dlq", "replay")
         assert "Replayed 0 dead letters" in replayed.stdout
         assert "1 are about people who were forgotten" in replayed.stdout
-        again = await _run(own_service, "erase", "--customer", anna, "--yes")
+        again = await own_service.run("privacy", "erase", "--customer", anna, "--yes")
         assert "Deleted 0 reviews" in again.stdout
 
 
@@ -124,17 +118,15 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service) -> Non
         # Hers: by a number, by her order alone, deep within, cut off.
         await own_service.publish(
             "review-submissions",
-            Message(None, json.dumps(submission("x", userId=number, review=WORDS)).encode()),
+            message(submission("x", userId=number, review=WORDS)),
             Message(None, f'{{"userId": "{anna}", "review": "{WORDS}'.encode()),
         )
-        await own_service.publish(
-            "order-events", Message(None, json.dumps({"order": {"customer": {"id": number}}}).encode())
-        )
+        await own_service.publish("order-events", message({"order": {"customer": {"id": number}}}))
         await own_service.publish("return-commands", return_command("create", {"orderId": order, "resolution": WORDS}))
         # Others': whatever else has her number, and an id that begins like hers.
         await own_service.publish(
             "review-submissions",
-            Message(None, json.dumps(submission(anna, 9, userId=berta)).encode()),
+            message(submission(anna, 9, userId=berta)),
             Message(None, f'{{"userId": "{berta}", "rating": 5'.encode()),
         )
         await _letters(own_service, 6)
@@ -154,21 +146,20 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service) -> Non
 
             await eventually(parked, lambda found: found == 2)
 
-        shown = json.loads((await _run(own_service, "export", "--customer", anna)).stdout)
+        shown = json.loads((await own_service.run("privacy", "export", "--customer", anna)).stdout)
         assert len(shown["deadLetters"]) == 4
         assert berta not in json.dumps(shown)
         assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS]
         assert [each["moderator"] for each in shown["waitingModeration"]] == [anna]
 
-        erased = await _run(own_service, "erase", "--customer", anna, "--yes")
-        assert erased.returncode == 0, erased.stderr
+        erased = await own_service.run("privacy", "erase", "--customer", anna, "--yes")
         assert "4 dead letters" in erased.stdout
         assert "2 commands that wait" in erased.stdout
         everything = await _everything(own_service)
         for trace in (anna, WORDS):
             assert trace not in everything
         assert hashlib.sha256(anna.encode()).hexdigest() not in everything
-        replayed = await asyncio.to_thread(own_service.run, "dlq", "replay")
+        replayed = await own_service.run("dlq", "replay")
         assert "Replayed 2 dead letters" in replayed.stdout, replayed.stdout + replayed.stderr
         assert "4 are about people who were forgotten" in replayed.stdout
 
@@ -188,19 +179,19 @@ async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) 
     async with own_service.mongo() as database:
         plain = hashlib.sha256(people[0].encode()).hexdigest()
         await database["erasures"].insert_one({"mark": plain, "at": datetime.now(UTC), "counts": {}})
-        assert (await _run(own_service, "erase", "--customer", people[1], "--yes")).returncode == 0
+        await own_service.run("privacy", "erase", "--customer", people[1], "--yes")
         key = "k" * 32
         own_service.environment["PLAUDIT_PRIVACY__ERASURE_KEY"] = key
-        assert (await _run(own_service, "erase", "--customer", people[2], "--yes")).returncode == 0
+        await own_service.run("privacy", "erase", "--customer", people[2], "--yes")
         marks = [document["mark"] async for document in database["erasures"].find().sort("at")]
         assert len(set(marks)) == 3
         assert marks[2] == hmac.digest(key.encode(), people[2].encode(), "sha256").hex()
         assert hashlib.sha256(people[1].encode()).hexdigest() not in marks
         # Also of what came among the letters after it had been looked for.
         await database["erasedLetters"].delete_many({})
-    replayed = await asyncio.to_thread(own_service.run, "dlq", "replay", "--dry-run")
+    replayed = await own_service.run("dlq", "replay", "--dry-run")
     assert "3 are about people who were forgotten" in replayed.stdout, replayed.stdout + replayed.stderr
-    assert key not in (await asyncio.to_thread(own_service.run, "config")).stdout
+    assert key not in (await own_service.run("config")).stdout
 
 
 async def _mail_to(service: Service, customer: str) -> None:
@@ -213,23 +204,20 @@ async def _mail_to(service: Service, customer: str) -> None:
 
 async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, tmp_path: Path) -> None:
     anna = new_id("anna")
-    async with own_service.client() as http:
-        await Facade(http).submit(submission(new_id(), userId=anna))
+    async with facade_of(own_service) as facade:
+        await facade.submit(submission(new_id(), userId=anna))
         await own_service.stop("worker")
-        ended = await _run(own_service, "erase", "--customer", anna, "--yes", "--wait", "1")
-        assert ended.returncode == 1
+        ended = await own_service.run("privacy", "erase", "--customer", anna, "--yes", "--wait", "1", code=1)
         assert "is a worker running?" in ended.stderr
         async with own_service.mongo() as database:
             assert await database["erasures"].count_documents({}) == 0
         own_service.start("worker")
-        ended = await _run(own_service, "erase", "--customer", anna, "--yes")
-        assert ended.returncode == 0, ended.stderr
+        await own_service.run("privacy", "erase", "--customer", anna, "--yes")
         file = tmp_path / "anna.json"
-        assert (await _run(own_service, "export", "--customer", anna, "-o", str(file))).returncode == 0
+        await own_service.run("privacy", "export", "--customer", anna, "-o", str(file))
         assert json.loads(file.read_bytes())["reviews"] == []
 
 
 async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:
-    ended = await _run(Service(servers, tmp_path), "erase", "--customer", "anna")
-    assert ended.returncode == 1
+    ended = await Service(servers, tmp_path).run("privacy", "erase", "--customer", "anna", code=1)
     assert "Aborted" in ended.stderr + ended.stdout

@@ -19,10 +19,13 @@ import httpx
 import pytest
 
 from devservers import Broker, embedded_kafka, embedded_mongo
-from tests.devservers.processes import Marked
-from tests.support.facade import REVIEWS, Facade, connection, new_id, submission
-from tests.support.service import Json, Message, Servers, Service, eventually, running_service
+from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
+from tests.support.messages import message, moderation
+from tests.support.processes import Marked
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.sockets import connection
 from tests.support.up_command import Up
+from tests.support.waiting import eventually
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
 """How long a server stays away; 30 in `make test-slow`."""
@@ -49,7 +52,7 @@ class Load:
 
     async def client(self) -> None:
         """Submit and approve until cancelled; try again what was answered 503, by the same id."""
-        async with connection(self.service) as facade:
+        async with connection(self.service.port) as facade:
 
             async def until_accepted(path: str, body: Any) -> None:
                 while True:
@@ -70,11 +73,7 @@ class Load:
     async def goes_on(self, number: int = 50) -> None:
         """Wait until so many more have been approved."""
         wanted = len(self.approved) + number
-
-        async def approved() -> int:
-            return len(self.approved)
-
-        await eventually(approved, lambda count: count >= wanted, deadline_s=60)
+        await eventually(lambda: len(self.approved) >= wanted)
 
 
 @asynccontextmanager
@@ -95,14 +94,9 @@ async def load(service: Service, clients: int = 4) -> AsyncIterator[Load]:
 
 async def nothing_was_lost(service: Service, under: Load) -> None:
     """Wait until everything that was accepted has taken effect, once, and nothing is a dead letter."""
-    async with service.client() as client:
-        facade = Facade(client)
-
-        async def rating() -> tuple[float, int]:
-            return await facade.rating(under.product)
-
+    async with facade_of(service) as facade:
         # One that was on its way when the load ended may have come through as well.
-        await eventually(rating, lambda rating: rating[1] >= len(under.approved), deadline_s=60)
+        await eventually(lambda: facade.rating(under.product), lambda rating: rating[1] >= len(under.approved))
         await service.idle()
         listed: set[str] = set()
         for skip in range(0, len(under.submitted) + 10, 1_000):
@@ -111,8 +105,7 @@ async def nothing_was_lost(service: Service, under: Load) -> None:
         assert len(listed) <= len(under.submitted) + 4
         assert (await facade.rating(under.product))[0] == 4.0
     assert await service.dead_letters() == []
-    verified = await asyncio.to_thread(service.run, "ratings", "verify")
-    assert verified.returncode == 0, verified.stdout
+    await service.run("ratings", "verify")
 
 
 async def status_of(request: Callable[[], Awaitable[httpx.Response]]) -> int:
@@ -249,8 +242,8 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
             await eventually(count, lambda found: found >= share * SUBMISSIONS / 3, deadline_s=60)
 
         async def publish() -> None:
-            commands = [Message(id, json.dumps({"action": a, "ids": [id]}).encode()) for a, id in history.commands]
-            values = [Message(r["EntityId"], json.dumps(r).encode()) for r in history.submissions]
+            commands = [moderation(action, id) for action, id in history.commands]
+            values = [message(r, r["EntityId"]) for r in history.submissions]
             slices = 20
             for n in range(slices):
                 await service.publish(
@@ -283,8 +276,7 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
         ratings = {r["entityId"]: (r["value"], r["reviewCount"]) for r in await facade.ratings(*products)}
         assert ratings == history.ratings()
         assert await service.dead_letters() == []
-    verified = await asyncio.to_thread(service.run, "ratings", "verify")
-    assert verified.returncode == 0, verified.stdout
+    await service.run("ratings", "verify")
 
 
 @pytest.fixture(scope="module")

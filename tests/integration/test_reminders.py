@@ -16,10 +16,11 @@ from messaging.metrics import REMINDERS
 from messaging.templates.order_review_request import LONGEST_NAME
 from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob
-from tests.support.hostile_templates import HOSTILE
 from tests.support.facade import new_id
-from tests.support.reminders import DAY, NOON, SENDER, Shop, an_order, connected_job, named
-from tests.support.service import Json, Servers, Service, free_port
+from tests.support.hostile_templates import HOSTILE
+from tests.support.reminders import DAY, NOON, SENDER, Shop, connected_job, named, order_with_products
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import free_port
 
 SECOND = timedelta(seconds=1) / DAY
 
@@ -120,7 +121,7 @@ async def test_who_gets_none(shop: Shop) -> None:
     await bought("jens", "camera", items=[{"id": "1", "name": "Gift card", "quantity": 1}])
     await bought("kate", "camera", isCancelled=True)
     await bought("lars", "camera", storeId="unknown-store")
-    left = an_order(shop.status, "mona", shop.id, NOON, "camera")
+    left = order_with_products(shop.status, "mona", shop.id, NOON, "camera")
     await shop.orders(left)
     await shop.orders({**left, "status": "Returned", "modifiedDate": (NOON + DAY).isoformat()})
     report = await shop.report(30)
@@ -140,7 +141,7 @@ async def test_without_a_store_everyone_may_review(shop: Shop) -> None:
 
 
 async def test_an_order_that_comes_back_starts_anew(shop: Shop) -> None:
-    order = an_order(shop.status, "olaf", shop.id, NOON, "camera")
+    order = order_with_products(shop.status, "olaf", shop.id, NOON, "camera")
     for day, status in ((0, shop.status), (4, "Processing"), (5, shop.status)):
         await shop.orders({**order, "status": status, "modifiedDate": (NOON + day * DAY).isoformat()})
     assert await shop.run(15 - SECOND) == 0
@@ -153,7 +154,7 @@ async def test_an_order_that_comes_back_starts_anew(shop: Shop) -> None:
 
 
 async def test_news_of_an_order_gives_it_another_chance(shop: Shop) -> None:
-    order = an_order(shop.status, "pete", shop.id, NOON, "camera", customerEmail=None)
+    order = order_with_products(shop.status, "pete", shop.id, NOON, "camera", customerEmail=None)
     await shop.orders(order)
     assert await shop.run(10) == 0
     late = {**order, "customerEmail": "pete@example.com", "modifiedDate": (NOON + DAY).isoformat()}
@@ -231,7 +232,7 @@ async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop)
         assert await shop.run(10) == 1
         (mail,) = await shop.mails(order)
         assert (mail["subject"], mail["text"]) == ("Better, Willi", "x")
-        findings = json.loads(shop.service.run("doctor", "--json").stdout)
+        findings = json.loads((await shop.service.run("doctor", "--json", code=None)).stdout)
         (told,) = [finding for finding in findings if finding["check"] == "templates"]
         assert told["level"] == "warn"
         assert f"OrderReviewRequest?storeId={shop.id}&languageCode=de (subject, line 1: " in told["text"]
@@ -257,7 +258,7 @@ async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, cap
     await broken.open(orderStatus=shop.status)
     # No interface lets such an address in.
     await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": " "}})
-    order, event = None, an_order(shop.status, "zita", broken.id, NOON, "camera")
+    order, event = None, order_with_products(shop.status, "zita", broken.id, NOON, "camera")
     await broken.orders(event)
     order = await shop.bought("zoran", "camera")
     failed_before = REMINDERS.labels("mail-failed")._value.get()
@@ -291,8 +292,7 @@ async def test_the_preview_shows_names_and_settings_as_text(desk: Shop) -> None:
     shop = Shop(desk.service, desk.database, desk.job, status=f"done \x1b[31m[red] {new_id('status')}")
     await shop.open()
     order = await shop.bought("\x1b]0;title\x07[bold]anna", "\x1b[2J[link=x]camera\u202e", customerEmail="a@b.example")
-    preview = shop.service.run("reminders", "preview", "--now", (NOON + 10 * DAY).isoformat())
-    assert preview.returncode == 0, preview.stderr
+    preview = await shop.service.run("reminders", "preview", "--now", (NOON + 10 * DAY).isoformat())
     assert "".join(c for c in preview.stdout if not c.isprintable()).strip("\n") == ""
     assert f"orders in status {shop.status.upper()} for".replace("\x1b", "�") in preview.stdout
     assert f"order {order} (CO1), customer �]0;title�[bold]anna, a@b.example: �[2J[Link=X]Camera�" in preview.stdout
@@ -305,15 +305,14 @@ async def test_commands(shop: Shop) -> None:
         await shop.bought("zoe", "camera", customerEmail=None),
     ]
     now = (NOON + 10 * DAY).isoformat()
-    preview = shop.service.run("reminders", "preview", "--now", now)
-    assert preview.returncode == 0, preview.stderr
+    preview = await shop.service.run("reminders", "preview", "--now", now)
     told = preview.stdout.splitlines()
     assert f"remind  order {orders[0]} (CO1), customer xena, xena@example.com: Camera, Tripod" in told
     assert f"skip    order {orders[1]} (CO1), customer yves: not-yet" in told
     assert f"skip    order {orders[2]} (CO1), customer zoe: no-address" in told
     assert "1 would be reminded. 2 would not: 1 no-address, 1 not-yet." in told
     assert await shop.mails(*orders) == []
-    run = shop.service.run("reminders", "run", "--now", now)
-    assert run.stdout.strip() == "Sent 1 reminders; skipped 1 no-address.", run.stderr
+    run = await shop.service.run("reminders", "run", "--now", now)
+    assert run.stdout.strip() == "Sent 1 reminders; skipped 1 no-address."
     assert named(await shop.mails(*orders)) == [["camera", "tripod"]]
     assert await shop.run(10) == 0

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, submission
-from tests.support.service import Json, Service, eventually
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
 
 LISTED_FIELDS = [
     "id",

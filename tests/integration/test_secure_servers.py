@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from devservers import MissingPartError, set_up_kafka
 from tests.support.facade import Facade, new_id, submission
-from tests.support.service import Servers, Service, eventually, running_service
+from tests.support.service import Servers, Service, running_service
 from tests.support.tls_servers import (
     ADMIN,
     PASSWORDS,
@@ -24,6 +23,7 @@ from tests.support.tls_servers import (
     secure_servers,
     token_endpoint,
 )
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -80,8 +80,7 @@ async def _initialised_by_admin(secure: SecureServers, service: Service) -> None
         "PLAUDIT_KAFKA__SASL_USERNAME": ADMIN,
         "PLAUDIT_KAFKA__SASL_PASSWORD": PASSWORDS[ADMIN],
     }
-    ended = await asyncio.to_thread(made.run, "init")
-    assert ended.returncode == 0, ended.stderr
+    await made.run("init")
 
 
 async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers, tmp_path: Path) -> None:
@@ -117,8 +116,7 @@ def _end(service: Service) -> None:
 
 
 async def _told_by_doctor(service: Service) -> str:
-    ended = await asyncio.to_thread(service.run, "doctor")
-    assert ended.returncode == 1, ended.stdout
+    ended = await service.run("doctor", code=1)
     assert "pass-of" not in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
     return ended.stdout
@@ -190,11 +188,7 @@ async def test_without_rights_in_the_database_it_waits_and_says_so(secure: Secur
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
     try:
         service.start("worker")
-
-        async def told() -> bool:
-            return "not authorized on" in service.log("worker")
-
-        await eventually(told)
+        await eventually(lambda: "not authorized on" in service.log("worker"))
     finally:
         _end(service)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
-from tests.support.service import Json, Message, Service, eventually
+from tests.support.messages import message
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
 
 DEFAULTS = {
     "reviewsEnabled": False,
@@ -136,7 +137,7 @@ async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Ser
         submission(product, storeId=open_, userId=None, title="open"),
         submission(product, userId=None, title="without a store"),
     ]
-    await service.publish("review-submissions", *(Message(product, json.dumps(r).encode()) for r in reviews))
+    await service.publish("review-submissions", *(message(r, product) for r in reviews))
 
     async def titles() -> set[str]:
         return set(await facade.listed("title", entityIds=[product]))
@@ -144,11 +145,8 @@ async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Ser
     assert await eventually(titles, lambda found: len(found) == 2) == {"open", "without a store"}
 
     async def refused() -> list[tuple[str, str]]:
-        events = [json.loads(r.value) for r in await service.records("events") if (b"ce_type" in dict_of(r))]
-        return [(e["storeId"], e["code"]) for e in events if e.get("entityId") == product and "code" in e]
-
-    def dict_of(record: Any) -> dict[bytes, bytes]:
-        return {name.encode(): value for name, value in record.headers}
+        told = await service.events(f"Product:{product}")
+        return [(data["storeId"], data["code"]) for kind, data in told if kind == "SubmissionRefused"]
 
     found = await eventually(refused, lambda found: len(found) >= 3)
     assert set(found) == {
@@ -164,7 +162,7 @@ async def test_a_store_by_kafka(facade: Facade, http: httpx.AsyncClient, service
         {"id": id, "name": "Shop", "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True}},
         {"id": id, "email": "a@example.com", "settings": {"purchaseRequired": False}},
     ]
-    await service.publish("store-updates", *(Message(id, json.dumps(update).encode()) for update in updates))
+    await service.publish("store-updates", *(message(update, id) for update in updates))
 
     async def store() -> Any:
         return (await http.get(f"/api/stores/{id}")).json()

@@ -15,7 +15,8 @@ from messaging.decoding import RawRecord
 from messaging.kafka.connection import KafkaConnection
 from messaging.topics import Topic, TopicNames
 from tests.support.facade import new_id
-from tests.support.service import Message, Service
+from tests.support.messages import Message
+from tests.support.service import Service
 
 
 async def test_a_consumer_without_records_is_not_sent_to_sleep(

@@ -5,28 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.messages import message, review_message
 from tests.support.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
-from tests.support.service import Json, Message, Service, eventually
-
-
-def message(review: Json) -> Message:
-    """A submission with the key of its object."""
-    return Message(f"Product:{review['EntityId']}", json.dumps(review).encode())
+from tests.support.service import Json, Service, kind_of
+from tests.support.waiting import eventually
 
 
 async def refusals(service: Service, id: str) -> list[tuple[str | None, str]]:
     """Stores and codes of the refusals of submissions with this id: each once, in no particular order."""
     told: dict[str, tuple[str | None, str]] = {}
     for record in await service.records("events"):
-        headers = dict(record.headers)
-        if headers["ce_type"] == b"plaudit.SubmissionRefused" and (data := json.loads(record.value))["reviewId"] == id:
-            told[headers["ce_id"].decode()] = data["storeId"], data["code"]
+        if kind_of(record) == "SubmissionRefused" and (data := json.loads(record.value))["reviewId"] == id:
+            told[dict(record.headers)["ce_id"].decode()] = data["storeId"], data["code"]
     return list(told.values())
 
 
@@ -57,7 +51,7 @@ async def test_rivals_in_one_batch(facade: Facade, service: Service) -> None:
     id, other = new_id("next"), new_id("next")
     wanted: Sequence[tuple[str, str]] = [*((id, store) for store in stores), (other, closed), (other, stores[0])]
     reviews = [submission(product, id=id, storeId=store) for id, store in wanted]
-    await service.publish("review-submissions", Message(f"Product:{product}", json.dumps(reviews).encode()))
+    await service.publish("review-submissions", message(reviews, f"Product:{product}"))
     await told(service, id, (stores[1], "id-taken"), (stores[2], "id-taken"))
     # What a store's rules refuse takes no id.
     await told(service, other, (closed, "reviews-disabled"))
@@ -68,7 +62,7 @@ async def test_rivals_in_one_batch(facade: Facade, service: Service) -> None:
 async def test_an_id_that_was_refused_is_anybodys(facade: Facade, service: Service) -> None:
     product, id = new_id(), new_id("next")
     closed, open_ = await facade.open_store(reviewsEnabled=False), await facade.open_store()
-    await service.publish("review-submissions", message(submission(product, id=id, storeId=closed)))
+    await service.publish("review-submissions", review_message(submission(product, id=id, storeId=closed)))
     await told(service, id, (closed, "reviews-disabled"))
     await facade.submit(submission(product, id=id, storeId=open_))
     await facade.open_store(closed)
@@ -101,13 +95,16 @@ async def test_the_id_of_a_deleted_review(own_service: Service) -> None:
         await told(service, id, (None, "id-taken"))
 
 
-@pytest.fixture(scope="session")
-async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
-    return Returns(service, http)
-
-
 def reasons(data: Json) -> list[tuple[str, str]]:
     return [(reason["code"], reason["pointer"]) for reason in data["reasons"]]
+
+
+async def refusal_of_a_return(returns: Returns, id: str) -> Json:
+    """Wait for the events about both returns with this id, in any order: two orders may be in two partitions."""
+    events = await eventually(partial(returns.events, id), lambda events: len(events) >= 2)
+    told = dict(events)
+    assert set(told) == {"ReturnCreated", "ReturnRefused"}
+    return told["ReturnRefused"]
 
 
 async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None:
@@ -117,7 +114,7 @@ async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None
     wanted = {"id": id, "orderId": theirs, "lineItems": lines_of({"a": 1})}
     (result,) = (await returns.http.post(RETURNS, json=wanted, headers=WAIT)).json()["results"]
     assert (result["outcome"], "id is taken" in result["reason"]) == ("refused", True)
-    _, refused = await returns.told(id, "ReturnCreated", "ReturnRefused")
+    refused = await refusal_of_a_return(returns, id)
     assert (refused["orderId"], reasons(refused)) == (theirs, [("id-taken", "/id")])
     assert await returns.get(id) == before
     assert await returns.available(theirs) == {"a": 2}
@@ -132,8 +129,7 @@ async def test_an_id_of_another_return_while_both_wait_for_their_orders(returns:
             partial(database["parkedReturns"].count_documents, {"orderId": {"$in": orders}}), lambda count: count == 2
         )
     await service.publish("order-events", *(order_event(an_order(order, {"a": 1})) for order in orders))
-    (refused,) = (await returns.told(id, "ReturnCreated", "ReturnRefused"))[1:]
-    assert reasons(refused) == [("id-taken", "/id")]
+    assert reasons(await refusal_of_a_return(returns, id)) == [("id-taken", "/id")]
 
 
 async def test_an_id_of_another_order(returns: Returns, facade: Facade, service: Service) -> None:
@@ -143,10 +139,6 @@ async def test_an_id_of_another_order(returns: Returns, facade: Facade, service:
     nobodys = an_order(id, {"a": 3}, storeId=None, modifiedDate="2022-03-16T10:00:00Z")
     again = {**rival, "modifiedDate": "2022-03-17T10:00:00Z"}
     await service.publish("order-events", *map(order_event, (rival, nobodys, again)))
-
-    async def letters() -> list[Any]:
-        return [record for record in await service.records("order-events.dlq") if record.key == id.encode()]
-
-    found = await eventually(letters, lambda found: len(found) == 2)
-    assert {dict(letter.headers)["x-error-code"] for letter in found} == {b"id-taken"}
+    letters = await service.letters("order-events", id, 2)
+    assert {dict(letter.headers)["x-error-code"] for letter in letters} == {b"id-taken"}
     assert await returns.available(id) == {"a": 3}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from domain.permissions import Caller, Permission
 from domain.timestamps import from_milliseconds
 from storage.database import connect
 from storage.keys import ApiKey, ApiKeyRepository
-from tests.support.service import Message, Servers, Service
+from tests.support.messages import Message
+from tests.support.service import Servers, Service
 
 pytestmark = pytest.mark.kafka
 
@@ -25,7 +25,7 @@ SHOWN = "[bold]x[/] :bomb: \ufffd[2J\ufffd31m"
 async def prepared(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Service:
     """Servers in which everything that commands show is nasty."""
     service = Service(servers, tmp_path_factory.mktemp("terminal"))
-    assert (await asyncio.to_thread(service.run, "init")).returncode == 0
+    await service.run("init")
     client, database = connect(servers.mongo, service.database)
     async with client:
         tally = {"entityType": NASTY, "entityId": NASTY, "storeId": NASTY, "count": 1, "sumHundredths": 500}
@@ -40,7 +40,7 @@ async def prepared(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -
 
 
 async def printed(service: Service, *command: str) -> str:
-    ended = await asyncio.to_thread(service.run, *command)
+    ended = await service.run(*command, code=None)
     output = ended.stdout + ended.stderr
     assert "Traceback" not in output
     assert all(character.isprintable() or character == "\n" for character in output), output

@@ -17,8 +17,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.support.facade import new_id, submission
+from tests.support.messages import Message
 from tests.support.raw_batches import batch, produce, record
-from tests.support.service import Json, Message, Servers, Service, eventually, free_port, running_service
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually, free_port
 
 pytestmark = pytest.mark.kafka
 
@@ -35,8 +37,7 @@ async def tools(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 
 async def run(service: Service, *command: str, code: int = 0) -> str:
     """Run a command that must end with that code, and return what it says."""
-    done = await asyncio.to_thread(service.run, *command)
-    assert done.returncode == code, done.stdout + done.stderr
+    done = await service.run(*command, code=code)
     return done.stdout + done.stderr
 
 

@@ -61,7 +61,7 @@ def prepare() -> None:
         copy = WORK / source.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(with_open_properties(source.read_text()))
-    for folder in ("tests", "tests/unit"):
+    for folder in ("tests", "tests/support", "tests/unit"):
         (WORK / folder).mkdir(exist_ok=True)
         for source in (ROOT / folder).glob("*.py"):
             shutil.copy(source, WORK / folder)

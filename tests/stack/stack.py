@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from tests.support.service import Json, eventually, free_port
+from tests.support.service import Json
+from tests.support.waiting import eventually, free_port
 
 ROOT: Final = Path(__file__).parents[2]
 PORTS: Final = ("PORT", "KAFKA_PORT", "MAIL_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT")

@@ -8,7 +8,7 @@ from pathlib import Path
 from messaging.topics import Topic
 from tests.stack.stack import SETTLED_S, Stack
 from tests.support.facade import REVIEWS, Facade, new_id, submission
-from tests.support.service import eventually
+from tests.support.waiting import eventually
 
 # Commands are passed on to review-changes anew; there, its old records would meet reviews that aren't there yet.
 TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {Topic.REVIEW_CHANGES, Topic.MAIL_COMMANDS}

@@ -19,8 +19,10 @@ from confluent_kafka.admin import AdminClient
 
 from tests.stack.stack import ROOT, SETTLED_S, Stack
 from tests.support.facade import REVIEWS, Facade, new_id, submission
-from tests.support.reminders import an_order
-from tests.support.service import Json, Message, Servers, Service, eventually
+from tests.support.messages import message
+from tests.support.reminders import order_with_products
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually
 
 BATCH = 5
 ENOUGH = 10
@@ -59,21 +61,13 @@ class Customers:
 
     async def carry_on(self) -> None:
         """Wait until more reviews have been accepted, or more attempts have failed."""
-        ids, refusals = len(self.ids), self.refusals
-
-        async def tried() -> bool:
-            return len(self.ids) >= ids + ENOUGH * BATCH or self.refusals >= refusals + ENOUGH
-
-        await eventually(tried, deadline_s=SETTLED_S)
+        ids, refusals = len(self.ids) + ENOUGH * BATCH, self.refusals + ENOUGH
+        await eventually(lambda: len(self.ids) >= ids or self.refusals >= refusals, deadline_s=SETTLED_S)
 
     async def succeed(self) -> None:
         """Wait until more reviews have been accepted."""
-        ids = len(self.ids)
-
-        async def accepted() -> bool:
-            return len(self.ids) >= ids + ENOUGH * BATCH
-
-        await eventually(accepted, deadline_s=SETTLED_S)
+        ids = len(self.ids) + ENOUGH * BATCH
+        await eventually(lambda: len(self.ids) >= ids, deadline_s=SETTLED_S)
 
 
 @asynccontextmanager
@@ -113,9 +107,9 @@ async def test_the_samples_go_through(stack: Stack, facade: Facade) -> None:
 async def test_a_reminder_waits_for_mailer_and_mail_server(stack: Stack, facade: Facade, tmp_path: Path) -> None:
     store, customer = await facade.open_store(), new_id("customer")
     await facade.command("PUT", "/api/settings", {"reminder": {"enabled": True, "daysInStatus": 10}})
-    order = an_order("Complete", customer, store, datetime.now(UTC) - timedelta(days=11), "camera")
+    order = order_with_products("Complete", customer, store, datetime.now(UTC) - timedelta(days=11), "camera")
     upstream = Service(Servers(stack.kafka, "", is_tansu=False), tmp_path, prefix="plaudit.")
-    await upstream.publish("order-events", Message(order["id"], json.dumps(order).encode()))
+    await upstream.publish("order-events", message(order, order["id"]))
 
     async def known() -> bool:
         path = f"/api/return/available-quantities/{order['id']}"

@@ -16,7 +16,8 @@ from pymongo import AsyncMongoClient
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import HealthcheckWaitStrategy
 
-from tests.support.service import Json, Servers, eventually, free_port
+from tests.support.service import Json, Servers
+from tests.support.waiting import eventually, free_port
 
 START_S: Final = 120
 COMPOSE: Final = Path(__file__).parents[2] / "docker-compose.yml"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import httpx
 
 from .service import Json, Service
+from .waiting import eventually
 
 REVIEWS = "/api/customerReviews"
 WAIT = {"Prefer": "wait=25"}
@@ -94,6 +94,18 @@ class Facade:
         assert len(found) <= 1
         return found[0] if found else (0, 0)
 
+    async def until_rated(self, entity_id: str, value: float, count: int) -> None:
+        """Wait for the rating of a product."""
+        await eventually(partial(self.rating, entity_id), lambda rating: rating == (value, count))
+
+    async def until_listed(self, entity_id: str, count: int) -> list[Json]:
+        """Wait until a product has so many reviews, and no more."""
+        search = partial(self.page, entityIds=[entity_id], take=1_000)
+        page = await eventually(search, lambda page: page["totalCount"] >= count)
+        assert page["totalCount"] == count
+        rows: list[Json] = page["results"]
+        return rows
+
     async def open_store(self, id: str | None = None, **settings: Any) -> str:
         """Register a store that takes reviews of everyone, unless the settings say otherwise."""
         id = id or new_id("store")
@@ -102,31 +114,8 @@ class Facade:
         return id
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """One connection to the facade, for many requests: it costs a tenth of what a whole HTTP client does."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def post(self, path: str, body: Any) -> tuple[int, Any]:
-        """Send a request; returns status and body."""
-        content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
-        self.writer.write(head.encode() + content)
-        lines = (await self.reader.readuntil(b"\r\n\r\n")).lower().splitlines()
-        length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
-        answer = json.loads(await self.reader.readexactly(length))
-        status = int(lines[0].split()[1])
-        assert status != 503 or any(line.startswith(b"retry-after:") for line in lines)
-        return status, answer
-
-
 @asynccontextmanager
-async def connection(service: Service) -> AsyncIterator[Connection]:
-    """A connection to the facade of a service."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    try:
-        yield Connection(reader, writer)
-    finally:
-        writer.close()
+async def facade_of(service: Service) -> AsyncIterator[Facade]:
+    """The facade of a service, by a client of its own."""
+    async with service.client() as http:
+        yield Facade(http)

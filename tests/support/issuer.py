@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from .sockets import listening
+
 ISSUER = "https://issuer.test"
 AUDIENCE = "plaudit"
 
@@ -119,9 +121,5 @@ class Issuer:
 @asynccontextmanager
 async def running_issuer() -> AsyncIterator[Issuer]:
     issuer = Issuer()
-    server = await asyncio.start_server(issuer.serve, "127.0.0.1", 0)
-    issuer.port = server.sockets[0].getsockname()[1]
-    try:
+    async with listening(issuer.serve) as issuer.port:
         yield issuer
-    finally:
-        server.close()

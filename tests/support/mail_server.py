@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -22,6 +24,7 @@ class MailServer:
     """Keeps what it gets. `answers` are what it says to the next mails for an address, instead of taking them."""
 
     tls: ssl.SSLContext | None = None
+    implicit_tls: ssl.SSLContext | None = None
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
     answers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -33,7 +36,7 @@ class MailServer:
     async def start(self) -> None:
         """Listen: on any port at first, on the same one again later."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self.protocol, "127.0.0.1", self.port)
+        self._server = await loop.create_server(self.protocol, "127.0.0.1", self.port, ssl=self.implicit_tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -74,6 +77,16 @@ class MailServer:
             "authenticator": _authenticated,
         }
         return SMTP(self, enable_SMTPUTF8=True, **(with_login if self.tls else {}))
+
+
+@asynccontextmanager
+async def running_mail_server(**options: Any) -> AsyncIterator[MailServer]:
+    server = MailServer(**options)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
 
 
 def _authenticated(server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object) -> AuthResult:

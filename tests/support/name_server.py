@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .sockets import listening
+
 Mood = Literal["answers", "hangs", "fails", "redirects", "redirects away", "floods"]
 
 
@@ -79,9 +81,5 @@ class NameServer:
 @asynccontextmanager
 async def running_name_server() -> AsyncIterator[NameServer]:
     names = NameServer()
-    server = await asyncio.start_server(names.serve, "127.0.0.1", 0)
-    names.port = server.sockets[0].getsockname()[1]
-    try:
+    async with listening(names.serve) as names.port:
         yield names
-    finally:
-        server.close()

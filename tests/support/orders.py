@@ -10,7 +10,9 @@ from typing import Any
 import httpx
 
 from .facade import WAIT, new_id
-from .service import Json, Message, Service, eventually
+from .messages import Message, message
+from .service import Json, Service, kind_of
+from .waiting import eventually
 
 RETURNS = "/api/return"
 SAMPLE_MODIFIED = "2022-03-14T10:00:00Z"
@@ -32,7 +34,7 @@ def an_order(id: str, quantities: dict[str, int], **fields: Any) -> Json:
 
 def order_event(order: Json) -> Message:
     """The event that tells of an order as it is."""
-    return Message(order["id"], json.dumps(order).encode())
+    return message(order, order["id"])
 
 
 def lines_of(quantities: dict[str, int]) -> list[Json]:
@@ -42,7 +44,7 @@ def lines_of(quantities: dict[str, int]) -> list[Json]:
 
 def return_command(action: str, wanted: Json, key: str | None = None, **fields: Any) -> Message:
     """A command about a return."""
-    return Message(key or wanted.get("orderId"), json.dumps({"action": action, "return": wanted, **fields}).encode())
+    return message({"action": action, "return": wanted, **fields}, key or wanted.get("orderId"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Returns:
     async def events(self, *return_ids: str) -> list[tuple[str, Json]]:
         """What has been told of these returns, oldest first: type and data."""
         return [
-            (dict(record.headers)["ce_type"].decode().removeprefix("plaudit."), data)
+            (kind_of(record), data)
             for record in await self.service.records("events")
             if (data := json.loads(record.value)).get("returnId") in return_ids
         ]

@@ -17,30 +17,27 @@ from scheduler.reminders import ReminderJob, RunReport
 from storage.database import Database, connect
 
 from .facade import new_id
-from .service import Json, Message, Service, eventually
+from .messages import message
+from .orders import an_order, order_event
+from .service import Json, Service
+from .waiting import eventually
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 SENDER = "no-reply@localhost"
 
 
-def an_order(status: str, customer: str, store: str | None, at: datetime, *products: str, **fields: Any) -> Json:
-    """An order event as upstream systems send it."""
-    return {
-        "id": new_id("order"),
-        "number": "CO1",
-        "status": status,
-        "storeId": store,
-        "customerId": customer,
-        "customerName": customer.title(),
-        "customerEmail": f"{customer}@example.com",
-        "modifiedDate": at.isoformat(),
-        "items": [
-            {"id": str(number), "productId": product, "name": product.title(), "quantity": 1, "price": 1}
-            for number, product in enumerate(products)
-        ],
-        **fields,
-    }
+def order_with_products(
+    status: str, customer: str, store: str | None, at: datetime, *products: str, **fields: Any
+) -> Json:
+    """An order event with one of each product, and an address to remind the customer by."""
+    lines = [
+        {"id": str(number), "productId": product, "name": product.title(), "quantity": 1, "price": 1}
+        for number, product in enumerate(products)
+    ]
+    person = {"customerId": customer, "customerName": customer.title(), "customerEmail": f"{customer}@example.com"}
+    order = {"number": "CO1", "status": status, "storeId": store, "modifiedDate": at.isoformat(), "items": lines}
+    return an_order(new_id("order"), {}, **{**person, **order, **fields})
 
 
 @dataclass
@@ -78,11 +75,11 @@ class Shop:
         return {"anonymousReviewsAllowed": True, "purchaseRequired": False, **settings}
 
     async def send(self, topic: str, key: str, *values: Json) -> None:
-        await self.service.publish(topic, *(Message(key, json.dumps(value).encode()) for value in values))
+        await self.service.publish(topic, *(message(value, key) for value in values))
 
     async def orders(self, *orders: Json) -> list[str]:
         """Tell of orders; they are known, in this state, when this returns."""
-        await self.service.publish("order-events", *(Message(o["id"], json.dumps(o).encode()) for o in orders))
+        await self.service.publish("order-events", *map(order_event, orders))
 
         async def known() -> bool:
             states = [{"_id": o["id"], "status": o["status"], "body": json.dumps(o).encode()} for o in orders]
@@ -93,7 +90,7 @@ class Shop:
 
     async def bought(self, customer: str, *products: str, at: datetime = NOON, **fields: Any) -> str:
         """An order that is complete since then; returns its id."""
-        (id,) = await self.orders(an_order(self.status.lower(), customer, self.id, at, *products, **fields))
+        (id,) = await self.orders(order_with_products(self.status.lower(), customer, self.id, at, *products, **fields))
         return id
 
     async def reviewed(self, customer: str, product: str) -> None:

@@ -6,15 +6,14 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -24,24 +23,16 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 from tests.support.forks import ForkedCommand, run_forked
 
-T = TypeVar("T")
+from .messages import Message
+from .waiting import eventually, free_port
+
 Json = dict[str, Any]
-DEADLINE_S = 60.0
 STOP_S = 12.0
 """The 10 s in which every process has to stop, and what it takes on a busy machine to notice the signal."""
 
 FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-changes")
 PARTITIONS = 4
 QUIET_MS = 600
-
-
-class Message(NamedTuple):
-    """What an upstream system sends: any key, any value, any headers, and any time in milliseconds; None: now."""
-
-    key: str | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +42,6 @@ class Servers:
     kafka: str
     mongo: str
     is_tansu: bool
-
-
-async def eventually(
-    question: Callable[[], Coroutine[Any, Any, T]],
-    expected: Callable[[T], bool] = bool,
-    *,
-    deadline_s: float = DEADLINE_S,
-    pause_s: float = 0.03,
-) -> T:
-    """Ask until the answer is as expected, and return it; fail with the last answer after the deadline."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + deadline_s
-    while True:
-        answer = await question()
-        if expected(answer):
-            return answer
-        if loop.time() > end:
-            raise AssertionError(f"not within {deadline_s} s; the last answer: {answer!r}"[:2_000])
-        await asyncio.sleep(pause_s)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass
@@ -121,9 +86,12 @@ class Service:
         environment = self.command_environment()
         self.processes[name] = ForkedCommand(command, environment=environment, folder=self.folder, log=log)
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        return run_forked(*command, environment=self.command_environment(), folder=self.folder)
+    async def run(self, *command: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end; the exit code must be this one, or any where it is None."""
+        run = partial(run_forked, *command, environment=self.command_environment(), folder=self.folder)
+        ended = await asyncio.to_thread(run)
+        assert code in (None, ended.returncode), ended.stdout + ended.stderr
+        return ended
 
     async def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait for the end. Returns the exit code."""
@@ -132,6 +100,12 @@ class Service:
         code = await asyncio.to_thread(process.wait, STOP_S)
         del self.processes[name]
         return code
+
+    async def restart(self, name: str) -> None:
+        """Stop a process, and wait until the one that takes its place is ready."""
+        assert await self.stop(name) == 0
+        self.start(name)
+        await self.until_ready()
 
     def log(self, name: str) -> str:
         """What a process has logged since its last start."""
@@ -210,6 +184,20 @@ class Service:
         """The values in a topic now, oldest first within each partition."""
         return [json.loads(record.value) for record in await self.records(topic)]
 
+    async def keyed(self, topic: str, key: str) -> list[Any]:
+        """The records in a topic now that have this key."""
+        return [record for record in await self.records(topic) if record.key == key.encode()]
+
+    async def letters(self, topic: str, key: str, count: int) -> list[Any]:
+        """Wait until so many dead letters of a topic have this key, and no more."""
+        letters = await eventually(partial(self.keyed, f"{topic}.dlq", key), lambda found: len(found) >= count)
+        assert len(letters) == count
+        return letters
+
+    async def events(self, key: str) -> list[tuple[str, Json]]:
+        """The events with this key, oldest first: type and data."""
+        return [(kind_of(record), json.loads(record.value)) for record in await self.keyed("events", key)]
+
     async def dead_letters(self) -> list[Any]:
         """Everything in every dead-letter topic."""
         return [record for topic in FLOW for record in await self.records(f"{topic}.dlq")]
@@ -260,11 +248,21 @@ class Service:
         finally:
             await consumer.stop()
 
+    async def find(self, collection: str, id: str) -> Json:
+        """One document, empty where there is none."""
+        async with self.mongo() as database:
+            return await database[collection].find_one({"_id": id}) or {}
+
     @asynccontextmanager
     async def mongo(self) -> AsyncIterator[AsyncDatabase[Json]]:
         """The database behind the service."""
         async with AsyncMongoClient[Json](self.servers.mongo, tz_aware=True) as client:
             yield client[self.database]
+
+
+def kind_of(record: Any) -> str:
+    """The type of an event, as the documents have it."""
+    return (dict(record.headers)["ce_type"] or b"").decode().removeprefix("plaudit.")
 
 
 @asynccontextmanager

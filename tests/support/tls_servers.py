@@ -36,7 +36,8 @@ from devservers.mongo import REPLICA_SET
 from devservers.ports import HOST
 from devservers.server import accepts_connections
 
-from .service import eventually
+from .sockets import listening
+from .waiting import eventually
 
 ADMIN, SERVICE = "admin", "plaudit"
 PASSWORDS = {ADMIN: "pass-of-admin", SERVICE: "pass-of-service"}
@@ -239,7 +240,6 @@ async def token_endpoint() -> AsyncIterator[str]:
     """Gives the service tokens, unsigned, as the broker of the test takes them; yields its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         basic = base64.b64encode(f"{SERVICE}:{PASSWORDS[SERVICE]}".encode()).decode()
         now = int(time.time())
@@ -252,8 +252,5 @@ async def token_endpoint() -> AsyncIterator[str]:
         writer.write(answer.encode())
         writer.close()
 
-    server = await asyncio.start_server(serve, HOST, 0)
-    try:
-        yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}/token"
-    finally:
-        server.close()
+    async with listening(serve) as port:
+        yield f"http://{HOST}:{port}/token"

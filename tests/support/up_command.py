@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.devservers.processes import Marked
-from tests.support.service import eventually, free_port
+from tests.support.processes import Marked
+from tests.support.waiting import eventually, free_port
 
 
 class Up:
@@ -55,12 +55,12 @@ class Up:
     async def says(self, process: subprocess.Popen[bytes], text: str) -> None:
         """Wait until it says that."""
 
-        async def said() -> bool:
-            log = await asyncio.to_thread(self.log.read_text)
+        def said() -> bool:
+            log = self.log.read_text()
             assert process.poll() is None, log
             return text in log
 
-        await eventually(said, deadline_s=60)
+        await eventually(said)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command beside it."""
@@ -76,8 +76,4 @@ class Up:
 
     async def nothing_is_left(self) -> None:
         """Wait until no process of it lives."""
-
-        async def commands() -> dict[int, str]:
-            return await asyncio.to_thread(self.marked.commands)
-
-        await eventually(commands, lambda found: not found)
+        await self.marked.gone()

@@ -7,48 +7,25 @@ from typing import Any
 import httpx
 import pytest
 
-from api.app import create_app
-from api.services import Services
-from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
-from storage.database import connect
-
-NOWHERE = "127.0.0.1:1"
-REVIEW: dict[str, Any] = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4}
+from tests.support.app import REVIEW, client_without_servers, problem_of
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.1)
-    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.5)
-    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", max_body_bytes=10_000)
-    transport = httpx.ASGITransport(create_app(services))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+    async with client_without_servers(max_body_bytes=10_000) as http:
         yield http
-    await publisher.stop()
-    await client.close()
-
-
-def assert_problem(response: httpx.Response, status: int) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    problem: dict[str, Any] = response.json()
-    assert problem.keys() >= {"type", "title", "status", "detail", "instance"}
-    assert problem["status"] == status
-    return problem
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/nowhere", "/api/customerReviews/", "/api/customerReviews/approve/", "/api/stores/", "/%00%ff"]
 )
 async def test_unknown_paths(http: httpx.AsyncClient, path: str) -> None:
-    assert_problem(await http.post(path, json=[]), 404)
+    problem_of(await http.post(path, json=[]), 404)
 
 
 async def test_other_methods_learn_of_the_possible_ones(http: httpx.AsyncClient) -> None:
     response = await http.options("/api/customerReviews")
-    assert_problem(response, 405)
+    problem_of(response, 405)
     assert response.headers["allow"] == "DELETE, POST"
 
 
@@ -57,7 +34,7 @@ async def test_head_is_get(http: httpx.AsyncClient) -> None:
 
 
 async def test_large_bodies_are_refused_by_their_announcement(http: httpx.AsyncClient) -> None:
-    assert_problem(await http.post("/api/customerReviews", content=b" " * 10_001), 413)
+    problem_of(await http.post("/api/customerReviews", content=b" " * 10_001), 413)
 
 
 async def test_large_bodies_are_refused_by_their_size(http: httpx.AsyncClient) -> None:
@@ -65,11 +42,11 @@ async def test_large_bodies_are_refused_by_their_size(http: httpx.AsyncClient) -
         for _ in range(11):
             yield b" " * 1_000
 
-    assert_problem(await http.post("/api/customerReviews", content=pieces()), 413)
+    problem_of(await http.post("/api/customerReviews", content=pieces()), 413)
 
 
 async def test_errors_are_listed_up_to_a_limit(http: httpx.AsyncClient) -> None:
-    problem = assert_problem(await http.post("/api/customerReviews", json=[{}] * 1_000), 422)
+    problem = problem_of(await http.post("/api/customerReviews", json=[{}] * 1_000), 422)
     assert len(problem["errors"]) == 100
     assert "4000" in problem["detail"]
     assert problem["errors"][0] == {"pointer": "/0/EntityId", "code": "missing", "message": "Field required"}
@@ -77,13 +54,13 @@ async def test_errors_are_listed_up_to_a_limit(http: httpx.AsyncClient) -> None:
 
 async def test_the_input_is_never_repeated(http: httpx.AsyncClient) -> None:
     response = await http.post("/api/customerReviews", json=[{**REVIEW, "rating": "secret", "userName": ["secret"]}])
-    assert_problem(response, 422)
+    problem_of(response, 422)
     assert "secret" not in response.text
 
 
 async def test_two_reviews_with_one_id(http: httpx.AsyncClient) -> None:
     response = await http.post("/api/customerReviews", json=[{**REVIEW, "id": "a"}, {**REVIEW, "id": "a"}])
-    errors = assert_problem(response, 422)["errors"]
+    errors = problem_of(response, 422)["errors"]
     assert [(error["pointer"], error["code"]) for error in errors] == [("/1/id", "duplicate-id")]
 
 
@@ -94,11 +71,11 @@ async def test_two_reviews_with_one_id(http: httpx.AsyncClient) -> None:
 async def test_deletions_that_name_nothing_usable(
     http: httpx.AsyncClient, query: str, body: bytes, status: int
 ) -> None:
-    assert_problem(await http.request("DELETE", f"/api/customerReviews{query}", content=body), status)
+    problem_of(await http.request("DELETE", f"/api/customerReviews{query}", content=body), status)
 
 
 async def test_parameters_are_checked(http: httpx.AsyncClient) -> None:
-    problem = assert_problem(await http.get("/api/customerReviews/canLeaveFeedback?entityId=%00"), 422)
+    problem = problem_of(await http.get("/api/customerReviews/canLeaveFeedback?entityId=%00"), 422)
     assert {error["pointer"] for error in problem["errors"]} == {"/entityType", "/entityId"}
 
 
@@ -115,7 +92,7 @@ async def test_parameters_are_checked(http: httpx.AsyncClient) -> None:
 )
 async def test_servers_that_are_away(http: httpx.AsyncClient, method: str, path: str, body: Any) -> None:
     response = await http.request(method, path, json=body, headers={"prefer": "wait=1"})
-    assert_problem(response, 503)
+    problem_of(response, 503)
     assert int(response.headers["retry-after"]) > 0
 
 

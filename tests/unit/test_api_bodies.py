@@ -1,13 +1,11 @@
 import json
-from typing import Any
 
 import pytest
 
 from api.web.bodies import check_media_type, parse_json
 from api.web.problems import ProblemError
 from messaging.reviews import SUBMISSIONS
-
-REVIEW: dict[str, Any] = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4}
+from tests.support.app import REVIEW
 
 
 def problem_of(body: bytes) -> ProblemError:

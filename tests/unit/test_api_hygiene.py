@@ -4,49 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 import pytest
 from starlette.types import Message
 
-from api.app import create_app
-from api.auth.authentication import Authenticator, Nobody
-from api.services import Services
 from api.web import limits
 from api.web.budgets import Budget
 from api.web.hygiene import WebRules
 from api.web.in_hand import RequestsInHand
 from api.web.limits import MAX_CLIENTS, RateLimit
 from api.web.problems import ProblemError
-from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
-from storage.database import connect
+from tests.support.app import REVIEW, client_without_servers, problem_of
+from tests.support.clock import Clock
 
-from .test_api_app import NOWHERE, REVIEW, assert_problem
 from .test_permissions import AUTHENTICATOR, ISSUER_OF_ALL
-
-
-@asynccontextmanager
-async def client(authenticator: Authenticator = Nobody(), **options: Any) -> AsyncIterator[httpx.AsyncClient]:  # noqa: B008
-    mongo, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
-    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
-    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator)
-    transport = httpx.ASGITransport(create_app(services, **options))
-    async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
-        yield http
-    await publisher.stop()
-    await mongo.close()
-
 
 TYPES = "/api/entityTypes"
 
 
 async def test_every_answer_bounds_what_a_browser_does_with_it() -> None:
-    async with client() as http:
+    async with client_without_servers() as http:
         for path, status in ((TYPES, 200), ("/nowhere", 404), ("/docs", 200), ("/openapi.json", 200)):
             response = await http.get(path)
             assert response.status_code == status
@@ -80,9 +58,9 @@ async def test_every_answer_bounds_what_a_browser_does_with_it() -> None:
     ],
 )
 async def test_pages_of_other_sites_change_nothing(headers: dict[str, str]) -> None:
-    async with client() as http:
+    async with client_without_servers() as http:
         for method, path in (("POST", "/api/customerReviews"), ("PUT", "/api/settings"), ("DELETE", "/nowhere")):
-            assert_problem(await http.request(method, path, headers=headers), 403)
+            problem_of(await http.request(method, path, headers=headers), 403)
         # What only reads is kept from the page by its browser.
         assert (await http.get(TYPES, headers=headers)).status_code == 200
 
@@ -97,13 +75,13 @@ async def test_pages_of_other_sites_change_nothing(headers: dict[str, str]) -> N
     ],
 )
 async def test_pages_of_our_own_may(headers: dict[str, str]) -> None:
-    async with client() as http:
-        assert_problem(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
+    async with client_without_servers() as http:
+        problem_of(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
 
 
 async def test_cors_is_for_configured_origins() -> None:
     shop = "https://shop.test"
-    async with client(web=WebRules(cors_origins=(shop,))) as http:
+    async with client_without_servers(app={"web": WebRules(cors_origins=(shop,))}) as http:
         asked = {"access-control-request-method": "DELETE", "access-control-request-headers": "authorization,prefer"}
         allowed = await http.options("/api/customerReviews", headers={"origin": shop, **asked})
         assert allowed.status_code == 200
@@ -112,9 +90,9 @@ async def test_cors_is_for_configured_origins() -> None:
         refused = await http.options("/api/customerReviews", headers={"origin": "https://evil.test", **asked})
         assert "access-control-allow-origin" not in refused.headers
         headers = {"origin": shop, "sec-fetch-site": "cross-site"}
-        assert_problem(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
+        problem_of(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
         headers["origin"] = "https://evil.test"
-        assert_problem(await http.post("/api/customerReviews", headers=headers, content=b"["), 403)
+        problem_of(await http.post("/api/customerReviews", headers=headers, content=b"["), 403)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +121,11 @@ async def test_cors_is_for_configured_origins() -> None:
 )
 async def test_the_service_answers_to_its_names(host: str, is_known: bool) -> None:
     web = WebRules(allowed_hosts=("reviews.example.com", "*.shops.example.com"))
-    async with client(web=web) as http:
+    async with client_without_servers(app={"web": web}) as http:
         response = await http.get(TYPES, headers={"host": host})
         assert response.status_code == (200 if is_known else 421)
         if not is_known:
-            assert "PLAUDIT_HTTP__ALLOWED_HOSTS" in assert_problem(response, 421)["detail"]
+            assert "PLAUDIT_HTTP__ALLOWED_HOSTS" in problem_of(response, 421)["detail"]
 
 
 @pytest.mark.parametrize(
@@ -161,21 +139,21 @@ async def test_the_service_answers_to_its_names(host: str, is_known: bool) -> No
     ],
 )
 async def test_the_service_answers_to_its_address(server: str, host: str, is_known: bool) -> None:
-    async with client(web=WebRules(allowed_hosts=())) as http:
+    async with client_without_servers(app={"web": WebRules(allowed_hosts=())}) as http:
         address = f"[{server}]" if ":" in server else server
         response = await http.get(f"http://{address}{TYPES}", headers={"host": host})
         assert response.status_code == (200 if is_known else 421)
 
 
 async def test_any_name_can_be_allowed() -> None:
-    async with client(web=WebRules(allowed_hosts=("*",))) as http:
+    async with client_without_servers(app={"web": WebRules(allowed_hosts=("*",))}) as http:
         assert (await http.get(TYPES, headers={"host": "evil.test"})).status_code == 200
 
 
 async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(limits, "monotonic", lambda: sum(now))
-    async with client(AUTHENTICATOR, rate_limit=RateLimit(2, burst=3)) as http:
+    clock = Clock(100)
+    monkeypatch.setattr(limits, "monotonic", clock)
+    async with client_without_servers(app={"rate_limit": RateLimit(2, burst=3)}, authenticator=AUTHENTICATOR) as http:
 
         async def status(subject: str) -> int:
             token = ISSUER_OF_ALL.token(["customerReviews:read"], subject=subject)
@@ -186,12 +164,12 @@ async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
         # Nobody's rate is spent by those who only say that they are somebody.
         assert [(await http.get(TYPES)).status_code for _ in range(4)] == [401, 401, 401, 429]
         assert await status("berta") == 200
-        now.append(0.5)
+        clock.now += 0.5
         assert [await status("anna") for _ in range(2)] == [200, 429]
-        now.append(0.25)
+        clock.now += 0.25
         token = ISSUER_OF_ALL.token(["customerReviews:read"], subject="anna")
         response = await http.get(TYPES, headers={"authorization": f"Bearer {token}"})
-        assert_problem(response, 429)
+        problem_of(response, 429)
         assert response.headers["retry-after"] == "1"
         # Without limits for who watches over it.
         assert (await http.get("/health/live")).status_code == 200
@@ -256,10 +234,10 @@ async def test_requests_in_hand_are_bounded() -> None:
 
 
 async def test_deep_nesting_is_refused() -> None:
-    async with client() as http:
+    async with client_without_servers() as http:
         for opening in (b"[", b'{"a":', b'[{"review":'):
             response = await http.post("/api/customerReviews", content=opening * 10_000)
-            assert_problem(response, 400)
+            problem_of(response, 400)
         deep = [{**REVIEW, "unknown": "x"}]
         content = json.dumps(deep).replace('"x"', "[" * 5_000 + "]" * 5_000).encode()
-        assert_problem(await http.post("/api/customerReviews", content=content), 400)
+        problem_of(await http.post("/api/customerReviews", content=content), 400)

@@ -18,6 +18,7 @@ from api.auth.authentication import KeysAwayError, RefusedCredentialError
 from api.auth.keys_of_issuer import FetchedKeys, StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from domain.permissions import Caller, Permission
+from tests.support.clock import Clock
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, Mood, ec_key, pem, rsa_key, running_issuer
 
 ALGORITHMS = ("RS256", "ES256")
@@ -28,6 +29,14 @@ RULES = TokenRules(ISSUER, AUDIENCE, ALGORITHMS, leeway=5)
 async def issuer() -> AsyncIterator[Issuer]:
     async with running_issuer() as issuer:
         yield issuer
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock that says how old keys are."""
+    clock = Clock(1_000)
+    monkeypatch.setattr(keys_of_issuer, "monotonic", clock)
+    return clock
 
 
 @pytest.fixture
@@ -150,37 +159,33 @@ async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
         await known.caller(token)
 
 
-async def test_keys_rotate_in_flight(issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = _stopped_clock(monkeypatch)
+async def test_keys_rotate_in_flight(issuer: Issuer, known: Tokens, clock: Clock) -> None:
     before = issuer.token()
     await known.caller(before)
     issuer.keys["second"] = ec_key()
     issuer.published = ["first", "second"]
-    now.append(keys_of_issuer.PAUSE_S)
+    clock.now += keys_of_issuer.PAUSE_S
     # The first token with the new key brings it; those with the old one go on.
     assert (await known.caller(issuer.token(kid="second", subject="berta"))).subject == "berta"
     assert (await known.caller(issuer.token(subject="clara"))).subject == "clara"
     issuer.published = ["second"]
-    now.append(300)
+    clock.now += 300
     # What is stale does once more while it is fetched anew.
     await known.caller(issuer.token(subject="dora"))
     await known.caller(issuer.token(kid="second", subject="emma", iat=None))
     assert issuer.asked == 2
-    now.append(300)
+    clock.now += 300
     await _fetched(issuer, 3, known)
     with pytest.raises(RefusedCredentialError):
         await known.caller(issuer.token(subject="fanny"))
 
 
-async def test_made_up_key_ids_ask_the_issuer_once_in_a_while(
-    issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = _stopped_clock(monkeypatch)
+async def test_made_up_key_ids_ask_the_issuer_once_in_a_while(issuer: Issuer, known: Tokens, clock: Clock) -> None:
     for number in range(20):
         with pytest.raises(RefusedCredentialError):
             await known.caller(issuer.token(kid=f"made up {number}", key=issuer.keys["first"]))
     assert issuer.asked == 1
-    now.append(keys_of_issuer.PAUSE_S)
+    clock.now += keys_of_issuer.PAUSE_S
     with pytest.raises(RefusedCredentialError):
         await known.caller(issuer.token(kid="made up", key=issuer.keys["first"]))
     assert issuer.asked == 2
@@ -188,21 +193,20 @@ async def test_made_up_key_ids_ask_the_issuer_once_in_a_while(
 
 @pytest.mark.parametrize("mood", ["hangs", "fails", "floods", "redirects"])
 async def test_an_issuer_that_is_away(
-    issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch, mood: Mood
+    issuer: Issuer, known: Tokens, clock: Clock, monkeypatch: pytest.MonkeyPatch, mood: Mood
 ) -> None:
     monkeypatch.setattr(keys_of_issuer, "_TIMEOUT_S", 0.2)
-    now = _stopped_clock(monkeypatch)
     issuer.mood = mood
     with pytest.raises(KeysAwayError):
         await known.caller(issuer.token())
     issuer.mood = "answers"
-    now.append(keys_of_issuer.PAUSE_S)
+    clock.now += keys_of_issuer.PAUSE_S
     assert await known.caller(issuer.token())
     # Known keys do for a while, unknown ones open nothing.
     issuer.mood = mood
-    now.append(keys_of_issuer.GRACE_S - 1)
+    clock.now += keys_of_issuer.GRACE_S - 1
     assert await known.caller(issuer.token(subject="berta"))
-    now.append(keys_of_issuer.PAUSE_S)
+    clock.now += keys_of_issuer.PAUSE_S
     with pytest.raises(KeysAwayError):
         await known.caller(issuer.token(subject="clara"))
 
@@ -218,13 +222,6 @@ async def test_a_key_from_a_file() -> None:
         StaticKey(pem(key), ["RS256"])
     with pytest.raises(ValueError, match="PEM"):
         StaticKey(b"nothing", ALGORITHMS)
-
-
-def _stopped_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A clock that stands at the sum of what the test puts into the list."""
-    past = [1_000.0]
-    monkeypatch.setattr(keys_of_issuer, "monotonic", lambda: sum(past))
-    return past
 
 
 async def _fetched(issuer: Issuer, times: int, known: Tokens) -> None:

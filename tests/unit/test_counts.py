@@ -7,13 +7,7 @@ import asyncio
 import pytest
 
 from api.counts import KEPT_S, LARGE, LargeCounts
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 class Counter:

@@ -1,32 +1,19 @@
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import pytest
 
 from messaging.decoding import decoded
 from messaging.envelope import cloud_event_identity
-
-
-@dataclass
-class Record:
-    timestamp: int
-    topic: str = "review-submissions"
-    partition: int = 0
-    offset: int = 0
-    key: bytes | None = None
-    value: bytes | None = b"{}"
-    headers: Sequence[tuple[str, bytes | None]] = ()
+from tests.support.records import Record
 
 
 @pytest.mark.parametrize("time", [-(2**63), -62_135_596_800_001, -1, 253_402_300_800_000, 2**62, 2**63 - 1])
 def test_a_time_that_can_not_be_has_a_code_of_its_own(time: int) -> None:
-    good, (letter,) = decoded([Record(time)], bytes.upper)
+    good, (letter,) = decoded([Record(timestamp=time)], bytes.upper)
     assert (good, letter.error.code) == ([], "invalid-timestamp")
 
 
 @pytest.mark.parametrize("time", [0, 1, 253_402_300_799_999])
 def test_a_time_that_can_be(time: int) -> None:
-    record = Record(time)
+    record = Record(timestamp=time)
     assert decoded([record], bytes.upper) == ([(record, b"{}")], [])
 
 

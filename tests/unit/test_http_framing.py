@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from functools import partial
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plaudit.processes.http_protocol import MAX_HEADERS, BoundedProtocol
-from tests.support.service import eventually
+from tests.support.sockets import DEADLINE_S, Connection
+from tests.support.waiting import eventually
 
-from .test_http_protocol import DEADLINE_S, REQUEST, Client, Server, app, limits, running
+from .test_http_protocol import REQUEST, Server, app, limits, running
 
 CHUNKED = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
 EARLY = CHUNKED.replace(b"/", b"/early", 1)
@@ -42,20 +42,22 @@ def held(let_go: asyncio.Event) -> ASGIApp:
     return application
 
 
-async def flood(client: Client, content: bytes) -> int:
+async def flood(client: Connection, content: bytes) -> int:
     """Send it again and again until the connection ends, or FLOOD_BYTES have been sent; returns how many."""
     sent = 0
     with suppress(ConnectionError):
         async with asyncio.timeout(DEADLINE_S):
             while sent < FLOOD_BYTES:
-                client.writer.write(content)
-                await client.writer.drain()
+                await client.send(content)
                 sent += len(content)
     return sent
 
 
-async def only_connection(server: Server) -> BoundedProtocol | None:
-    return next(iter(server.connections), None)
+async def only_connection(server: Server) -> BoundedProtocol:
+    """What serves the one client, once it is connected."""
+    (protocol,) = await eventually(lambda: list(server.connections))
+    assert isinstance(protocol, BoundedProtocol)
+    return protocol
 
 
 @pytest.mark.parametrize("piece", [1_000_000, 1])
@@ -64,10 +66,9 @@ async def test_trailers_are_no_headers(piece: int) -> None:
     request = CHUNKED.replace(b"/", b"/names", 1) + b"3\r\nabc\r\n0\r\n" + trailers + b"\r\n"
     async with running(limits()) as server, server.client() as client:
         for start in range(0, len(request), piece):
-            client.writer.write(request[start : start + piece])
-            await client.writer.drain()
+            await client.send(request[start : start + piece])
         assert await client.answer() == (200, b"host transfer-encoding")
-        assert await client.ask() == (200, b"0")
+        assert await client.ask(REQUEST) == (200, b"0")
 
 
 @pytest.mark.parametrize("name", ENDLESS)
@@ -114,13 +115,8 @@ async def test_requests_wait_while_an_earlier_one_is_in_hand(body: bytes) -> Non
     later = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
     async with running(limits(), held(let_go)) as server, server.client() as client:
         client.writer.write(HELD + later * 300)
-        protocol = await eventually(partial(only_connection, server))
-        assert protocol is not None
-
-        async def waiting() -> int:
-            return len(protocol.pipeline)
-
-        assert await eventually(waiting) == 1
+        protocol = await only_connection(server)
+        assert await eventually(lambda: len(protocol.pipeline)) == 1
         let_go.set()
         answers = [await client.answer() for _ in range(301)]
         assert answers == [(200, b"0"), *[(200, str(len(body)).encode())] * 300]
@@ -131,18 +127,10 @@ async def test_a_refusal_is_not_the_answer_to_an_earlier_request(then: bytes) ->
     let_go = asyncio.Event()
     async with running(limits(receive=0.3), held(let_go)) as server, server.client() as client:
         client.writer.write(HELD)
-        protocol = await eventually(partial(only_connection, server))
-        assert protocol is not None
-
-        async def is_in_hand() -> bool:
-            return protocol.cycle is not None
-
-        async def is_refused() -> bool:
-            return not protocol.cycle.keep_alive
-
-        await eventually(is_in_hand)
+        protocol = await only_connection(server)
+        await eventually(lambda: protocol.cycle is not None)
         client.writer.write(then)
-        await eventually(is_refused)
+        await eventually(lambda: not protocol.cycle.keep_alive)
         let_go.set()
         assert await client.answer() == (200, b"0")
         assert await client.is_closed()
@@ -196,6 +184,5 @@ async def test_upgrades_are_not_made_and_take_nothing_with_them(protocol: bytes)
 async def test_a_client_that_expects_to_be_told_to_go_on() -> None:
     async with running(limits()) as server, server.client() as client:
         client.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
-        async with asyncio.timeout(DEADLINE_S):
-            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert await client.head() == b"http/1.1 100 continue\r\n\r\n"
         assert await client.ask(b"abc") == (200, b"3")

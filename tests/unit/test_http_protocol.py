@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,11 +14,11 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plaudit.processes.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
-from tests.support.service import eventually
+from tests.support.sockets import Connection, connection
+from tests.support.waiting import eventually
 
 ANSWER = b"x" * 2_000_000
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
-DEADLINE_S = 20
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,33 +42,6 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @dataclass
-class Client:
-    """One connection."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def ask(self, content: bytes = REQUEST) -> tuple[int, bytes]:
-        """Send something, and read the answer."""
-        self.writer.write(content)
-        return await self.answer()
-
-    async def answer(self) -> tuple[int, bytes]:
-        async with asyncio.timeout(DEADLINE_S):
-            head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
-            length = next(int(line.split(b":")[1]) for line in head.splitlines() if line.startswith(b"content-length:"))
-            assert b"\r\nserver:" not in head
-            return int(head.split()[1]), await self.reader.readexactly(length)
-
-    async def is_closed(self) -> bool:
-        """Wait for the end of the connection; False when anything else comes."""
-        async with asyncio.timeout(DEADLINE_S):
-            with suppress(ConnectionError):
-                return await self.reader.read(1) == b""
-        return True
-
-
-@dataclass
 class Server:
     """A server with these limits."""
 
@@ -77,13 +49,8 @@ class Server:
     limits: ConnectionLimits
     connections: Collection[Any]
 
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        try:
-            yield Client(reader, writer)
-        finally:
-            writer.close()
+    def client(self) -> AbstractAsyncContextManager[Connection]:
+        return connection(self.port)
 
 
 @asynccontextmanager
@@ -93,10 +60,10 @@ async def running(limits: ConnectionLimits, application: ASGIApp = app) -> Async
     config.load()
     state = uvicorn.server.ServerState()
 
-    def connection() -> BoundedProtocol:
+    def make() -> BoundedProtocol:
         return protocol(config=config, server_state=state, app_state={})
 
-    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     try:
         yield Server(server.sockets[0].getsockname()[1], limits, state.connections)
     finally:
@@ -109,7 +76,7 @@ def limits(*, connections: int = 100, head: int = 4_096, receive: float = 60.0, 
 
 async def test_requests_are_answered_one_after_the_other() -> None:
     async with running(limits()) as server, server.client() as client:
-        assert await client.ask() == (200, b"0")
+        assert await client.ask(REQUEST) == (200, b"0")
         assert await client.ask(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc") == (200, b"3")
         client.writer.write(REQUEST * 3)
         assert [await client.answer() for _ in range(3)] == [(200, b"0")] * 3
@@ -129,8 +96,7 @@ async def test_requests_are_answered_one_after_the_other() -> None:
 async def test_a_head_that_is_too_large(head: bytes, piece: int) -> None:
     async with running(limits()) as server, server.client() as client:
         for start in range(0, len(head), piece):
-            client.writer.write(head[start : start + piece])
-            await client.writer.drain()
+            await client.send(head[start : start + piece])
         status, body = await client.answer()
         assert status == 431
         assert json.loads(body)["status"] == 431
@@ -197,46 +163,31 @@ async def test_a_body_that_nobody_wants_any_more_ends_the_connection() -> None:
 async def test_clients_that_do_not_read() -> None:
     async with running(limits(send=0.3)) as server, server.client() as slow:
         slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        slow.writer.write(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 8)
-        await slow.writer.drain()
+        await slow.send(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 8)
         async with server.client() as good:
             status, body = await good.ask(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
             assert (status, len(body)) == (200, len(ANSWER))
-        await eventually(partial(_count, server.connections), lambda count: count == 0)
+        await eventually(lambda: not server.connections)
         assert not slow.writer.transport.is_closing()  # it isn't the client who ended it
 
 
-async def _count(connections: Collection[object]) -> int:
-    return len(connections)
-
-
 async def test_the_longest_waiting_connection_makes_room() -> None:
-    async with running(limits(connections=20)) as server:
-        idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(60)]
-        try:
-            for _ in range(5):
-                async with server.client() as good:
-                    assert (await good.ask())[0] == 200
-            assert len(server.limits.waiting) <= 20
-            assert await Client(*idle[0]).is_closed()
-            # One that has been of use lately isn't the one.
-            assert (await Client(*idle[-1]).ask())[0] == 200
-        finally:
-            for _, writer in idle:
-                writer.close()
+    async with AsyncExitStack() as stack, running(limits(connections=20)) as server:
+        idle = [await stack.enter_async_context(server.client()) for _ in range(60)]
+        for _ in range(5):
+            async with server.client() as good:
+                assert (await good.ask(REQUEST))[0] == 200
+        assert len(server.limits.waiting) <= 20
+        assert await idle[0].is_closed()
+        # One that has been of use lately isn't the one.
+        assert (await idle[-1].ask(REQUEST))[0] == 200
 
 
 async def test_slow_bodies_make_room_too() -> None:
-    async with running(limits(connections=10)) as server:
-        slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(30)]
-        try:
-            for _, writer in slow:
-                writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc")
-                with suppress(ConnectionError):
-                    await writer.drain()
-            for _ in range(5):
-                async with server.client() as good:
-                    assert (await good.ask())[0] == 200
-        finally:
-            for _, writer in slow:
-                writer.close()
+    async with AsyncExitStack() as stack, running(limits(connections=10)) as server:
+        for slow in [await stack.enter_async_context(server.client()) for _ in range(30)]:
+            with suppress(ConnectionError):
+                await slow.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc")
+        for _ in range(5):
+            async with server.client() as good:
+                assert (await good.ask(REQUEST))[0] == 200

@@ -8,20 +8,21 @@ from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from messaging.kafka import oauth
 from messaging.kafka.connection import KafkaConnection, is_broker_away
 from messaging.kafka.oauth import ClientCredentials
+from tests.support.clock import Clock
 from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
 
 
 async def test_a_token_is_kept_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(oauth, "monotonic", lambda: sum(now))
+    clock = Clock(100)
+    monkeypatch.setattr(oauth, "monotonic", clock)
     async with token_endpoint() as url:
         tokens = ClientCredentials(url, SERVICE, PASSWORDS[SERVICE], scope="kafka")
         first = await tokens.token()
         assert first.count(".") == 2
     # The endpoint is gone, and nobody asks it.
-    now.append(569)
+    clock.now += 569
     assert await tokens.token() == first
-    now.append(2)
+    clock.now += 2
     with pytest.raises(KafkaConnectionError):
         await tokens.token()
 

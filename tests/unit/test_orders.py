@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import reduce
 from itertools import groupby
 
@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.orders import Order, OrderLine, after_event, is_cancelled, is_of_other_store
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from tests.support.domain_orders import NOON, order_of
 
 Event = tuple[Order, str]
 
 
-def an_order(minute: int = 0, status: str = "New", quantity: int = 1, content: str = "") -> Event:
-    lines = (OrderLine("a", "camera", "Camera", quantity, 9.5), OrderLine("b", None, None, 2 * quantity))
+def an_event(minute: int = 0, status: str = "New", quantity: int = 1, content: str = "") -> Event:
+    lines = OrderLine("a", "camera", "Camera", quantity, 9.5), OrderLine("b", None, None, 2 * quantity)
     body = f"{minute} {status} {quantity} {content}"
     moment = NOON + timedelta(minutes=minute)
-    return Order("o", "CO1", status, is_cancelled(status), "shop", "anna", moment, lines, body.encode()), body
+    order = order_of(lines, status=status, is_cancelled=is_cancelled(status), modified=moment, body=body.encode())
+    return order, body
 
 
 def known_after(*events: Event, known: Order | None = None) -> Order:
@@ -29,7 +29,7 @@ def known_after(*events: Event, known: Order | None = None) -> Order:
 
 statuses = st.sampled_from(["New", "Processing", "complete", "Complete", "Cancelled"])
 histories = st.lists(
-    st.builds(an_order, st.integers(-50, 50), statuses, st.integers(0, 3)),
+    st.builds(an_event, st.integers(-50, 50), statuses, st.integers(0, 3)),
     min_size=1,
     max_size=12,
     unique_by=lambda event: event[0].modified,
@@ -61,7 +61,7 @@ def test_a_store_that_was_told_once_stays(history: list[Event], data: st.DataObj
 
 
 def test_an_id_is_one_stores() -> None:
-    (order, _), (other, _) = an_order(), an_order(1)
+    (order, _), (other, _) = an_event(), an_event(1)
     assert is_of_other_store(order, replace(other, store_id="elsewhere"))
     assert not is_of_other_store(order, other)
     assert not is_of_other_store(order, replace(other, store_id=None))
@@ -70,23 +70,23 @@ def test_an_id_is_one_stores() -> None:
 
 
 def test_a_repeat_tells_nothing_new() -> None:
-    order = known_after(an_order(0, "New"), an_order(1, "Complete"))
-    for event in (an_order(0, "New"), an_order(1, "Complete")):
+    order = known_after(an_event(0, "New"), an_event(1, "Complete"))
+    for event in (an_event(0, "New"), an_event(1, "Complete")):
         assert known_after(event, known=order) is order
 
 
 def test_of_one_moment_the_later_record_counts_unless_it_repeats_one() -> None:
-    first, second = an_order(1, content="first"), an_order(1, "Complete", content="second")
-    order = known_after(an_order(0), first, second)
+    first, second = an_event(1, content="first"), an_event(1, "Complete", content="second")
+    order = known_after(an_event(0), first, second)
     assert order.body == second[0].body
     assert known_after(first, known=order) is order
-    assert known_after(an_order(-1), known=order).status_since == order.modified
+    assert known_after(an_event(-1), known=order).status_since == order.modified
 
 
 def test_a_status_that_is_told_again_lasts_since_it_was_told_first() -> None:
-    order = known_after(an_order(0, "New"), *(an_order(minute, "Complete") for minute in (1, 5, 9)))
+    order = known_after(an_event(0, "New"), *(an_event(minute, "Complete") for minute in (1, 5, 9)))
     assert order.status_since == NOON + timedelta(minutes=1)
-    assert known_after(an_order(3, "New"), known=order).status_since == NOON + timedelta(minutes=5)
+    assert known_after(an_event(3, "New"), known=order).status_since == NOON + timedelta(minutes=5)
 
 
 @given(histories)
@@ -97,12 +97,12 @@ def test_what_was_returned_stays_with_the_order(history: list[Event]) -> None:
 
 
 def test_what_is_available_is_never_below_nothing() -> None:
-    order = replace(an_order(quantity=3)[0], returned={"a": 1, "b": 9})
+    order = replace(an_event(quantity=3)[0], returned={"a": 1, "b": 9})
     assert order.available() == {"a": 2, "b": 0}
 
 
 def test_lines_with_one_id_are_one() -> None:
-    order = an_order()[0]
+    order = an_event()[0]
     assert replace(order, lines=order.lines * 3).available() == {"a": 3, "b": 6}
 
 
@@ -115,13 +115,13 @@ def test_both_spellings_of_cancelled(status: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("count", [499, 500, 501, 503])
 def test_the_oldest_observations_are_forgotten(count: int) -> None:
-    order = known_after(*(an_order(minute, f"Status {minute}") for minute in range(count)))
+    order = known_after(*(an_event(minute, f"Status {minute}") for minute in range(count)))
     minutes = range(max(0, count - 500), count)
     assert order.observations == tuple((NOON + timedelta(minutes=m), f"Status {m}") for m in minutes)
 
 
 def test_an_order_knows_what_it_was_told_and_when() -> None:
-    (first, digest), (late, late_digest), (second, repeat) = an_order(1), an_order(0, "Early"), an_order(1, "Complete")
+    (first, digest), (late, late_digest), (second, repeat) = an_event(1), an_event(0, "Early"), an_event(1, "Complete")
     order = after_event(None, first, digest)
     assert order == replace(first, observations=((first.modified, "New"),), digests=(digest,))
     order = after_event(order, late, late_digest)
@@ -134,20 +134,20 @@ def test_an_order_knows_what_it_was_told_and_when() -> None:
     # What is told again of that moment stands last among its observations.
     told_again = after_event(order, first, "another")
     assert [status for _, status in told_again.observations] == ["Early", "Complete", "New"]
-    newer, newest = an_order(2, "Complete")
+    newer, newest = an_event(2, "Complete")
     assert after_event(told_again, newer, newest).digests == (newest,)
 
 
 def test_a_late_event_with_a_known_status_tells_nothing() -> None:
-    order = known_after(an_order(0), an_order(5, "Complete"))
-    assert after_event(order, an_order(0)[0], "another digest") is order
-    known = after_event(order, *an_order(3, "Complete"))
+    order = known_after(an_event(0), an_event(5, "Complete"))
+    assert after_event(order, an_event(0)[0], "another digest") is order
+    known = after_event(order, *an_event(3, "Complete"))
     assert known.body == order.body
     assert known.status_since == NOON + timedelta(minutes=3)
 
 
 def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then() -> None:
-    order, _ = an_order(1, "Complete")
+    order, _ = an_event(1, "Complete")
     assert order.status_since == order.modified
     before, again = (NOON, "Complete"), (order.modified, "Complete")
     assert replace(order, observations=(before, again)).status_since == NOON
@@ -156,5 +156,5 @@ def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then
 
 @pytest.mark.parametrize("statuses", [("Paid", "Sent"), ("Sent", "Paid")])
 def test_late_events_of_one_moment_stand_as_they_came(statuses: tuple[str, str]) -> None:
-    order = known_after(an_order(5, "Complete"), *(an_order(3, status) for status in statuses))
+    order = known_after(an_event(5, "Complete"), *(an_event(3, status) for status in statuses))
     assert [status for _, status in order.observations] == [*statuses, "Complete"]

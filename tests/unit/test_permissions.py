@@ -11,19 +11,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.app import create_app
-from api.auth.authentication import Nobody
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
-from api.services import Services
 from domain.permissions import ALL_PERMISSIONS, Caller, Permission, known_permissions
-from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
-from storage.database import connect
+from tests.support.app import app_without_servers, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
-
-from .test_api_app import NOWHERE
 
 ISSUER_OF_ALL = Issuer({"first": ec_key()})
 AUTHENTICATOR = Tokens(
@@ -95,25 +87,9 @@ def test_permissions_that_are_known() -> None:
         assert {each for each in Permission if caller.may(each)} == {permission}
 
 
-async def _app(authenticator: Any) -> AsyncIterator[FastAPI]:
-    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
-    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
-    yield create_app(
-        Services.on(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator)
-    )
-    await publisher.stop()
-    await client.close()
-
-
 @pytest.fixture
 async def app() -> AsyncIterator[FastAPI]:
-    async for app in _app(AUTHENTICATOR):
-        yield app
-
-
-@pytest.fixture
-async def open_app() -> AsyncIterator[FastAPI]:
-    async for app in _app(Nobody()):
+    async with app_without_servers(authenticator=AUTHENTICATOR) as app:
         yield app
 
 
@@ -133,7 +109,7 @@ def _needs(operation: dict[str, Any]) -> set[str]:
 def _client(app: FastAPI, token: str | None) -> httpx.AsyncClient:
     # No command can be carried out with this key: what is asked is who may, and nothing is published.
     headers = {"idempotency-key": "not a key"} | ({"authorization": f"Bearer {token}"} if token else {})
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test", headers=headers)
+    return client_of(app, headers=headers)
 
 
 async def _send(http: httpx.AsyncClient, operation: str) -> httpx.Response:
@@ -219,9 +195,9 @@ async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
                     assert response.headers["www-authenticate"] == "Bearer"
 
 
-async def test_everyone_gets_in_where_nobody_has_to_say(open_app: FastAPI) -> None:
-    async with _client(open_app, "nonsense") as http:
-        responses = await asyncio.gather(*(_send(http, name) for name in _operations(open_app)))
+async def test_everyone_gets_in_where_nobody_has_to_say() -> None:
+    async with app_without_servers() as app, _client(app, "nonsense") as http:
+        responses = await asyncio.gather(*(_send(http, name) for name in _operations(app)))
     assert not {response.status_code for response in responses} & {401, 403}
 
 

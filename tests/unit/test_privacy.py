@@ -21,6 +21,7 @@ from domain.privacy import (
     unkeyed_mark_of,
 )
 from domain.returns import Return, ReturnLine, ReturnStatus
+from tests.support.domain_orders import order_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 BODY = {
@@ -34,15 +35,14 @@ BODY = {
 }
 
 
-def an_order(minute: int = 0) -> Order:
+def told_order(minute: int = 0) -> Order:
     line = OrderLine("line", "p", "Camera", 2, 3.5)
-    body = json.dumps(BODY).encode()
-    return Order("o", "CO-1", "New", False, "store", "anna", AT.replace(minute=minute), (line,), body, (), ("d",))
+    return order_of([line], modified=AT.replace(minute=minute), body=json.dumps(BODY).encode(), digests=("d",))
 
 
 def test_an_order_without_whoever_ordered() -> None:
-    forgotten = forgotten_order(an_order())
-    assert forgotten.available() == an_order().available()
+    forgotten = forgotten_order(told_order())
+    assert forgotten.available() == told_order().available()
     assert json.loads(forgotten.body) == {
         "id": "o",
         "number": "CO-1",
@@ -55,10 +55,10 @@ def test_an_order_without_whoever_ordered() -> None:
 
 
 def test_events_that_were_known_bring_nobody_back() -> None:
-    forgotten = forgotten_order(after_event(None, an_order(5), "d5"))
-    assert after_event(forgotten, an_order(5), "d5") is forgotten
-    assert after_event(forgotten, an_order(1), "d1").customer_id is None
-    assert after_event(forgotten, an_order(9), "d9").customer_id == "anna"
+    forgotten = forgotten_order(after_event(None, told_order(5), "d5"))
+    assert after_event(forgotten, told_order(5), "d5") is forgotten
+    assert after_event(forgotten, told_order(1), "d1").customer_id is None
+    assert after_event(forgotten, told_order(9), "d9").customer_id == "anna"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other:
 
 
 def test_nothing_of_the_person_stays_in_an_order() -> None:
-    order = replace(an_order(), customer_name="Anna Berg", customer_email="anna@example.com", language_code="de")
+    order = replace(told_order(), customer_name="Anna Berg", customer_email="anna@example.com", language_code="de")
     assert forgotten_order(order) == replace(
         order, customer_id=None, customer_name=None, customer_email=None, language_code=None, body=_kept(order)
     )
@@ -143,7 +143,7 @@ def _kept(order: Order) -> bytes:
 
 def test_names_of_things_stay_as_they_were_written() -> None:
     body = json.dumps({"items": [{"name": "Öse"}], "customerName": "Åsa"}, ensure_ascii=False).encode()
-    assert forgotten_order(replace(an_order(), body=body)).body == '{"items": [{"name": "Öse"}]}'.encode()
+    assert forgotten_order(replace(told_order(), body=body)).body == '{"items": [{"name": "Öse"}]}'.encode()
 
 
 @pytest.mark.parametrize("by", ["anna", "clerk", None])

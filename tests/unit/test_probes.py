@@ -16,7 +16,7 @@ from prometheus_client import Gauge
 from messaging.metrics import REGISTRY
 from plaudit.processes import probes as probes_module
 from plaudit.processes.probes import Probes, answered
-from tests.support.service import free_port
+from tests.support.waiting import free_port
 
 
 @pytest.fixture

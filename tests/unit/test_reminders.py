@@ -1,6 +1,6 @@
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid5
 
@@ -25,9 +25,9 @@ from domain.reminders import (
     takes_reviews,
 )
 from domain.stores import ReminderSettings, Store, StoreSettings
+from tests.support.domain_orders import NOON, order_of
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
+DAY, MINUTE, SECOND = timedelta(days=1), timedelta(minutes=1), timedelta(seconds=1)
 SETTINGS = ReminderSettings(enabled=True)
 OPEN = Store("shop", settings=StoreSettings(reviews_enabled=True))
 CAMERA, TRIPOD = Item("camera", "Camera"), Item("tripod", "Tripod")
@@ -194,8 +194,7 @@ def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, la
 
 
 def an_event(minute: int, status: str = "Complete") -> Order:
-    lines = (OrderLine("1", "camera", "Camera", 1),)
-    return Order("o", None, status, False, "shop", "anna", NOON + minute * timedelta(minutes=1), lines, b"")
+    return order_of([OrderLine("1", "camera", "Camera", 1)], status=status, modified=NOON + minute * MINUTE)
 
 
 def test_news_of_an_order_keeps_what_was_sent_and_clears_what_stood_in_the_way() -> None:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.envelope import cloud_event_identity
 from messaging.replays import replayed_message
-
-
-@dataclass
-class Record:
-    topic: str
-    value: bytes | None = b"{}"
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    partition: int = 3
-    offset: int = 17
-    timestamp: int = 1_000
-    key: bytes | None = field(default=b"key")
+from tests.support.records import Record
 
 
 def letter(topic: str, *headers: tuple[str, bytes | None]) -> Record:
     """A record that has become a dead letter."""
-    message = dead_letter_message(DeadLetter(Record(topic, headers=headers), InvalidMessageError("code", "reason")))
-    return Record(message.topic, message.value, message.headers, key=message.key)
+    record = Record(17, headers, topic, 3, 1_000, b"key")
+    message = dead_letter_message(DeadLetter(record, InvalidMessageError("code", "reason")))
+    return replace(record, topic=message.topic, headers=message.headers)
 
 
 def test_it_is_as_it_was_received_and_says_where_it_comes_from() -> None:

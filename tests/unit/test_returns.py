@@ -20,6 +20,7 @@ from domain.returns import (
     created,
     with_return,
 )
+from tests.support.domain_orders import order_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PRICES = {"a": 9.5, "b": None, "c": 3.0}
@@ -47,9 +48,9 @@ class ReturnStep:
     lines: Lines | None
 
 
-def an_order(quantities: dict[str, int], minute: int = 0) -> Order:
+def order_with(quantities: dict[str, int], minute: int = 0) -> Order:
     lines = tuple(OrderLine(id, None, None, quantity, PRICES[id]) for id, quantity in quantities.items())
-    return Order("o", None, "New", False, None, None, AT.replace(minute=minute), lines, repr(quantities).encode())
+    return order_of(lines, store_id=None, modified=AT.replace(minute=minute), body=repr(quantities).encode())
 
 
 def a_request(step: ReturnStep, offset: int = 0) -> ReturnRequest:
@@ -130,13 +131,13 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(quantities, steps)
 def test_a_history_leaves_what_a_plain_model_leaves(
     first: dict[str, int], history: list[OrderStep | ReturnStep]
 ) -> None:
     model, returns = Model(first, 0), dict[str, Return]()
-    order = after_event(None, an_order(first), "first")
+    order = after_event(None, order_with(first), "first")
     told = set[int]()
     for offset, step in enumerate(history):
         if isinstance(step, OrderStep):
@@ -144,7 +145,7 @@ def test_a_history_leaves_what_a_plain_model_leaves(
             if step.minute not in told:
                 told.add(step.minute)
                 model.take_in(step)
-                order = after_event(order, an_order(step.quantities, step.minute), repr(step))
+                order = after_event(order, order_with(step.quantities, step.minute), repr(step))
         else:
             accepted = model.accepted(step)
             known, request = returns.get(step.id), a_request(step, offset)
@@ -160,7 +161,7 @@ def test_a_history_leaves_what_a_plain_model_leaves(
 
 @given(quantities, st.lists(return_steps, max_size=30))
 def test_never_more_than_was_ordered(ordered: dict[str, int], history: list[ReturnStep]) -> None:
-    order, returns = an_order(ordered), dict[str, Return]()
+    order, returns = order_with(ordered), dict[str, Return]()
     for offset, step in enumerate(history):
         known, request = returns.get(step.id), a_request(step, offset)
         after = changed(known, request, order) if known else created(request, order, step.id)
@@ -174,13 +175,13 @@ def test_the_price_is_that_of_the_order_line_unless_given() -> None:
         a_request(ReturnStep("create", "r", None, None)),
         lines=(LineRequest("a", 1), LineRequest("b", 1), LineRequest("c", 1, price=0.0)),
     )
-    made = created(request, an_order({"a": 1, "b": 1, "c": 1}), "RET1")
+    made = created(request, order_with({"a": 1, "b": 1, "c": 1}), "RET1")
     assert isinstance(made, Return)
     assert [line.price for line in made.lines] == [9.5, None, 0.0]
 
 
 def test_every_reason_is_named() -> None:
-    reasons = create(an_order({"a": 2}), ("a", 2), ("x", 1), ("a", 1))
+    reasons = create(order_with({"a": 2}), ("a", 2), ("x", 1), ("a", 1))
     assert isinstance(reasons, list)
     assert [(reason.code, reason.line_index) for reason in reasons] == [
         (ReturnRefusal.TOO_MANY, 0),
@@ -191,7 +192,7 @@ def test_every_reason_is_named() -> None:
 
 
 def test_canceled_gives_back_and_raising_checks_again() -> None:
-    known, order = stored(an_order({"a": 3}), ("a", 2))
+    known, order = stored(order_with({"a": 3}), ("a", 2))
     assert order.available() == {"a": 1}
     assert isinstance(change(known, order, lines=[("a", 3)]), Return)
     assert isinstance(change(known, order, lines=[("a", 4)]), list)
@@ -205,8 +206,8 @@ def test_canceled_gives_back_and_raising_checks_again() -> None:
 
 
 def test_what_it_has_it_keeps_whatever_becomes_of_the_order() -> None:
-    known, _ = stored(an_order({"a": 3, "b": 1}), ("a", 2), ("b", 1))
-    shrunk = replace(an_order({"a": 1}), returned=known.quantities())
+    known, _ = stored(order_with({"a": 3, "b": 1}), ("a", 2), ("b", 1))
+    shrunk = replace(order_with({"a": 1}), returned=known.quantities())
     assert isinstance(change(known, shrunk, ReturnStatus.APPROVED), Return)
     assert isinstance(change(known, shrunk, lines=[("a", 1)]), Return)
     assert isinstance(change(known, shrunk, lines=[("a", 3), ("b", 1)]), list)
@@ -217,7 +218,7 @@ def test_what_it_has_it_keeps_whatever_becomes_of_the_order() -> None:
 
 
 def test_lines_keep_their_identity_when_they_change() -> None:
-    known, order = stored(an_order({"a": 5, "b": 5}), ("a", 1), ("b", 1), ("a", 2))
+    known, order = stored(order_with({"a": 5, "b": 5}), ("a", 1), ("b", 1), ("a", 2))
     after = change(known, order, lines=[("b", 2), ("a", 3)])
     assert isinstance(after, Return)
     assert [line.id for line in after.lines] == [known.lines[1].id, known.lines[0].id]
@@ -226,7 +227,7 @@ def test_lines_keep_their_identity_when_they_change() -> None:
 
 
 def test_a_new_return_as_it_is_stored() -> None:
-    order = replace(an_order({"a": 3, "b": 1}), store_id="shop")
+    order = replace(order_with({"a": 3, "b": 1}), store_id="shop")
     step = ReturnStep("create", "r", None, [("a", 2), ("b", 1), ("a", 1)])
     request = replace(a_request(step, 7), by="anna", resolution="Refund")
     made = created(request, order, "RET1")
@@ -252,7 +253,7 @@ def test_a_new_return_as_it_is_stored() -> None:
 
 
 def test_a_change_leaves_what_it_does_not_name() -> None:
-    order = replace(an_order({"a": 5}), store_id="shop")
+    order = replace(order_with({"a": 5}), store_id="shop")
     first = replace(
         a_request(ReturnStep("create", "r", None, None)),
         by="anna",
@@ -282,7 +283,7 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
 
 
 def test_whose_business_an_order_is() -> None:
-    order = replace(an_order({"a": 5}), store_id="shop")
+    order = replace(order_with({"a": 5}), store_id="shop")
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), stores=["other"])
     assert created(request, order, "RET1") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, "Order o is unknown")]
     known = created(replace(request, stores=["other", "shop"]), order, "RET1")
@@ -292,25 +293,25 @@ def test_whose_business_an_order_is() -> None:
 
 
 def test_reasons_say_what_is_wrong_and_where() -> None:
-    reasons = create(an_order({"a": 2}), ("a", 1), ("x", 1), ("a", 2))
+    reasons = create(order_with({"a": 2}), ("a", 1), ("x", 1), ("a", 2))
     assert reasons == [
         RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 0),
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 1),
         RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 2),
     ]
-    assert isinstance(create(an_order({}), status=CANCELED), Return)
-    assert isinstance(create(an_order({"a": 2}), ("a", 9), status=CANCELED), Return)
-    assert create(an_order({}), ("x", 1), status=CANCELED) == [
+    assert isinstance(create(order_with({}), status=CANCELED), Return)
+    assert isinstance(create(order_with({"a": 2}), ("a", 9), status=CANCELED), Return)
+    assert create(order_with({}), ("x", 1), status=CANCELED) == [
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 0)
     ]
-    overdrawn = replace(an_order({"a": 2}), returned={"a": 5})
+    overdrawn = replace(order_with({"a": 2}), returned={"a": 5})
     assert create(overdrawn, ("a", 1)) == [
         RefusalReason(ReturnRefusal.TOO_MANY, "1 of line a asked for, 0 available", 0)
     ]
 
 
 def test_a_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
-    known, order = stored(an_order({"a": 1}), ("a", 1))
+    known, order = stored(order_with({"a": 1}), ("a", 1))
     canceled = change(known, order, CANCELED)
     assert isinstance(canceled, Return)
     order = with_return(order, known, canceled)
@@ -318,4 +319,4 @@ def test_a_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
     assert isinstance(change(canceled, taken, ReturnStatus.NEW), list)
     assert isinstance(change(canceled, order, ReturnStatus.NEW), Return)
     # Also when the order has lost the line meanwhile.
-    assert isinstance(change(canceled, an_order({"b": 1}), CANCELED), Return)
+    assert isinstance(change(canceled, order_with({"b": 1}), CANCELED), Return)

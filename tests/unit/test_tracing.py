@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -12,19 +11,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from domain.delivery import OutgoingMessage, RecordPosition
 from messaging import tracing
+from tests.support.records import Record
 
 TRACE, OTHER = "0af7651916cd43dd8448eb211c80319c", "1af7651916cd43dd8448eb211c80319c"
-
-
-@dataclass
-class Record:
-    offset: int
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    topic: str = "plaudit.events"
-    partition: int = 0
-    timestamp: int = 1
-    key: bytes | None = None
-    value: bytes | None = b"{}"
 
 
 def traceparent(trace: str, flags: str = "01") -> bytes:
@@ -32,7 +21,7 @@ def traceparent(trace: str, flags: str = "01") -> bytes:
 
 
 def traced(offset: int, value: bytes) -> Record:
-    return Record(offset, [("other", b"\xff"), (tracing.HEADER, value)])
+    return Record(offset, [("other", b"\xff"), (tracing.HEADER, value)], timestamp=1)
 
 
 @pytest.fixture
@@ -77,7 +66,7 @@ def test_a_record_alone_is_one_span(spans: InMemorySpanExporter) -> None:
 def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans: InMemorySpanExporter) -> None:
     records = [
         *(traced(0, traceparent(TRACE)), traced(1, traceparent(OTHER)), traced(2, traceparent(OTHER))),
-        *(traced(3, traceparent(TRACE, "00")), traced(4, b"\xff nonsense"), Record(5)),
+        *(traced(3, traceparent(TRACE, "00")), traced(4, b"\xff nonsense"), Record(5, timestamp=1)),
     ]
     with tracing.consumed("events", records), tracing.step("work"):
         messages = [

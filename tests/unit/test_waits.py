@@ -11,7 +11,7 @@ from pymongo.errors import AutoReconnect
 from api.waits import LOOKS_PER_SECOND, Key, Waits
 from domain.reviews import Outcome
 from storage.outcomes import Answer
-from tests.support.service import eventually
+from tests.support.waiting import eventually
 
 
 class Outcomes:
@@ -39,20 +39,16 @@ async def test_one_look_serves_all_who_wait() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     waiting = [asyncio.create_task(waits.answers(f"c{number}", ["a", "b"], 20)) for number in range(50)]
-
-    async def looks() -> int:
-        return len(outcomes.asked)
-
-    await eventually(looks, lambda count: count >= 25)
+    await eventually(lambda: len(outcomes.asked) >= 25)
     assert len(outcomes.asked) <= 25 + (loop.time() - began) * LOOKS_PER_SECOND
     assert outcomes.asked[-1] == {(f"c{number}", id) for number in range(50) for id in "ab"}
     for number in range(50):
         outcomes.tell(f"c{number}", "a")
         outcomes.tell(f"c{number}", "b")
     assert [set(answers) for answers in await asyncio.gather(*waiting)] == [{"a", "b"}] * 50
-    before = await looks()
+    before = len(outcomes.asked)
     assert await waits.answers("c0", ["a"], 20) == {"a": outcomes.known["c0", "a"]}
-    assert await looks() == before + 1
+    assert len(outcomes.asked) == before + 1
 
 
 async def test_a_look_is_bounded_however_much_is_waited_for() -> None:

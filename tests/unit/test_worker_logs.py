@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
@@ -14,17 +13,7 @@ from domain.delivery import OutgoingMessage
 from messaging.decoding import RawRecord
 from messaging.envelope import COMMAND_HEADER
 from messaging.topics import Topic
-
-
-@dataclass
-class Record:
-    offset: int
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    topic: str = "plaudit.moderation-commands"
-    partition: int = 0
-    timestamp: int = 0
-    key: bytes | None = None
-    value: bytes | None = b"{}"
+from tests.support.records import Record
 
 
 def record(offset: int, command_id: str | None = None) -> RawRecord:

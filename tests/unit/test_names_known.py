@@ -11,15 +11,9 @@ from domain.entity_types import EntityType, EntityTypes
 from domain.ratings import Entity
 from domain.reviews import Review
 from plaudit.entity_types.resolvers import FunctionResolver
+from tests.support.clock import Clock
 
 TYPES = EntityTypes([EntityType("Vendor", get_entity=FunctionResolver(lambda ids: {})), EntityType("Plain")])
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def review(type: str = "Vendor", id: str = "1", name: str | None = None) -> Review:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 from pymongo import ASCENDING, IndexModel
 
 from tests.support.facade import WAIT, Facade, new_id
+from tests.support.messages import message
 from tests.support.orders import RETURNS, Returns, lines_of, return_command
-from tests.support.service import Message, Servers, Service, eventually, running_service
+from tests.support.service import Servers, Service, running_service
+from tests.support.waiting import eventually
 
 MANY = 45
 """More returns than a consumer would try numbers for, if it tried one after the other."""
@@ -23,11 +23,6 @@ def two_templates() -> tuple[str, str]:
     """Templates that no other test has: one number for the same sequence, and yet two series."""
     prefix = new_id("x")
     return prefix + "{date:%y%m%d}-{sequence:05d}", prefix + "{date:%y%m%d}-0{sequence:04d}"
-
-
-@pytest.fixture(scope="session")
-async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
-    return Returns(service, http)
 
 
 async def create_many(returns: Returns, store: str, count: int) -> list[str]:
@@ -96,7 +91,7 @@ async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, 
             [("number", ASCENDING)], name="number", unique=True, partialFilterExpression={"number": {"$type": "string"}}
         )
         await database["returns"].create_indexes([unique])
-        examined = await asyncio.to_thread(service.run, "doctor")
+        examined = await service.run("doctor", code=1)
         assert "in the way: returns.number" in " ".join(examined.stdout.split())
         async with running_service(servers, tmp_path, service=service), service.client() as http:
             assert "number" not in await database["returns"].index_information()
@@ -126,11 +121,6 @@ async def test_a_template_that_runs_together_is_refused_wherever_it_comes_from(
     (error,) = answer.json()["errors"]
     assert (error["pointer"], error["code"]) == ("/settings/returnNumberTemplate", "invalid-template")
     assert hint in error["message"]
-    await service.publish("store-updates", Message(store, json.dumps({"id": store, **change}).encode()))
-
-    async def reasons() -> list[str]:
-        letters = await service.records("store-updates.dlq")
-        return [dict(r.headers)["x-error-message"].decode() for r in letters if r.key == store.encode()]
-
-    (reason,) = await eventually(reasons)
-    assert hint in reason
+    await service.publish("store-updates", message({"id": store, **change}, store))
+    (letter,) = await service.letters("store-updates", store, 1)
+    assert hint in dict(letter.headers)["x-error-message"].decode()

@@ -7,16 +7,9 @@ import httpx
 import pytest
 
 from api import entity_types
-from api.app import create_app
 from api.reviews.search import ReviewSearchRequest
-from api.services import Services
 from domain.entity_types import PRODUCT, EntityType, EntityTypes, ResolvedEntity, ResolverError
-from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
-from storage.database import connect
-
-NOWHERE = "127.0.0.1:1"
+from tests.support.app import client_without_servers
 
 
 async def names(ids: Collection[str], /) -> Mapping[str, ResolvedEntity]:
@@ -34,18 +27,12 @@ TYPES = EntityTypes([PRODUCT, EntityType("Vendor", get_entity=names, known_child
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.1)
-    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.5)
-    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", entity_types=TYPES)
-    transport = httpx.ASGITransport(create_app(services))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test/api") as http:
+    async with client_without_servers(entity_types=TYPES) as http:
         yield http
-    await publisher.stop()
-    await client.close()
 
 
 async def test_all_types(http: httpx.AsyncClient) -> None:
-    product, vendor = (await http.get("/entityTypes")).json()
+    product, vendor = (await http.get("/api/entityTypes")).json()
     assert product == {
         "entityType": "Product",
         "description": PRODUCT.description,
@@ -65,7 +52,7 @@ async def test_all_types(http: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize(("path", "id"), [("1", "1"), ("a/b/c", "a/b/c"), ("a%2Fb", "a/b"), ("%C3%BC%20x", "ü x")])
 async def test_one_object(http: httpx.AsyncClient, path: str, id: str) -> None:
-    response = await http.get(f"/entityTypes/Vendor/{path}")
+    response = await http.get(f"/api/entityTypes/Vendor/{path}")
     assert response.status_code == 200
     assert response.json() == {
         "entityType": "Vendor",
@@ -92,7 +79,7 @@ async def test_one_object(http: httpx.AsyncClient, path: str, id: str) -> None:
 )
 async def test_problems(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, status: int) -> None:
     monkeypatch.setattr(entity_types, "RESOLVE_SECONDS", 0.05)
-    response = await http.get(f"/entityTypes{path}")
+    response = await http.get(f"/api/entityTypes{path}")
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert ("retry-after" in response.headers) == (status == 503)

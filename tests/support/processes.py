@@ -1,12 +1,13 @@
-"""Seeing the processes that a test started, and waiting for them."""
+"""The processes that a test started."""
 
-import time
+from __future__ import annotations
+
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
-DEADLINE_S = 90.0
-"""As long as a server may take to start, in seconds: many of them start at a time on two cores."""
+from .waiting import eventually
+
+_PAUSE_S = 0.005
 _MARK = "PLAUDIT_TEST_MARK"
 
 
@@ -33,10 +34,10 @@ class Marked:
         """Whether one of them has this in its command line."""
         return any(part in command for command in self.commands().values())
 
+    async def running(self, part: str) -> None:
+        """Wait until one of them has this in its command line; asked often, for it may be there for a moment only."""
+        await eventually(lambda: self.run(part), pause_s=_PAUSE_S)
 
-def eventually(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-    """Wait until the condition holds; fail when it doesn't in time."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.005)  # until it is asked again
+    async def gone(self) -> None:
+        """Wait until none is left."""
+        await eventually(self.commands, lambda found: not found, pause_s=_PAUSE_S)

@@ -24,14 +24,15 @@ from scheduler.clock import LEASE, ReminderClock
 from storage.cancellation import ended
 from storage.database import Database, Session, in_transaction
 from storage.indexes import ensure_indexes
-from storage.leases import Hold, LeaseRepository
+from storage.leases import LeaseRepository
 from storage.orders import OrderRepository
 from storage.stores import StoreRepository
 from storage.transactions import abort_abandoned
 from tests.support.facade import new_id
 from tests.support.reminder_processes import start_clock, start_run
-from tests.support.reminders import DAY, NOON, an_order, connected_job, connection
-from tests.support.service import PARTITIONS, Json, Servers, Service, eventually
+from tests.support.reminders import DAY, NOON, connected_job, connection, order_with_products
+from tests.support.service import PARTITIONS, Json, Servers, Service
+from tests.support.waiting import eventually
 
 KILLS = int(os.environ.get("PLAUDIT_TEST_KILLS", "6"))
 """How many schedulers are killed; the project's promise is shown by 200."""
@@ -56,7 +57,7 @@ async def empty(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 async def many_orders(database: Database, since: datetime) -> Counter[str]:
     """Store orders of some customers, all complete since then; returns how many each customer has."""
     series = new_id("customer")
-    told = [an_order("Complete", f"{series}-{n % CUSTOMERS}", None, since, "camera") for n in range(ORDERS)]
+    told = [order_with_products("Complete", f"{series}-{n % CUSTOMERS}", None, since, "camera") for n in range(ORDERS)]
     orders = []
     for body in (json.dumps(order).encode() for order in told):
         event, digest = order_event(body)
@@ -163,7 +164,7 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
         await leases.take(LEASE, "nobody", 0)
         keeping = asyncio.create_task(clock.keep())
 
-        async def planned() -> tuple[int, int] | None:
+        def planned() -> tuple[int, int] | None:
             return (clock.next_run.hour, clock.next_run.minute) if clock.next_run else None
 
         for cron, expected in (("5 4 * * *", (4, 5)), ("6 5 * * *", (5, 6)), ("nonsense", (5, 6))):
@@ -179,11 +180,7 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
         assert other.next_run is None
         await ended(keeping, again_s=LEASE_S)
         assert (await database["leases"].find_one({"_id": LEASE}) or {}).get("holder") != "a"
-
-        async def has_taken_over() -> bool:
-            return other.next_run is not None
-
-        await eventually(has_taken_over)
+        await eventually(lambda: other.next_run is not None)
         await ended(waiting, again_s=LEASE_S)
 
 
@@ -197,12 +194,8 @@ async def test_leases(empty: tuple[Service, Database]) -> None:
     renewed = await leases.take("job", holder, 0.2)
     assert renewed == (False, hold.done)
     await leases.release("job", "other")
-
-    async def take() -> Hold | None:
-        return await leases.take("job", "other", 30)
-
-    assert await take() is None
-    assert (await eventually(take)) == (True, hold.done)
+    assert await leases.take("job", "other", 30) is None
+    assert (await eventually(lambda: leases.take("job", "other", 30))) == (True, hold.done)
     assert await leases.take("job", holder, 30) is None
     await leases.note_done("job", hold.done + DAY)
     await leases.release("job", "other")

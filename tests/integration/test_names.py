@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
+from tests.support.messages import message
 from tests.support.name_server import NameServer, running_name_server
-from tests.support.service import Json, Message, Servers, Service, eventually, running_service
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually
 
 CATALOG = """
 from pathlib import Path
@@ -69,8 +71,8 @@ async def names_of(facade: Facade, *ids: str) -> dict[str, str | None]:
 
 async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder: Path, names: NameServer) -> None:
     names.mood = "hangs"
-    async with service.client() as http:
-        facade = Facade(http)
+    async with facade_of(service) as facade:
+        http = facade.http
         product, deleted, vendor, gone = (new_id() for _ in range(4))
 
         # While one resolver hangs and the other fails, submissions by HTTP and Kafka are stored.
@@ -80,7 +82,7 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         (of_vendor,) = await facade.submit(unnamed("Vendor", vendor))
         await eventually(lambda: _asked(names))
         late = unnamed("Product", product, id=new_id("review"))
-        await service.publish("review-submissions", Message(product, json.dumps([late]).encode()))
+        await service.publish("review-submissions", message([late], product))
         await eventually(lambda: names_of(facade, product), lambda found: late["id"] in found)
         assert set((await names_of(facade, deleted, vendor)).values()) == {None}
         response = await http.get(f"/api/entityTypes/Product/{product}")
@@ -143,7 +145,7 @@ async def test_no_submission_waits_for_a_resolver(service: Service, names: NameS
     async with service.mongo() as database:
 
         async def store(some: list[Json]) -> None:
-            await service.publish("review-submissions", *(Message(r["id"], json.dumps(r).encode()) for r in some))
+            await service.publish("review-submissions", *(message(r, r["id"]) for r in some))
 
         await store(reviews[:1])
         await eventually(lambda: _asked(names, ids[0]))
@@ -159,11 +161,10 @@ async def test_no_submission_waits_for_a_resolver(service: Service, names: NameS
 
 async def test_a_wrong_registration_ends_with_code_2(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_ENTITY_TYPES": '[{"entityType": "A", "getEntity": 1}]'})
-    for ended in await asyncio.gather(*(asyncio.to_thread(service.run, command) for command in ("worker", "up"))):
-        assert ended.returncode == 2
+    for ended in await asyncio.gather(*(service.run(command, code=2) for command in ("worker", "up"))):
         assert "PLAUDIT_ENTITY_TYPES: /0/getEntity" in ended.stderr
         assert "Traceback" not in ended.stderr
 
 
-async def _asked(names: NameServer, id: str = "") -> bool:
+def _asked(names: NameServer, id: str = "") -> bool:
     return any(target.endswith(id) for target in names.asked)

@@ -17,7 +17,8 @@ from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayE
 from domain.mails import RetryPlan
 from messaging.decoding import InvalidMessageError
 from messaging.mails import MailCommand, MailItem
-from tests.support.mail_server import PASSWORD, MailServer
+from tests.support.mail_server import PASSWORD, MailServer, running_mail_server
+from tests.support.sockets import listening
 
 
 @pytest.fixture(scope="module")
@@ -30,22 +31,22 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return file, key
 
 
+def tls_context(certificate: tuple[Path, Path]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    return context
+
+
 @pytest.fixture
 async def plain_server() -> AsyncIterator[MailServer]:
-    server = MailServer()
-    await server.start()
-    yield server
-    await server.stop()
+    async with running_mail_server() as server:
+        yield server
 
 
 @pytest.fixture
 async def tls_server(certificate: tuple[Path, Path]) -> AsyncIterator[MailServer]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-    server = MailServer(tls=context)
-    await server.start()
-    yield server
-    await server.stop()
+    async with running_mail_server(tls=tls_context(certificate)) as server:
+        yield server
 
 
 def a_mail(to: str = "anna@example.com", id: str = "1", **fields: str) -> Mail:
@@ -92,17 +93,10 @@ async def test_without_starttls_nothing_is_sent(plain_server: MailServer) -> Non
 
 
 async def test_tls_from_the_start(certificate: tuple[Path, Path]) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-    mails = MailServer()
-    listening = await asyncio.get_running_loop().create_server(mails.protocol, "127.0.0.1", 0, ssl=context)
-    try:
-        port = listening.sockets[0].getsockname()[1]
-        connection = SmtpConnection(SmtpServer("127.0.0.1", port, "tls", tls_ca_file=certificate[0], timeout=5))
+    async with running_mail_server(implicit_tls=tls_context(certificate)) as mails:
+        connection = SmtpConnection(SmtpServer("127.0.0.1", mails.port, "tls", tls_ca_file=certificate[0], timeout=5))
         await connection.send(a_mail())
         await connection.close()
-    finally:
-        listening.close()
     assert len(mails.mails) == 1
 
 
@@ -122,13 +116,9 @@ async def test_a_silent_server_is_away() -> None:
         await reader.read()
         writer.close()
 
-    listening = await asyncio.start_server(silent, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    try:
+    async with listening(silent) as port:
         with pytest.raises(ServerAwayError):
             await SmtpConnection(SmtpServer("127.0.0.1", port, timeout=0.2)).send(a_mail())
-    finally:
-        listening.close()
 
 
 @pytest.mark.parametrize(

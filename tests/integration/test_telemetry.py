@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,9 +12,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.metrics import FAMILIES, PREFIX
-from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.facade import REVIEWS, WAIT, Facade, facade_of, new_id, submission
+from tests.support.messages import Message, message
 from tests.support.secured import Secured
-from tests.support.service import Json, Message, Servers, Service, eventually, free_port, running_service
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually, free_port
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 SECRET = "anna.berg@example.org"
@@ -42,8 +43,8 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 async def facade(service: Service) -> AsyncIterator[Facade]:
-    async with service.client() as http:
-        yield Facade(http)
+    async with facade_of(service) as facade:
+        yield facade
 
 
 def metrics_address(service: Service, process: str) -> str:
@@ -123,9 +124,7 @@ async def test_what_happens_is_counted(service: Service, facade: Facade) -> None
     refused = await facade.http.post(REVIEWS, json=[submission(product, storeId=store)])
     assert refused.status_code == 403
     upstream = submission(product, 5, id=id)
-    await service.publish(
-        "review-submissions", Message(None, json.dumps(upstream).encode()), Message(None, b"not a review")
-    )
+    await service.publish("review-submissions", message(upstream), Message(None, b"not a review"))
 
     async def counted() -> Samples:
         _, now = await scraped(metrics_address(service, "worker"))
@@ -184,6 +183,10 @@ def spans_of(service: Service, trace: str) -> list[Json]:
     return [span for span in map(json.loads, lines) if span["trace"] == trace]
 
 
+def names_of_spans(service: Service, trace: str) -> set[str]:
+    return {span["name"] for span in spans_of(service, trace)}
+
+
 def path_to(spans: list[Json], name: str) -> list[str]:
     """The names of the spans from the root to the last span of that name."""
     by_id = {span["span"]: span for span in spans}
@@ -199,18 +202,15 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
     # Others at the same time, so that records come in batches, some of them without a trace.
     others = [submission(new_id(), 2) for _ in range(20)]
     product = new_id()
-    await service.publish("review-submissions", *(Message(None, json.dumps(other).encode()) for other in others))
+    await service.publish("review-submissions", *(message(other) for other in others))
     headers = {"traceparent": f"00-{trace}-00000000000000ab-01"}
     (submitted,) = await facade.command("POST", REVIEWS, [submission(product)], headers)
     headers = {"traceparent": f"00-{moderation}-00000000000000cd-01"}
     await facade.command("POST", f"{REVIEWS}/approve", [submitted["id"]], headers)
 
-    async def found(trace: str) -> set[str]:
-        return {span["name"] for span in spans_of(service, trace)}
-
     store, rate = "store reviews", "rate reviews"
     expected = {f"POST {REVIEWS}", "publish review-submissions", "consume review-submissions", store, rate}
-    names = await eventually(partial(found, trace), lambda names: names >= expected)
+    names = await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
     assert names == expected
     spans = spans_of(service, trace)
     assert [span["name"] for span in spans if span["process"] == "api"].count(f"POST {REVIEWS}") == 1
@@ -220,7 +220,7 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
     (linked,) = next(span for span in spans if span["name"] == rate)["links"]
     assert linked["trace"] == moderation
 
-    names = await eventually(partial(found, moderation), lambda names: "publish events" in names)
+    names = await eventually(lambda: names_of_spans(service, moderation), lambda names: "publish events" in names)
     assert names >= {"consume moderation-commands", "route commands", "consume review-changes", rate}
     assert path_to(spans_of(service, moderation), rate) == [
         f"api: POST {REVIEWS}/approve",
@@ -238,11 +238,9 @@ async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Fac
     early = await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=headers | {"Prefer": "wait=1"})
     assert early.json()["results"][0]["outcome"] == "not-found"
     await facade.submit(submission(product, id=id))
-
-    async def names() -> set[str]:
-        return {span["name"] for span in spans_of(service, trace)}
-
-    await eventually(names, lambda found: found >= {"consume moderation-commands", "rate reviews"})
+    await eventually(
+        lambda: names_of_spans(service, trace), lambda found: found >= {"consume moderation-commands", "rate reviews"}
+    )
 
 
 async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade) -> None:
@@ -253,7 +251,7 @@ async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade)
     )
     command = response.json()["commandId"]
 
-    async def lines() -> list[Json]:
+    def lines() -> list[Json]:
         return [json.loads(line) for name in ("api", "worker") for line in service.log(name).splitlines()]
 
     def of_command(lines: list[Json], event: str) -> list[Json]:

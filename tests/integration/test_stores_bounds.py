@@ -14,9 +14,11 @@ import pytest
 
 from domain.permissions import Permission
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.messages import message
 from tests.support.orders import RETURNS, Returns, lines_of
 from tests.support.secured import OWN_ALONE, Secured, running_secured
-from tests.support.service import Json, Message, Servers, eventually
+from tests.support.service import Json, Servers
+from tests.support.waiting import eventually
 
 
 @dataclass(frozen=True)
@@ -153,14 +155,8 @@ async def test_consumers_decide_again(shops: Shops) -> None:
     product, command_id = new_id(), str(uuid4())
     (id,) = await shops.all.submit(submission(product, storeId=shops.other))
     command = {"action": "delete", "ids": [id], "stores": [shops.mine], "commandId": command_id}
-    await shops.secured.service.publish("moderation-commands", Message(id, json.dumps(command).encode()))
-
-    async def outcome() -> Json | None:
-        async with shops.secured.service.mongo() as database:
-            return await database["outcomes"].find_one({"_id": f"{command_id}/{id}"})
-
-    answer = await eventually(outcome)
-    assert answer
+    await shops.secured.service.publish("moderation-commands", message(command, id))
+    answer = await eventually(lambda: shops.secured.service.find("outcomes", f"{command_id}/{id}"))
     assert answer["outcome"] == "refused"
     assert await shops.all.listed(entityIds=[product]) == [id]
 
@@ -194,14 +190,9 @@ async def test_consumers_decide_again_about_returns(shops: Shops, action: str) -
     if action == "create":
         wanted = {"id": str(uuid4()), "orderId": order, "lineItems": lines_of({"line": 1})}
     command = {"action": action, "return": wanted, "stores": [shops.mine], "commandId": str(uuid4())}
-    await shops.secured.service.publish("return-commands", Message(order, json.dumps(command).encode()))
-
-    async def outcome() -> Json | None:
-        async with shops.secured.service.mongo() as database:
-            return await database["outcomes"].find_one({"_id": f"{command['commandId']}/{wanted['id']}"})
-
-    answer = await eventually(outcome)
-    assert answer
+    await shops.secured.service.publish("return-commands", message(command, order))
+    key = f"{command['commandId']}/{wanted['id']}"
+    answer = await eventually(lambda: shops.secured.service.find("outcomes", key))
     assert answer["outcome"] == "refused"
     assert await Returns(shops.secured.service, shops.all.http).available(order) == {"line": 4}
 

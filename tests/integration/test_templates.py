@@ -15,9 +15,11 @@ from storage.mails import StoredRecord
 from storage.outcomes import OutcomeRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
-from tests.support.hostile_templates import HOSTILE
 from tests.support.facade import WAIT, Facade, new_id
-from tests.support.service import Json, Message, Service, eventually
+from tests.support.hostile_templates import HOSTILE
+from tests.support.messages import Message, message
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
 
 TEMPLATES = "/api/notificationTemplates"
 PATH = f"{TEMPLATES}/OrderReviewRequest"
@@ -153,20 +155,15 @@ async def test_by_kafka_and_a_bad_one_is_a_dead_letter(http: httpx.AsyncClient, 
 
     def update(**fields: object) -> Message:
         value = {"notificationTemplate": {"name": "OrderReviewRequest", "storeId": store, **fields}}
-        return Message(store, json.dumps(value).encode())
+        return message(value, store)
 
     wrong = update(html="{{ nothing }}")
     await service.publish("store-updates", update(subject="one"), wrong, update(subject="two"))
-
-    async def subject() -> str:
-        found: str = (await effective(http, storeId=store))["subject"]
-        return found
-
-    await eventually(subject, lambda found: found == "two")
-    letters = [r for r in await service.records("store-updates.dlq") if r.key == store.encode()]
-    assert [letter.value for letter in letters] == [wrong.value]
-    headers = dict(letters[0].headers)
-    assert b"notificationTemplate/html: Line 1: `nothing` is not known" in headers["x-error-message"]
+    await eventually(lambda: effective(http, storeId=store), lambda found: found["subject"] == "two")
+    (letter,) = await service.letters("store-updates", store, 1)
+    assert letter.value == wrong.value
+    reason = dict(letter.headers)["x-error-message"]
+    assert b"notificationTemplate/html: Line 1: `nothing` is not known" in reason
 
 
 async def test_a_repeated_command_brings_no_deleted_template_back(facade: Facade, http: httpx.AsyncClient) -> None:

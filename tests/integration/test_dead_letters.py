@@ -1,0 +1,155 @@
+"""Messages that can't be processed: they end as dead letters, and hold up nobody."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import Message, message
+from tests.support.service import Json, Service
+
+MIB = 1024 * 1024
+
+
+def bad_values() -> dict[str, bytes | None]:
+    """Values that can never be a submission."""
+    review = submission("camera")
+    return {
+        "no value": None,
+        "empty": b"",
+        "not JSON": b"hello",
+        "half": json.dumps(review).encode()[:-5],
+        "a number": b"5",
+        "null": b"null",
+        "empty array": b"[]",
+        "array of arrays": json.dumps([[review]]).encode(),
+        "wrong types": json.dumps({**review, "EntityId": 7, "title": ["x"]}).encode(),
+        "missing fields": json.dumps({"EntityId": "camera"}).encode(),
+        "rating 9": json.dumps({**review, "rating": 9}).encode(),
+        "rating as text": json.dumps({**review, "rating": "5"}).encode(),
+        "NaN": json.dumps({**review, "rating": float("nan")}).encode(),
+        "huge number": b'{"rating": 1e999}',
+        "5 MB": json.dumps({**review, "more": "x" * 5 * MIB}).encode(),
+        "deep": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+        "deep arrays": b"[" * 100_000,
+        "invalid UTF-8": json.dumps(review).encode().replace(b"Sharp", b"\xff\xfe"),
+        "null characters": json.dumps({**review, "review": "a\0b"}).encode(),
+        "null bytes": b"\0" * 100,
+        "lone surrogate": json.dumps({**review, "review": "\ud800"}).encode(),
+        "other encoding": json.dumps(review).encode("utf-16"),
+        "1,001 reviews": json.dumps([review] * 1_001).encode(),
+    }
+
+
+async def test_bad_messages_end_as_dead_letters_and_their_neighbours_are_stored(
+    facade: Facade, service: Service
+) -> None:
+    product = new_id()
+    values = list(bad_values().items())
+    messages: list[Message] = []
+    for number, (name, value) in enumerate(values):
+        # One key, so one partition: all of them are neighbours.
+        odd = [("trace", name.encode()), ("trace", b"\xff\x00"), ("x-error-code", b"theirs")]
+        messages += [message(submission(product, title=f"good {number}"), product), Message(product, value, odd)]
+    await service.publish("review-submissions", *messages, message(submission(product, title="end"), product))
+    rows = await facade.until_listed(product, len(values) + 1)
+    assert {row["title"] for row in rows} == {f"good {n}" for n in range(len(values))} | {"end"}
+
+    letters = await service.letters("review-submissions", product, len(values))
+    by_name = {dict(letter.headers[:1])["trace"].decode(): letter for letter in letters}
+    codes = {}
+    for name, value in values:
+        letter = by_name[name]
+        assert letter.value == value
+        assert letter.headers[1] == ("trace", b"\xff\x00")
+        reason = {header: value.decode() for header, value in letter.headers if header.startswith("x-")}
+        assert set(reason) == {
+            "x-error-code",
+            "x-error-message",
+            "x-source-topic",
+            "x-source-partition",
+            "x-source-offset",
+            "x-failed-at",
+        }
+        assert len(letter.headers) == 2 + len(reason)
+        assert reason["x-source-topic"] == service.topic("review-submissions")
+        assert reason["x-source-offset"].isdecimal()
+        assert reason["x-error-message"]
+        codes[name] = reason["x-error-code"]
+    assert codes["no value"] == "empty"
+    assert codes["5 MB"] == "too-large"
+    assert {codes[n] for n in ("empty", "not JSON", "half", "deep", "deep arrays", "invalid UTF-8", "null bytes")} == {
+        "invalid-json"
+    }
+    assert {codes[n] for n in ("wrong types", "missing fields", "rating 9", "null characters", "1,001 reviews")} == {
+        "invalid-message"
+    }
+    assert "/rating" in dict(by_name["rating 9"].headers)["x-error-message"].decode()
+
+
+@pytest.mark.parametrize(
+    ("topic", "good", "bad"),
+    [
+        (
+            "moderation-commands",
+            {"action": "approve", "ids": ["nobody"]},
+            [
+                {"action": "praise", "ids": ["a"]},
+                {"action": "approve", "ids": []},
+                {"action": "approve", "ids": "a"},
+                {"action": "approve", "ids": [None]},
+                {"action": "approve", "ids": ["x" * 129]},
+                {"action": "approve", "ids": ["a"] * 1_001},
+                {"ids": ["a"]},
+                [],
+            ],
+        ),
+        (
+            "review-changes",
+            {"kind": "recount", "entityType": "a", "entityId": "b"},
+            [
+                *({"kind": "other"}, {}, 1),
+                *(
+                    {"kind": "moderation", "action": "approve", "reviewId": "nobody", "source": source}
+                    for source in ([2**31, 0, 0], [0, 2**63, 0], [0, -1, 0], [0, 0, 2**48], [0, 0, -(2**63)])
+                ),
+            ],
+        ),
+        (
+            "store-updates",
+            {"id": "good"},
+            [{"name": "x"}, {"id": "", "name": "x"}, {"id": "a", "settings": {"reviewsEnabled": 1}}, "a"],
+        ),
+    ],
+)
+async def test_bad_messages_of_every_topic(service: Service, topic: str, good: Json, bad: list[Any]) -> None:
+    key = new_id("key")
+    await service.publish(topic, *(message(value, key) for value in [*bad, good]), Message(key, None))
+    letters = await service.letters(topic, key, len(bad) + 1)
+    assert [letter.value and json.loads(letter.value) for letter in letters] == [*bad, None]
+    assert {dict(letter.headers)["x-error-code"] for letter in letters} == {b"invalid-message", b"empty"}
+
+
+@pytest.mark.kafka
+async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: Service) -> None:
+    # As a dead letter they have more headers; a compressed one is far beyond any limit once it is unpacked.
+    product = new_id()
+    topic = service.topic("review-submissions")
+    largest = 12 * MIB - 1_000
+    for compression, size in ((None, largest), ("gzip", 60 * MIB)):
+        producer = AIOKafkaProducer(
+            bootstrap_servers=service.servers.kafka, max_request_size=100 * MIB, compression_type=compression
+        )
+        await producer.start()
+        try:
+            await producer.send_and_wait(topic, b"x" * size, product.encode())
+        finally:
+            await producer.stop()
+    await service.publish("review-submissions", message(submission(product), product))
+    await facade.until_listed(product, 1)
+    letters = await service.letters("review-submissions", product, 2)
+    assert {dict(letter.headers)["x-error-code"] for letter in letters} == {b"too-large"}

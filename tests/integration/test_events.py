@@ -1,0 +1,81 @@
+"""Events about reviews, and the headers of all that Plaudit publishes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import httpx
+
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.messages import review_message
+from tests.support.service import Service
+from tests.support.waiting import eventually
+
+
+async def test_a_refused_submission_is_told_and_taken_when_it_is_sent_again(facade: Facade, service: Service) -> None:
+    store, product, id = await facade.open_store(reviewsEnabled=False), new_id(), new_id("review")
+    review = review_message(submission(product, 5, storeId=store, id=id))
+    await service.publish("review-submissions", review)
+    (event,) = await eventually(partial(service.keyed, "events", f"Product:{product}"))
+    headers = dict(event.headers)
+    assert headers["ce_type"] == b"plaudit.SubmissionRefused"
+    assert headers["ce_specversion"] == b"1.0"
+    assert {"ce_id", "ce_source", "ce_time", "content-type"} < set(headers)
+    told = json.loads(event.value)
+    assert told.pop("message")
+    assert told == {
+        "reviewId": id,
+        "entityType": "Product",
+        "entityId": product,
+        "storeId": store,
+        "code": "reviews-disabled",
+    }
+    assert await facade.listed(entityIds=[product]) == []
+    assert await facade.moderate("approve", id) == ["not-found"]
+    assert {letter.key for letter in await service.dead_letters()}.isdisjoint({event.key})
+
+    await facade.open_store(store)
+    await service.publish("review-submissions", review)
+    await facade.until_listed(product, 1)
+    assert await facade.moderate("approve", id) == ["applied"]
+    assert await facade.rating(product) == (5.0, 1)
+
+
+async def test_events_tell_what_happened(facade: Facade, service: Service) -> None:
+    product, store = new_id(), await facade.open_store()
+    (id,) = await facade.submit(submission(product, 4, storeId=store))
+    for action in ("approve", "approve", "reset", "reject", "delete", "delete"):
+        await facade.moderate(action, id)
+    found = await eventually(lambda: service.events(f"Product:{product}"), lambda found: len(found) >= 6)
+    assert [kind for kind, _ in found] == [
+        "ReviewApproved",
+        "RatingChanged",
+        "ReviewReset",
+        "RatingChanged",
+        "ReviewRejected",
+        "ReviewDeleted",
+    ]
+    assert {event["storeId"] for _, event in found} == {store}
+    assert [event["reviewId"] for kind, event in found if kind.startswith("Review")] == [id] * 4
+    ratings = [event for kind, event in found if kind == "RatingChanged"]
+    assert [(r["reviewCount"], r["average"]) for r in ratings] == [(1, 4.0), (0, 0.0)]
+
+
+async def test_our_own_messages_carry_cloud_events(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
+    product = new_id()
+    submitted = await http.post(REVIEWS, json=[submission(product)])
+    (id,) = submitted.json()["ids"]
+    await facade.moderate("approve", id)
+    for topic, key in (
+        ("review-submissions", f"Product:{product}"),
+        ("moderation-commands", id),
+        ("review-changes", f"Product:{product}"),
+        ("events", f"Product:{product}"),
+    ):
+        for record in await eventually(partial(service.keyed, topic, key)):
+            headers = dict(record.headers)
+            assert headers["ce_specversion"] == b"1.0"
+            assert headers["ce_type"].startswith(b"plaudit.")
+            assert headers["content-type"] == b"application/json"
+            assert {"ce_id", "ce_source", "ce_time"} < set(headers)

@@ -1,0 +1,57 @@
+"""The facade in the event loop of the test, with neither Kafka nor MongoDB behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import unquote
+
+import httpx
+from fastapi import FastAPI
+
+from api.app import create_app
+from api.services import Services
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import connect
+
+from .service import Json
+
+NOWHERE: Final = "127.0.0.1:1"
+REVIEW: Final[Json] = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4}
+
+
+@asynccontextmanager
+async def app_without_servers(*, app: Json | None = None, **services: Any) -> AsyncIterator[FastAPI]:
+    """The application; `app` and `services` are options of `create_app` and of `Services`."""
+    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
+    publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
+    yield create_app(Services.on(database, publisher, TopicNames("test."), version="1.2.3", **services), **(app or {}))
+    await publisher.stop()
+    await client.close()
+
+
+@asynccontextmanager
+async def client_without_servers(*, app: Json | None = None, **services: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of it."""
+    async with app_without_servers(app=app, **services) as application, client_of(application) as http:
+        yield http
+
+
+def client_of(app: FastAPI, **options: Any) -> httpx.AsyncClient:
+    """A client whose requests reach the application without a socket."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://plaudit.test", **options)
+
+
+def problem_of(response: httpx.Response, status: int) -> Json:
+    """The body of an answer that must be a problem of RFC 9457."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: Json = response.json()
+    assert set(problem) - {"errors", "checks"} == {"type", "title", "status", "detail", "instance"}
+    assert problem["status"] == status
+    assert unquote(problem["instance"]) == response.request.url.path
+    assert "Traceback" not in response.text
+    return problem

@@ -1,0 +1,26 @@
+"""The memory of processes that tests look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class Memory:
+    """The memory of a process, from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}")
+        (self._folder / "clear_refs").write_text("5")
+        self._before = self._of("VmRSS")
+
+    def growth(self) -> int:
+        """The bytes by which it has been larger, at most."""
+        return self.peak() - self._before
+
+    def peak(self) -> int:
+        """The bytes that it has had, at most."""
+        return self._of("VmHWM")
+
+    def _of(self, name: str) -> int:
+        lines = (self._folder / "status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))

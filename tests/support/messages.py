@@ -1,0 +1,33 @@
+"""Messages as upstream systems send them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Message(NamedTuple):
+    """Any key, any value, any headers, and any time in milliseconds; None: now."""
+
+    key: str | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp: int | None = None
+
+
+def message(value: Any, key: str | None = None, headers: Headers = ()) -> Message:
+    """A value as JSON."""
+    return Message(key, json.dumps(value).encode(), headers)
+
+
+def review_message(review: dict[str, Any]) -> Message:
+    """A submission with the key of its object."""
+    return message(review, f"{review.get('EntityType')}:{review.get('EntityId')}")
+
+
+def moderation(action: str, *ids: str, key: str | None = None, **more: Any) -> Message:
+    """A moderation command, by default with the key of its first review."""
+    return message({"action": action, "ids": ids, **more}, key or ids[0])

@@ -1,0 +1,19 @@
+"""Records as consumers get them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass
+class Record:
+    """A record of any topic, with nothing in it that the test doesn't say."""
+
+    offset: int = 0
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    topic: str = "plaudit.review-submissions"
+    partition: int = 0
+    timestamp: int = 0
+    key: bytes | None = None
+    value: bytes | None = b"{}"
