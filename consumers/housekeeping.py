@@ -10,9 +10,9 @@ from typing import Final
 import structlog
 
 from consumers.inbox import is_world_away
-from consumers.moderation import ModerationConsumer
 from consumers.outbox import EventOutbox
 from consumers.returns import ReturnConsumer
+from consumers.routing import ModerationRouter
 from messaging.metrics import count_wait
 from storage.database import Database
 from storage.reviews import ReviewRepository
@@ -36,7 +36,7 @@ _FORGET_EVERY: Final = timedelta(hours=1)
 async def keep_house(
     database: Database,
     reviews: ReviewRepository,
-    moderation: ModerationConsumer,
+    moderation: ModerationRouter,
     returns: ReturnConsumer,
     events: EventOutbox,
     *,

@@ -10,7 +10,7 @@ from typing import Final
 from bson import ObjectId
 
 from consumers.outbox import EventOutbox
-from domain.delivery import OutgoingMessage
+from domain.delivery import OutgoingMessage, RecordPosition
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Moderated, Moderation, Outcome, moderate
 from domain.timestamps import from_milliseconds, timestamp
@@ -19,13 +19,8 @@ from messaging.decoding import RawRecord, decoded
 from messaging.envelope import Envelope
 from messaging.events import EVENT_OF_ACTION, ReviewModerated, rating_changed
 from messaging.metrics import MODERATIONS
-from messaging.reviews import (
-    REVIEW_CHANGE,
-    ModerationOfReview,
-    RecountOfEntity,
-    RecountOfStore,
-    entity_key,
-)
+from messaging.moderation import ModerationOfReview
+from messaging.reviews import REVIEW_CHANGE, RecountOfEntity, RecountOfStore, entity_key
 from messaging.topics import Topic, TopicNames
 from messaging.tracing import cause_of, is_on, link_to, same_cause, step
 from storage.audit import AuditEntry, AuditLog
@@ -74,9 +69,9 @@ class ReviewChangeConsumer:
         await self._events.publisher.publish([dead_letter_message(letter) for letter in bad])
         for record, change in good:
             if isinstance(change, ModerationOfReview):
-                same_cause(record, change.position)
+                same_cause(record, RecordPosition(*change.source))
         changes = [(change, from_milliseconds(record.timestamp)) for record, change in good]
-        await self._moderate([_moderation(c, at) for c, at in changes if isinstance(c, ModerationOfReview)])
+        await self._moderate([c.moderation(at) for c, at in changes if isinstance(c, ModerationOfReview)])
         # A recount comes to the same wherever it stands between the changes of an object.
         entities = {Entity(c.entity_type, c.entity_id) for c, _ in changes if isinstance(c, RecountOfEntity)}
         for entity in sorted(entities):
@@ -162,19 +157,6 @@ def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> O
     """The order to count the ratings of one object anew."""
     change = {"kind": "recount", "entityType": entity.type, "entityId": entity.id}
     return envelope.wrap(topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "rating.recount", change)
-
-
-def _moderation(change: ModerationOfReview, at: datetime) -> Moderation:
-    return Moderation(
-        review_id=change.review_id,
-        action=change.action,
-        source=change.position,
-        at=at,
-        moderator=change.moderator,
-        reason=change.reason,
-        command_id=change.command_id,
-        stores=change.stores,
-    )
 
 
 def _answers(commands: Sequence[Moderation], moderated: Moderated) -> list[Answer]:

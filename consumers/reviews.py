@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from consumers.moderation import CommandRouter
 from consumers.names_known import KnownNames
+from consumers.routing import CommandRouter
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Purchase
 from domain.ratings import TallyKey

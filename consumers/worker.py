@@ -12,7 +12,6 @@ from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers.housekeeping import keep_house
-from consumers.moderation import CommandRouter, ModerationConsumer
 from consumers.names import fill_names
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
@@ -20,6 +19,7 @@ from consumers.outbox import EventOutbox
 from consumers.ratings import ReviewChangeConsumer
 from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
+from consumers.routing import CommandRouter, ModerationRouter
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import Subscription, start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes
@@ -77,7 +77,7 @@ async def running_worker(
     traces = TraceRepository(database)
     router = CommandRouter(parking, publisher, topics, envelope, traces)
     events = EventOutbox(OutboxRepository(database), publisher)
-    moderation = ModerationConsumer(reviews, outcomes, parking, router)
+    moderation = ModerationRouter(reviews, outcomes, parking, router)
     orders, returns = OrderRepository(database), ReturnRepository(database)
     return_router = ReturnRouter(returns, publisher, topics, envelope)
     return_consumer = ReturnConsumer(database, orders, returns, stores, outcomes, return_router, events)

@@ -1,4 +1,4 @@
-"""Moderation commands find their way to the owner of the object."""
+"""Moderation commands are routed to the consumer that owns the object of their review."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity
 from domain.reviews import Moderation, Outcome
-from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message, rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, RawRecord, decoded, position_of
 from messaging.envelope import Envelope, of_command
 from messaging.kafka.publisher import Publisher
 from messaging.metrics import MODERATIONS
-from messaging.reviews import MODERATION_COMMAND, entity_key
+from messaging.moderation import MODERATION_COMMAND, moderation_command_value, moderation_of_review_value
+from messaging.reviews import entity_key
 from messaging.topics import Topic, TopicNames
 from messaging.tracing import cause_of, is_on, step
 from storage.outcomes import Answer, OutcomeRepository
@@ -56,43 +56,24 @@ class CommandRouter:
 
     def overdue_message(self, command: Moderation) -> OutgoingMessage:
         """The dead letter of a command whose review never came."""
-        value = {"action": command.action, "ids": [command.review_id]} | {
-            name: value
-            for name, value in (
-                ("moderator", command.moderator),
-                ("reason", command.reason),
-                ("commandId", command.command_id),
-                ("stores", command.stores),
-            )
-            if value is not None
-        }
         return rebuilt_dead_letter(
             self.topics.name(Topic.MODERATION_COMMANDS),
             command.source,
             key=command.review_id,
-            value=value,
+            value=moderation_command_value(command),
             error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
         )
 
     def _message(self, command: Moderation, entity: Entity, causes: Mapping[str, str]) -> OutgoingMessage:
-        source = command.source
-        change = {
-            "kind": "moderation",
-            "action": command.action.value,
-            "reviewId": command.review_id,
-            "source": [source.partition, source.offset, source.timestamp],
-            "moderator": command.moderator,
-            "reason": command.reason,
-            "commandId": command.command_id,
-            "stores": command.stores,
-        }
         topic = self.topics.name(Topic.REVIEW_CHANGES)
-        cause = causes.get(_trace_id(command)) or cause_of(source)
-        message = self.envelope.wrap(topic, entity_key(entity), "review.moderation", change, cause=cause)
+        cause = causes.get(_trace_id(command)) or cause_of(command.source)
+        message = self.envelope.wrap(
+            topic, entity_key(entity), "review.moderation", moderation_of_review_value(command), cause=cause
+        )
         return of_command(message, command.command_id) if command.command_id else message
 
 
-class ModerationConsumer:
+class ModerationRouter:
     """Routes moderation commands to the owner of each object.
 
     Delivered at least once, passed on at least once, in the order of each source partition. A command about a
@@ -115,20 +96,7 @@ class ModerationConsumer:
         """Route a batch."""
         good, bad = decoded(records, MODERATION_COMMAND.validate_json)
         await self._router.publisher.publish([dead_letter_message(letter) for letter in bad])
-        commands = [
-            Moderation(
-                review_id=id,
-                action=command.action,
-                source=position_of(record),
-                at=from_milliseconds(record.timestamp),
-                moderator=command.moderator,
-                reason=command.reason,
-                command_id=command.command_id,
-                stores=command.stores,
-            )
-            for record, command in good
-            for id in dict.fromkeys(command.ids)
-        ]
+        commands = [each for record, command in good for each in command.moderations(position_of(record))]
         if not commands:
             return
         places = await self._reviews.entities({command.review_id for command in commands})
