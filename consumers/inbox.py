@@ -12,9 +12,8 @@ from consumers.telemetry import about_command
 from domain.delivery import OutgoingMessage
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, unreadable_error
-from messaging.kafka.connection import is_broker_away
 from messaging.metrics import count_wait, topic_label
-from storage.database import is_database_away
+from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
 
@@ -23,11 +22,6 @@ LONGEST_PAUSE_S: Final = 5.0
 
 Process = Callable[[Sequence[RawRecord]], Awaitable[None]]
 Publish = Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
-
-
-def is_world_away(error: BaseException) -> bool:
-    """Whether the same will work once MongoDB or Kafka is back."""
-    return is_database_away(error) or is_broker_away(error)
 
 
 async def deliver(records: Sequence[RawRecord], process: Process, publish: Publish) -> None:
@@ -76,11 +70,13 @@ async def _patiently(topic: str, attempt: Callable[[], Awaitable[None]]) -> None
         error = state.outcome.exception() if state.outcome else None
         count_wait(topic_label(topic), error)
         log.warning(
-            "waiting for the world", attempt=state.attempt_number, error=f"{type(error).__name__}: {error}"[:300]
+            "retrying: MongoDB or Kafka unavailable",
+            attempt=state.attempt_number,
+            error=f"{type(error).__name__}: {error}"[:300],
         )
 
     async for trial in AsyncRetrying(
-        retry=retry_if_exception(is_world_away),
+        retry=retry_if_exception(is_unavailable),
         wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
         before_sleep=report,
         reraise=True,

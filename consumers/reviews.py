@@ -1,4 +1,4 @@
-"""Reviews come in."""
+"""Consume review submissions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 
 from consumers.names_known import KnownNames
 from consumers.routing import CommandRouter
+from consumers.services import Services
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Purchase
 from domain.ratings import TallyKey
@@ -25,12 +26,9 @@ from messaging.envelope import cloud_event_identity
 from messaging.events import submission_refused
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview, entity_key, submissions_in
-from messaging.topics import Topic
 from messaging.tracing import cause_of, is_on, step
-from storage.outcomes import Answer, OutcomeRepository
-from storage.purchases import PurchaseRepository
-from storage.reviews import RefusedSubmission, ReviewRepository, TakenId
-from storage.stores import StoreRepository
+from storage.outcomes import Answer
+from storage.reviews import RefusedSubmission, TakenId
 
 _SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
 _EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
@@ -102,6 +100,7 @@ class _Submission:
         return _Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
 
 
+@dataclass(frozen=True, slots=True)
 class SubmissionConsumer:
     """Stores submitted reviews.
 
@@ -111,21 +110,9 @@ class SubmissionConsumer:
     do.
     """
 
-    def __init__(
-        self,
-        reviews: ReviewRepository,
-        stores: StoreRepository,
-        purchases: PurchaseRepository,
-        outcomes: OutcomeRepository,
-        router: CommandRouter,
-        names: KnownNames,
-    ) -> None:
-        self._names = names
-        self._reviews = reviews
-        self._stores = stores
-        self._purchases = purchases
-        self._outcomes = outcomes
-        self._router = router
+    services: Services
+    router: CommandRouter
+    names: KnownNames
 
     async def __call__(self, records: Sequence[RawRecord]) -> None:
         """Store a batch."""
@@ -133,13 +120,13 @@ class SubmissionConsumer:
         submissions = _submissions(good)
         reasons = await self._refusals(submissions.values())
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
-        places = await self._reviews.taken({key.id for key in reasons})
+        places = await self.services.repositories.reviews.taken({key.id for key in reasons})
         # Before anything is stored: a refusal that is stored is not told again.
-        await self._router.publisher.publish([dead_letter_message(letter) for letter in bad])
+        await self.services.publisher.publish([dead_letter_message(letter) for letter in bad])
         await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
         if is_on():
             contexts = {key.id: cause_of(s.positions[0]) for key, s in submissions.items() if key not in reasons}
-            await self._router.traces.remember(contexts, datetime.now(UTC))
+            await self.services.repositories.traces.remember(contexts, datetime.now(UTC))
         with step("store reviews"):
             verdicts = await self._store(submissions, reasons)
         await self._tell_rivals(submissions, verdicts)
@@ -150,7 +137,7 @@ class SubmissionConsumer:
         await asyncio.gather(
             self._answer(submissions, verdicts),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self._router.release(entities),
+            self.router.release(entities),
         )
 
     async def _store(
@@ -163,8 +150,8 @@ class SubmissionConsumer:
             waiting.setdefault(key.id, []).append(submission)
         while waiting:
             firsts = {id: next((s for s in each if s.key not in reasons), each[0]) for id, each in waiting.items()}
-            taken = await self._reviews.insert(
-                (self._names.named(s.accepted()) for s in firsts.values() if s.key not in reasons),
+            taken = await self.services.repositories.reviews.insert(
+                (self.names.named(s.accepted()) for s in firsts.values() if s.key not in reasons),
                 (s.refused(reasons[s.key]) for s in firsts.values() if s.key in reasons),
             )
             for id in firsts.keys() - taken:
@@ -173,7 +160,7 @@ class SubmissionConsumer:
                     if reason is None and submission is not firsts[id]:
                         reason = Refusal.ID_TAKEN
                     verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason)
-            for id, place in (await self._reviews.taken(taken)).items():
+            for id, place in (await self.services.repositories.reviews.taken(taken)).items():
                 if await self._decide(waiting[id], reasons, place, verdicts):
                     del waiting[id]
         return verdicts
@@ -198,8 +185,8 @@ class SubmissionConsumer:
                 verdicts.setdefault(submission.key, _Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
                 continue
             refused = again.refused(reason, place.refused.seen) if reason else None
-            after = refused or self._names.named(again.accepted())
-            if not await self._reviews.replace_refused(place.refused, after):
+            after = refused or self.names.named(again.accepted())
+            if not await self.services.repositories.reviews.replace_refused(place.refused, after):
                 return False
             verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason, is_repeat=True)
             place = TakenId(again.created, submission.key.identity, refused)
@@ -207,7 +194,7 @@ class SubmissionConsumer:
 
     async def _refusals(self, submissions: Iterable[_Submission]) -> dict[_Key, Refusal]:
         with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
-        stores = await self._stores.of_ids({store_id for _, store_id in with_store})
+        stores = await self.services.repositories.stores.of_ids({store_id for _, store_id in with_store})
         purchases = {
             submission.key: Purchase(store_id, submission.review.user_id, submission.review.entity)
             for submission, store_id in with_store
@@ -215,7 +202,7 @@ class SubmissionConsumer:
             and store_id in stores
             and stores[store_id].settings.purchase_required
         }
-        made = await self._purchases.made(set(purchases.values()))
+        made = await self.services.repositories.purchases.made(set(purchases.values()))
         reasons = {
             submission.key: refusal(
                 stores.get(store_id) or Store(store_id),
@@ -229,7 +216,9 @@ class SubmissionConsumer:
     async def _tell_rivals(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
         rivals = [submissions[key] for key, v in verdicts.items() if v.reason is Refusal.ID_TAKEN]
         # A command that has its answer is repeated: its review was stored, and has been deleted since.
-        answered = await self._outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
+        answered = await self.services.repositories.outcomes.answers(
+            [s.answer_key for s in rivals if s.review.command_id]
+        )
         await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
 
     async def _announce(self, refused: Iterable[tuple[_Submission | None, Refusal]]) -> None:
@@ -240,8 +229,7 @@ class SubmissionConsumer:
                 continue
             key = TallyKey(submission.review.entity, submission.review.store_id)
             events.append(
-                self._router.envelope.wrap(
-                    self._router.topics.name(Topic.EVENTS),
+                self.services.event(
                     entity_key(key.entity),
                     "SubmissionRefused",
                     submission_refused(submission.id, key, reason),
@@ -249,7 +237,7 @@ class SubmissionConsumer:
                     id=str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}")),
                 )
             )
-        await self._router.publisher.publish(events)
+        await self.services.publisher.publish(events)
 
     async def _answer(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
         answers = [
@@ -257,7 +245,7 @@ class SubmissionConsumer:
             for key, verdict in verdicts.items()
             if submissions[key].review.command_id
         ]
-        await self._outcomes.remember(answers, datetime.now(UTC))
+        await self.services.repositories.outcomes.remember(answers, datetime.now(UTC))
 
 
 def _submissions(good: Iterable[tuple[RawRecord, Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:

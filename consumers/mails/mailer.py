@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from consumers.mails.consumer import MailConsumer
 from consumers.mails.sender import MailSender
 from consumers.mails.smtp import SmtpServer
-from consumers.outbox import EventOutbox
 from consumers.subscriptions import Subscription, start, subscribed_broker
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
@@ -17,7 +16,8 @@ from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.mails import MailRepository
-from storage.outbox import OutboxRepository
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions
 
 
 @asynccontextmanager
@@ -34,7 +34,8 @@ async def running_mailer(
     Yields the sending task, which never ends by itself: if it does, the mailer is broken.
     """
     mails = MailRepository(database)
-    sender = MailSender(database, mails, EventOutbox(OutboxRepository(database), publisher), server, plan)
+    transactions = Transactions(database, Repositories.on(database), publisher.publish)
+    sender = MailSender(transactions, mails, server, plan)
     consumer = MailConsumer(mails, publisher, sender.wake)
     broker = subscribed_broker(
         connection,

@@ -7,13 +7,13 @@ import json
 import httpx
 import pytest
 
+from consumers.services import Services
 from consumers.stores import StoreConsumer
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.topics import TopicNames
 from storage.database import connect
 from storage.mails import StoredRecord
-from storage.outcomes import OutcomeRepository
-from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 from tests.hostile_templates import HOSTILE
 from tests.support.facade import WAIT, Facade, new_id
@@ -193,7 +193,7 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
     try:
         templates = TemplateRepository(database)
         publisher = Publisher(KafkaConnection(service.servers.kafka))
-        consumer = StoreConsumer(database, StoreRepository(database), OutcomeRepository(database), publisher)
+        consumer = StoreConsumer(Services.on(database, publisher, TopicNames(service.prefix)))
 
         async def subject() -> str | None:
             found = await templates.get("OrderReviewRequest", store, None)

@@ -1,0 +1,98 @@
+"""Moderation takes effect, and the ratings follow: one transaction for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from consumers.ratings import rating_events
+from consumers.services import Services
+from domain.delivery import OutgoingMessage
+from domain.ratings import RatingTally
+from domain.reviews import Moderated, ModeratedReview, Moderation, Outcome, moderate
+from domain.timestamps import timestamp
+from messaging.events import EVENT_OF_ACTION, ReviewModerated
+from messaging.metrics import MODERATIONS
+from messaging.reviews import entity_key
+from messaging.tracing import cause_of, is_on, link_to, step
+from storage.audit import AuditEntry
+from storage.unit_of_work import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class Moderator:
+    """Applies moderation to reviews, keeps the ratings of their objects in step, and logs who did what.
+
+    Called at least once, effective once: each review knows the records it has taken into account. Statuses, tallies,
+    audit entries, answers and events of a batch are one transaction, so the list and the rating never disagree, and
+    a consumer that was believed dead can't undo what its successor did. The cost follows the number of commands, not
+    of reviews.
+    """
+
+    services: Services
+
+    async def apply(self, commands: Sequence[Moderation]) -> None:
+        """Apply commands in their order."""
+        if not commands:
+            return
+        # In the trace of the command, and in that of the review, which began when it was submitted.
+        traces = self.services.repositories.traces
+        kept = await traces.of({c.review_id for c in commands}) if is_on() else {}
+        with step("rate reviews", [(kept[c.review_id], link_to(c.source)) for c in commands if c.review_id in kept]):
+            moderated = await self.services.transactions.run(partial(self._moderate, commands))
+        for command, outcome in zip(commands, moderated.outcomes, strict=True):
+            MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
+
+    async def _moderate(self, commands: Sequence[Moderation], work: UnitOfWork) -> Moderated:
+        reviews, ratings, outcomes = work.repositories.reviews, work.repositories.ratings, work.repositories.outcomes
+        ids = {command.review_id for command in commands}
+        present = await reviews.moderated(ids, work.session)
+        gone = await reviews.entities(ids - present.keys())
+        keys = [command.answer_key for command in commands if command.answer_key]
+        moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
+        await reviews.save_moderated(moderated.reviews, work.session)
+        changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
+        tallies = await ratings.add(changes, work.session)
+        applied = list(_applied(commands, moderated))
+        work.emit(self._event(command, review) for command, review in applied)
+        work.emit(rating_events(self.services, tallies))
+        work.audit(_audit_entry(command, review) for command, review in applied)
+        for command, outcome in zip(commands, moderated.outcomes, strict=True):
+            # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
+            # restore, and the review may still come. An answer would make the command that comes with it a repeat.
+            if outcome and (command.review_id in present or command.review_id in gone):
+                work.answer(command.command_id, command.review_id, outcome)
+        return moderated
+
+    def _event(self, command: Moderation, review: ModeratedReview) -> OutgoingMessage:
+        event: ReviewModerated = {
+            "reviewId": command.review_id,
+            "entityType": review.entity.type,
+            "entityId": review.entity.id,
+            "storeId": review.store_id,
+            "moderator": command.moderator,
+            "reason": command.reason,
+            "at": timestamp(command.at),
+        }
+        kind = EVENT_OF_ACTION[command.action]
+        return self.services.event(entity_key(review.entity), kind, event, cause=cause_of(command.source))
+
+
+def _applied(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[tuple[Moderation, ModeratedReview]]:
+    for command, outcome in zip(commands, moderated.outcomes, strict=True):
+        if outcome is Outcome.APPLIED:
+            yield command, moderated.reviews[command.review_id]
+
+
+def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
+    return AuditEntry(
+        at=command.at,
+        subject=command.moderator,
+        action=command.action,
+        review_id=command.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=command.reason,
+        command_id=command.command_id,
+    )
