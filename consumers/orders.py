@@ -10,10 +10,11 @@ from consumers.returns import ReturnRouter
 from consumers.services import Services
 from domain.orders import Order, after_event, is_of_other_store
 from domain.timestamps import from_milliseconds
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, decoded
-from messaging.orders import OrderEvent, order_event
+from messaging.decoding import DeadLetter, InvalidMessageError, Received
+from messaging.orders import OrderEvent
 from storage.unit_of_work import UnitOfWork
+
+ReceivedOrder = Received[tuple[OrderEvent, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +28,15 @@ class OrderConsumer:
     services: Services
     router: ReturnRouter
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
-        """Store a batch."""
-        good, bad = decoded(records, order_event)
-        await self.services.publisher.publish([dead_letter_message(letter) for letter in bad])
-        if not good:
-            return
-        taken = await self.services.transactions.run(partial(_store, good))
-        await self.services.publisher.publish([dead_letter_message(letter) for letter in taken])
+    async def __call__(self, batch: Sequence[ReceivedOrder]) -> list[DeadLetter]:
+        """Store a batch; returns the events whose id is that of another store's order."""
+        taken = await self.services.transactions.run(partial(_store, batch))
         # Written first, looked up then: the return consumer does it the other way round.
-        await self.router.release({event.id for _, (event, _) in good})
+        await self.router.release({event.id for _, (event, _) in batch})
+        return taken
 
 
-async def _store(events: Sequence[tuple[RawRecord, tuple[OrderEvent, str]]], work: UnitOfWork) -> list[DeadLetter]:
+async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> list[DeadLetter]:
     orders = work.repositories.orders
     known = await orders.of_ids({event.id for _, (event, _) in events}, work.session)
     news, taken = _news(events, known)
@@ -47,9 +44,7 @@ async def _store(events: Sequence[tuple[RawRecord, tuple[OrderEvent, str]]], wor
     return taken
 
 
-def _news(
-    events: Sequence[tuple[RawRecord, tuple[OrderEvent, str]]], known: Mapping[str, Order]
-) -> tuple[dict[str, Order], list[DeadLetter]]:
+def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:
     """The orders that these events change, as they are afterwards, and the events whose id is another store's."""
     present, taken = dict(known), []
     for record, (event, digest) in events:

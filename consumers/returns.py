@@ -18,12 +18,10 @@ from domain.orders import Order
 from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, repeated, with_return
 from domain.reviews import Outcome
 from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number, return_series
-from domain.timestamps import from_milliseconds
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import RawRecord, decoded, position_of
+from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity
 from messaging.events import return_refused, return_told
-from messaging.returns import RETURN_COMMAND, CreateReturn, UpdateReturn, return_request
+from messaging.returns import CreateReturn, ReturnCommand, return_request
 from messaging.topics import Topic
 from storage.outcomes import Answer
 from storage.returns import ParkedReturn, RefusedReturn
@@ -67,25 +65,22 @@ class ReturnConsumer:
     services: Services
     router: ReturnRouter
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
+    async def __call__(self, batch: Sequence[Received[ReturnCommand]]) -> None:
         """Apply a batch."""
-        good, bad = decoded(records, RETURN_COMMAND.validate_json)
-        await self.services.publisher.publish([dead_letter_message(letter) for letter in bad])
-        requests = [_request(record, command) for record, command in good]
-        if not requests:
-            return None
-        requests = await self._with_orders(requests)
+        requests = await self._with_orders([_request(received) for received in batch])
         orders = await self.services.repositories.orders.of_ids({request.order_id for request in requests})
-        await self._park_early(requests, [command for _, command in good], orders)
+        await self._park_early(requests, [command for _, command in batch], orders)
         while True:
             numbers = await self._numbered(requests, orders)
             try:
-                return await self.services.transactions.run(partial(self._store, requests, numbers))
+                await self.services.transactions.run(partial(self._store, requests, numbers))
             except BulkWriteError as error:
                 # Each attempt takes numbers that none had before, so it comes to free ones.
                 if not is_number_taken(error):
                     raise
                 log.warning("return number taken")
+            else:
+                return
 
     async def _store(self, requests: Sequence[ReturnRequest], numbers: Mapping[str, str], work: UnitOfWork) -> None:
         repositories, session = work.repositories, work.session
@@ -133,7 +128,7 @@ class ReturnConsumer:
     async def _park_early(
         self,
         requests: Sequence[ReturnRequest],
-        commands: Sequence[CreateReturn | UpdateReturn],
+        commands: Sequence[ReturnCommand],
         orders: Mapping[str, Order],
     ) -> None:
         """Park new returns whose order is unknown.
@@ -267,9 +262,9 @@ class _Batch:
             self._answered.add((request.command_id, request.id))
 
 
-def _request(record: RawRecord, command: CreateReturn | UpdateReturn) -> ReturnRequest:
-    id = command.return_.id or _derived_id(record)
-    return return_request(command, id, position_of(record), from_milliseconds(record.timestamp))
+def _request(received: Received[ReturnCommand]) -> ReturnRequest:
+    id = received.message.return_.id or _derived_id(received.record)
+    return return_request(received.message, id, received.position, received.at)
 
 
 def _unknown_order(order_id: str) -> RefusalReason:

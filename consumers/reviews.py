@@ -16,16 +16,15 @@ from consumers.routing import CommandRouter
 from consumers.services import Services
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Purchase
-from domain.ratings import TallyKey
+from domain.ratings import Entity, TallyKey
 from domain.reviews import Outcome, Review, ReviewIdentity
 from domain.stores import Refusal, Store, refusal
 from domain.timestamps import from_milliseconds
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import RawRecord, decoded, position_of
+from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity
 from messaging.events import submission_refused
 from messaging.metrics import SUBMISSIONS
-from messaging.reviews import SubmittedReview, entity_key, submissions_in
+from messaging.reviews import SubmittedReview, entity_key
 from messaging.tracing import cause_of, is_on, step
 from storage.outcomes import Answer
 from storage.reviews import RefusedSubmission, TakenId
@@ -114,31 +113,29 @@ class SubmissionConsumer:
     router: CommandRouter
     names: KnownNames
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
+    async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
-        good, bad = decoded(records, submissions_in)
-        submissions = _submissions(good)
+        submissions = _submissions(batch)
         reasons = await self._refusals(submissions.values())
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
         places = await self.services.repositories.reviews.taken({key.id for key in reasons})
         # Before anything is stored: a refusal that is stored is not told again.
-        await self.services.publisher.publish([dead_letter_message(letter) for letter in bad])
         await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
-        if is_on():
-            contexts = {key.id: cause_of(s.positions[0]) for key, s in submissions.items() if key not in reasons}
-            await self.services.repositories.traces.remember(contexts, datetime.now(UTC))
+        await self._remember_traces(s for key, s in submissions.items() if key not in reasons)
         with step("store reviews"):
             verdicts = await self._store(submissions, reasons)
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
-        # Of rivals the one that was not refused comes last: what waits for the id goes to its object.
-        settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
-        entities = {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
         await asyncio.gather(
             self._answer(submissions, verdicts),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.router.release(entities),
+            self.router.release(_entities(verdicts)),
         )
+
+    async def _remember_traces(self, submissions: Iterable[_Submission]) -> None:
+        if is_on():
+            contexts = {submission.id: cause_of(submission.positions[0]) for submission in submissions}
+            await self.services.repositories.traces.remember(contexts, datetime.now(UTC))
 
     async def _store(
         self, submissions: Mapping[_Key, _Submission], reasons: Mapping[_Key, Refusal]
@@ -248,16 +245,23 @@ class SubmissionConsumer:
         await self.services.repositories.outcomes.remember(answers, datetime.now(UTC))
 
 
-def _submissions(good: Iterable[tuple[RawRecord, Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:
+def _submissions(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:
     """The submissions of a batch. One that comes twice counts where it comes first, as it does across batches."""
     submissions: dict[_Key, _Submission] = {}
-    for record, reviews in good:
+    for record, reviews in batch:
         position = position_of(record)
         for index, review in enumerate(reviews):
             key = _Key(review.id or _derived_id(record, index), review.identity)
             first = submissions.get(key)
             submissions[key] = first.repeated(position) if first else _Submission(key, review, (position,))
     return submissions
+
+
+def _entities(verdicts: Mapping[_Key, _Verdict]) -> dict[str, Entity]:
+    """The objects of the ids that reviews have now."""
+    # Of rivals the one that was not refused comes last: commands that wait for the id go to its object.
+    settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
+    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def _count(verdicts: Iterable[_Verdict]) -> None:

@@ -10,11 +10,11 @@ from consumers.services import Services
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity
 from domain.reviews import Moderation, Outcome
-from messaging.dead_letters import dead_letter_message, rebuilt_dead_letter
-from messaging.decoding import InvalidMessageError, RawRecord, decoded, position_of
+from messaging.dead_letters import rebuilt_dead_letter
+from messaging.decoding import InvalidMessageError, Received
 from messaging.envelope import of_command
 from messaging.metrics import MODERATIONS
-from messaging.moderation import MODERATION_COMMAND, moderation_command_value, moderation_of_review_value
+from messaging.moderation import ModerationCommand, moderation_command_value, moderation_of_review_value
 from messaging.reviews import entity_key
 from messaging.topics import Topic
 from messaging.tracing import cause_of, is_on, step
@@ -32,13 +32,9 @@ class CommandRouter:
 
     services: Services
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
+    async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         """Route a batch."""
-        good, bad = decoded(records, MODERATION_COMMAND.validate_json)
-        await self.services.publisher.publish([dead_letter_message(letter) for letter in bad])
-        commands = [each for record, command in good for each in command.moderations(position_of(record))]
-        if not commands:
-            return
+        commands = [each for received in batch for each in received.message.moderations(received.position)]
         reviews = self.services.repositories.reviews
         places = await reviews.entities({command.review_id for command in commands})
         unknown = [command for command in commands if command.review_id not in places]

@@ -11,11 +11,9 @@ from consumers.services import Services
 from consumers.templates import apply_template
 from domain.delivery import RecordPosition
 from domain.reviews import Outcome
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import RawRecord, decoded, position_of
-from messaging.stores import STORE_UPDATE, GeneralSettingsUpdate, StoreUpdate
+from messaging.decoding import Received
+from messaging.stores import AnyStoreUpdate, GeneralSettingsUpdate, StoreUpdate
 from messaging.templates.messages import NotificationTemplateUpdate
-from messaging.templates.rendering import worked
 from storage.unit_of_work import UnitOfWork
 
 GENERAL: Final = "general"
@@ -31,16 +29,13 @@ class StoreConsumer:
 
     services: Services
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
+    async def __call__(self, batch: Sequence[Received[AnyStoreUpdate]]) -> None:
         """Merge a batch, one transaction for each update: they are few."""
-        good, bad = await worked(decoded, records, STORE_UPDATE.validate_json)
-        await self.services.publisher.publish([dead_letter_message(letter) for letter in bad])
-        for record, update in good:
-            position = position_of(record)
-            if isinstance(update, NotificationTemplateUpdate):
-                await self.services.transactions.run(partial(apply_template, update, position))
+        for received in batch:
+            if isinstance(update := received.message, NotificationTemplateUpdate):
+                await self.services.transactions.run(partial(apply_template, update, received.position))
             else:
-                await self.services.transactions.run(partial(_merge, update, position))
+                await self.services.transactions.run(partial(_merge, update, received.position))
 
 
 async def _merge(update: StoreUpdate | GeneralSettingsUpdate, position: RecordPosition, work: UnitOfWork) -> None:

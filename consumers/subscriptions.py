@@ -16,7 +16,7 @@ from faststream.kafka.message import KafkaAckableMessage
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
-from consumers.inbox import Process, Publish, deliver
+from consumers.inbox import Inbox
 from consumers.telemetry import observed
 from messaging.decoding import RawRecord
 from messaging.kafka.connection import KafkaConnection
@@ -42,13 +42,13 @@ _SASL: Final = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SH
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A consumer, its topic, the most records it takes at once, and how many share its partitions in one worker.
+    """A topic and its inbox, the most records of a batch, and how many consumers share its partitions in one worker.
 
     With two of them one decodes while MongoDB writes for the other.
     """
 
     topic: Topic
-    process: Process
+    inbox: Inbox[Any]
     max_records: int = 500
     shares: int = 1
 
@@ -80,14 +80,13 @@ def subscribed_broker(
     connection: KafkaConnection,
     topics: TopicNames,
     subscriptions: Sequence[Subscription],
-    publish: Publish,
     *,
     group_prefix: str,
 ) -> KafkaBroker:
     """A FastStream broker with one batch subscriber for each subscription, not yet started.
 
-    Offsets are committed once `deliver` has returned for the batch, and only then: if it is stopped before, the
-    batch comes again.
+    Offsets are committed once `Inbox.deliver` has returned for the batch, and only then: if it is stopped before, the
+    batch is delivered again.
     """
     broker = KafkaBroker(
         connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
@@ -111,7 +110,7 @@ def subscribed_broker(
             fetch_max_wait_ms=_FETCH_MS,
             max_records=subscription.max_records,
         )
-        _attach(subscriber, subscription, publish)
+        _attach(subscriber, subscription)
     return broker
 
 
@@ -132,7 +131,7 @@ async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 
-def _attach(subscriber: BatchSubscriber, subscription: Subscription, publish: Publish) -> None:
+def _attach(subscriber: BatchSubscriber, subscription: Subscription) -> None:
     async def parse(records: tuple[RawRecord, ...]) -> KafkaAckableMessage:
         # FastStream's own parser decodes every header of every record, and fails on one that isn't UTF-8.
         if subscriber.consumer is None:
@@ -148,7 +147,7 @@ def _attach(subscriber: BatchSubscriber, subscription: Subscription, publish: Pu
     @subscriber(parser=parse, decoder=raw_records)
     async def handle(records: Sequence[RawRecord]) -> None:
         with observed(subscription.topic, records):
-            await deliver(records, subscription.process, publish)
+            await subscription.inbox.deliver(records)
 
 
 def _security(connection: KafkaConnection) -> BaseSecurity | None:

@@ -12,6 +12,7 @@ from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers.housekeeping import keep_house
+from consumers.inbox import Inbox
 from consumers.names import fill_names
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
@@ -25,6 +26,11 @@ from consumers.subscriptions import Subscription, start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.moderation import MODERATION_COMMAND
+from messaging.orders import order_event
+from messaging.returns import RETURN_COMMAND
+from messaging.reviews import REVIEW_CHANGE, submissions_in
+from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from storage.cancellation import ended
 from storage.database import Database
@@ -63,21 +69,26 @@ async def running_worker(
     services = Services.on(database, publisher, topics, entity_types)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
-    returns = ReturnConsumer(services, parked_returns)
+    submissions, changes = SubmissionConsumer(services, commands, names), ReviewChangeConsumer(services)
+    orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
+    stores, publish = StoreConsumer(services), publisher.publish
     broker = subscribed_broker(
         connection,
         topics,
         [
             Subscription(
-                Topic.REVIEW_SUBMISSIONS, SubmissionConsumer(services, commands, names), max_records=1_000, shares=2
+                Topic.REVIEW_SUBMISSIONS, Inbox(submissions_in, submissions, publish), max_records=1_000, shares=2
             ),
-            Subscription(Topic.MODERATION_COMMANDS, commands, max_records=1_000),
-            Subscription(Topic.REVIEW_CHANGES, ReviewChangeConsumer(services), max_records=1_000, shares=2),
-            Subscription(Topic.ORDER_EVENTS, OrderConsumer(services, parked_returns)),
-            Subscription(Topic.RETURN_COMMANDS, returns),
-            Subscription(Topic.STORE_UPDATES, StoreConsumer(services)),
+            Subscription(
+                Topic.MODERATION_COMMANDS, Inbox(MODERATION_COMMAND.validate_json, commands, publish), max_records=1_000
+            ),
+            Subscription(
+                Topic.REVIEW_CHANGES, Inbox(REVIEW_CHANGE.validate_json, changes, publish), max_records=1_000, shares=2
+            ),
+            Subscription(Topic.ORDER_EVENTS, Inbox(order_event, orders, publish)),
+            Subscription(Topic.RETURN_COMMANDS, Inbox(RETURN_COMMAND.validate_json, returns, publish)),
+            Subscription(Topic.STORE_UPDATES, Inbox(STORE_UPDATE.validate_json, stores, publish, is_slow=True)),
         ],
-        publisher.publish,
         group_prefix=topics.prefix,
     )
     house = asyncio.create_task(keep_house(database, services, commands, returns, remember=remember))

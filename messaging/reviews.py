@@ -88,13 +88,13 @@ class RecountOfStore(Message):
     command_id: OptionalId = None
 
 
-ReviewChange = Annotated[ModerationOfReview | RecountOfEntity | RecountOfStore, Field(discriminator="kind")]
+ReviewChange = ModerationOfReview | RecountOfEntity | RecountOfStore
 
 ONE_SUBMISSION: TypeAdapter[SubmittedReview] = TypeAdapter(SubmittedReview)
 SUBMISSIONS: TypeAdapter[list[SubmittedReview]] = TypeAdapter(
     Annotated[list[SubmittedReview], Field(min_length=1, max_length=MAX_ITEMS)]
 )
-REVIEW_CHANGE: TypeAdapter[ModerationOfReview | RecountOfEntity | RecountOfStore] = TypeAdapter(ReviewChange)
+REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(Annotated[ReviewChange, Field(discriminator="kind")])
 
 
 def entity_key(entity: Entity) -> str:

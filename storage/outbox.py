@@ -79,7 +79,7 @@ def _packed(message: OutgoingMessage) -> list[object]:
 def _unpacked(
     topic: str, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> OutgoingMessage:
-    return OutgoingMessage(topic, key, value, [(name, content) for name, content in headers])
+    return OutgoingMessage(topic, key, value, tuple((name, content) for name, content in headers))
 
 
 def _parts(messages: Iterable[OutgoingMessage]) -> Iterator[list[OutgoingMessage]]:

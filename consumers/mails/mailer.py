@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from consumers.inbox import Inbox
 from consumers.mails.consumer import MailConsumer
+from consumers.mails.message import mail_command
 from consumers.mails.sender import MailSender
 from consumers.mails.smtp import SmtpServer
 from consumers.subscriptions import Subscription, start, subscribed_broker
@@ -36,12 +38,11 @@ async def running_mailer(
     mails = MailRepository(database)
     transactions = Transactions(database, Repositories.on(database), publisher.publish)
     sender = MailSender(transactions, mails, server, plan)
-    consumer = MailConsumer(mails, publisher, sender.wake)
+    inbox = Inbox(mail_command, MailConsumer(mails, sender.wake), publisher.publish)
     broker = subscribed_broker(
         connection,
         topics,
-        [Subscription(Topic.MAIL_COMMANDS, consumer)],
-        publisher.publish,
+        [Subscription(Topic.MAIL_COMMANDS, inbox)],
         group_prefix=topics.prefix,
     )
     sending = asyncio.create_task(sender.run())

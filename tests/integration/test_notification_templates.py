@@ -7,10 +7,12 @@ import json
 import httpx
 import pytest
 
+from consumers.inbox import Inbox
 from consumers.services import Services
 from consumers.stores import StoreConsumer
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.stores import STORE_UPDATE
 from messaging.topics import TopicNames
 from storage.database import connect
 from storage.mails import StoredRecord
@@ -194,18 +196,19 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
         templates = TemplateRepository(database)
         publisher = Publisher(KafkaConnection(service.servers.kafka))
         consumer = StoreConsumer(Services.on(database, publisher, TopicNames(service.prefix)))
+        inbox = Inbox(STORE_UPDATE.validate_json, consumer, publisher.publish, is_slow=True)
 
         async def subject() -> str | None:
             found = await templates.get("OrderReviewRequest", store, None)
             return found.template.subject if found else None
 
-        await consumer(records[:2])
+        await inbox.deliver(records[:2])
         assert await subject() is None
-        await consumer(records[:1])
+        await inbox.deliver(records[:1])
         assert await subject() is None
-        await consumer(records)
+        await inbox.deliver(records)
         assert await subject() == "four"
-        await consumer(records[:3])
+        await inbox.deliver(records[:3])
         assert await subject() == "four"
     finally:
         await client.close()
