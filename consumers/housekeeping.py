@@ -45,7 +45,7 @@ async def keep_house(
         try:
             now = datetime.now(UTC)
             if now - forgotten > _FORGET_EVERY:
-                if count := await services.repositories.reviews.forget_gone(now - remember):
+                if count := await services.reviews.forget_gone(now - remember):
                     log.info("forgot ids of deleted and refused reviews", count=count)
                 forgotten = now
             if reported := await commands.report_overdue(now - PARKING_LIMIT):

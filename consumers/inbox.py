@@ -12,8 +12,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exp
 from consumers.telemetry import about_command
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decoded
-from messaging.metrics import count_wait, topic_label
+from messaging.metrics import count_wait
 from messaging.templates.rendering import worked
+from messaging.topics import Topic
 from storage.outbox import Publish
 from storage.unit_of_work import is_unavailable
 
@@ -32,23 +33,27 @@ class Inbox(Generic[T]):
     """Delivers the records of a topic to a handler, so that in the end each has had its effect or is a dead letter.
 
     `read` decodes a value; it raises ValidationError or InvalidMessageError, and works beside the event loop where it
-    is slow. `handle` gets a batch of messages, at least one, and returns dead letters for those that it finds can
-    never work. It must be idempotent: it gets messages again after a failure.
+    is slow. `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds
+    can never work. It must be idempotent: it gets messages again after a failure. `shares` consumers share the
+    partitions in one worker: with two of them one decodes while MongoDB writes for the other.
 
     While MongoDB or Kafka is unavailable a batch is retried, for as long as it takes. Any other exception is put down
     to a record: the batch is halved, in order, until the culprit stands alone, and that becomes a dead letter.
     """
 
+    topic: Topic
     read: Callable[[bytes], T]
     handle: Handler[T]
     publish: Publish
+    max_records: int = 500
+    shares: int = 1
     is_slow: bool = False
 
     async def deliver(self, records: Sequence[RawRecord]) -> None:
-        """Deliver a batch of one topic; returns once its offsets may be committed."""
+        """Deliver a batch; returns once its offsets may be committed."""
         try:
             with about_command(records):
-                await _retry(records[0].topic, lambda: self._process(records))
+                await self._retry(lambda: self._process(records))
         except Exception as error:
             if len(records) > 1:
                 middle = len(records) // 2
@@ -70,33 +75,32 @@ class Inbox(Generic[T]):
     async def _set_aside(self, letters: Sequence[DeadLetter]) -> None:
         if not letters:
             return
-        topic = letters[0].record.topic
         try:
-            await _retry(topic, lambda: self.publish([dead_letter_message(letter) for letter in letters]))
+            await self._retry(lambda: self.publish([dead_letter_message(letter) for letter in letters]))
         except Exception:
             if len(letters) > 1:
                 for letter in letters:
                     await self._set_aside([letter])
                 return
+            (letter,) = letters
             # The cause of the failure may be in the way of the dead letter, too: its position and the reason never are.
-            log.exception("record can't be kept in its dead letter", topic=topic, offset=letters[0].record.offset)
-            await _retry(topic, lambda: self.publish([bare_dead_letter(letters[0])]))
+            log.exception("dead letter can't be kept whole", topic=letter.record.topic, offset=letter.record.offset)
+            await self._retry(lambda: self.publish([bare_dead_letter(letter)]))
 
+    async def _retry(self, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Repeat an attempt while MongoDB or Kafka is unavailable."""
 
-async def _retry(topic: str, attempt: Callable[[], Awaitable[None]]) -> None:
-    """Repeat an attempt while MongoDB or Kafka is unavailable."""
+        def report(state: RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            count_wait(self.topic.value, error)
+            reason = f"{type(error).__name__}: {error}"[:300]
+            log.warning("retrying: MongoDB or Kafka unavailable", attempt=state.attempt_number, error=reason)
 
-    def report(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        count_wait(topic_label(topic), error)
-        reason = f"{type(error).__name__}: {error}"[:300]
-        log.warning("retrying: MongoDB or Kafka unavailable", attempt=state.attempt_number, error=reason)
-
-    async for trial in AsyncRetrying(
-        retry=retry_if_exception(is_unavailable),
-        wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
-        before_sleep=report,
-        reraise=True,
-    ):
-        with trial:
-            await attempt()
+        async for trial in AsyncRetrying(
+            retry=retry_if_exception(is_unavailable),
+            wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
+            before_sleep=report,
+            reraise=True,
+        ):
+            with trial:
+                await attempt()

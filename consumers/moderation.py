@@ -1,4 +1,4 @@
-"""Moderation takes effect, and the ratings follow: one transaction for both."""
+"""Consume changes of reviews: moderation takes effect and the ratings follow, in one transaction."""
 
 from __future__ import annotations
 
@@ -6,39 +6,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from consumers.ratings import rating_events
+from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
 from domain.ratings import RatingTally
 from domain.reviews import Moderated, ModeratedReview, Moderation, Outcome, moderate
 from domain.timestamps import timestamp
+from messaging.decoding import Received
 from messaging.events import EVENT_OF_ACTION, ReviewModerated
 from messaging.metrics import MODERATIONS
-from messaging.reviews import entity_key
-from messaging.tracing import cause_of, is_on, link_to, step
+from messaging.moderation import ModerationOfReview
+from messaging.reviews import ReviewChange, entity_key
+from messaging.tracing import cause_of, is_on, link_to, same_cause, step
 from storage.audit import AuditEntry
 from storage.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class Moderator:
+class ReviewChangeConsumer:
     """Applies moderation to reviews, keeps the ratings of their objects in step, and logs who did what.
 
-    Called at least once, effective once: each review knows the records it has taken into account. Statuses, tallies,
-    audit entries, answers and events of a batch are one transaction, so the list and the rating never disagree, and
-    a consumer that was believed dead can't undo what its successor did. The cost follows the number of commands, not
-    of reviews.
+    Delivered at least once, in the order of each object, effective once: each review knows the records it has taken
+    into account. Statuses, tallies, audit entries, answers and events of a batch are one transaction, so the list and
+    the rating never disagree, and a consumer that was believed dead can't undo what its successor did. The cost
+    follows the number of commands, not of reviews. Recounts go to `Recounter`.
     """
 
     services: Services
+    recounter: Recounter
 
-    async def apply(self, commands: Sequence[Moderation]) -> None:
-        """Apply commands in their order."""
-        if not commands:
-            return
+    async def __call__(self, batch: Sequence[Received[ReviewChange]]) -> None:
+        """Apply a batch."""
+        commands = []
+        for received in batch:
+            if isinstance(change := received.message, ModerationOfReview):
+                commands.append(change.moderation(received.at))
+                same_cause(received.record, commands[-1].source)
+        if commands:
+            await self._apply(commands)
+        # A recount comes to the same wherever it stands between the changes of an object.
+        await self.recounter.recount(change for _, change in batch if not isinstance(change, ModerationOfReview))
+
+    async def _apply(self, commands: Sequence[Moderation]) -> None:
         # In the trace of the command, and in that of the review, which began when it was submitted.
-        traces = self.services.repositories.traces
-        kept = await traces.of({c.review_id for c in commands}) if is_on() else {}
+        kept = await self.services.traces.of({c.review_id for c in commands}) if is_on() else {}
         with step("rate reviews", [(kept[c.review_id], link_to(c.source)) for c in commands if c.review_id in kept]):
             moderated = await self.services.transactions.run(partial(self._moderate, commands))
         for command, outcome in zip(commands, moderated.outcomes, strict=True):

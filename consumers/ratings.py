@@ -15,7 +15,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Outcome
 from messaging.envelope import Envelope
 from messaging.events import rating_changed
-from messaging.reviews import RecountOfStore, entity_key
+from messaging.reviews import RecountOfEntity, RecountOfStore, entity_key
 from messaging.topics import Topic, TopicNames
 from storage.outcomes import Answer
 from storage.unit_of_work import UnitOfWork
@@ -29,19 +29,22 @@ class Recounter:
 
     services: Services
 
-    async def recount(self, entities: Iterable[Entity]) -> None:
-        """Count the ratings of objects anew, one transaction for each."""
-        for entity in sorted(entities):
+    async def recount(self, orders: Iterable[RecountOfEntity | RecountOfStore]) -> None:
+        """Count the ratings of objects anew, one transaction for each; of a store or of everything, order that."""
+        orders = list(orders)
+        for entity in sorted({Entity(o.entity_type, o.entity_id) for o in orders if isinstance(o, RecountOfEntity)}):
             await self.services.transactions.run(partial(self._recount, entity))
+        for order in orders:
+            if isinstance(order, RecountOfStore):
+                await self._fan_out(order)
 
-    async def fan_out(self, command: RecountOfStore) -> None:
-        """Order a recount of each object of a store, or of everything, and answer the command."""
-        repositories, publisher = self.services.repositories, self.services.publisher
-        async for entities in _batches(repositories.ratings.entities(command.store_id)):
-            await publisher.publish([recount_message(self.services.topics, ENVELOPE, each) for each in entities])
+    async def _fan_out(self, command: RecountOfStore) -> None:
+        services = self.services
+        async for entities in _batches(services.ratings.entities(command.store_id)):
+            await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])
         if command.command_id:
             answer = Answer(command.command_id, command.store_id or "", Outcome.APPLIED)
-            await repositories.outcomes.remember([answer], datetime.now(UTC))
+            await services.outcomes.remember([answer], datetime.now(UTC))
 
     async def _recount(self, entity: Entity, work: UnitOfWork) -> None:
         tallies = await work.repositories.ratings.recount(entity, datetime.now(UTC), work.session)

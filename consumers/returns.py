@@ -41,7 +41,7 @@ class ReturnRouter:
 
     async def release(self, order_ids: Collection[str]) -> None:
         """Send the commands again that wait for these orders."""
-        returns = self.services.repositories.returns
+        returns = self.services.returns
         parked = await returns.parked_for(order_ids)
         if parked:
             await self.services.publisher.publish([self._message(each) for each in parked])
@@ -68,7 +68,7 @@ class ReturnConsumer:
     async def __call__(self, batch: Sequence[Received[ReturnCommand]]) -> None:
         """Apply a batch."""
         requests = await self._with_orders([_request(received) for received in batch])
-        orders = await self.services.repositories.orders.of_ids({request.order_id for request in requests})
+        orders = await self.services.orders.of_ids({request.order_id for request in requests})
         await self._park_early(requests, [command for _, command in batch], orders)
         while True:
             numbers = await self._numbered(requests, orders)
@@ -96,24 +96,24 @@ class ReturnConsumer:
 
     async def report_overdue(self, before: datetime) -> int:
         """Refuse commands parked before that moment: their order never came. Returns how many there were."""
-        repositories = self.services.repositories
-        waiting = await repositories.returns.parked_before(before, limit=500)
-        known = await repositories.orders.known({parked.order_id for parked in waiting})
+        services = self.services
+        waiting = await services.returns.parked_before(before, limit=500)
+        known = await services.orders.known({parked.order_id for parked in waiting})
         await self.router.release(known)
         overdue = [parked for parked in waiting if parked.order_id not in known]
         if overdue:
             refusals = [(each, _unknown_order(each.order_id)) for each in overdue]
             now = datetime.now(UTC)
-            await self.services.publisher.publish(
-                [_refused_event(self.services, each.id, each.order_id, [why], now) for each, why in refusals]
+            await services.publisher.publish(
+                [_refused_event(services, each.id, each.order_id, [why], now) for each, why in refusals]
             )
             answers = [
                 Answer(each.command_id, each.id, Outcome.REFUSED, why.message)
                 for each, why in refusals
                 if each.command_id
             ]
-            await repositories.outcomes.remember(answers, now)
-            await repositories.returns.release(overdue)
+            await services.outcomes.remember(answers, now)
+            await services.returns.release(overdue)
         return len(overdue)
 
     async def _with_orders(self, requests: Sequence[ReturnRequest]) -> list[ReturnRequest]:
@@ -122,7 +122,7 @@ class ReturnConsumer:
         if not changes:
             return list(requests)
         of_returns = {request.id: request.order_id for request in requests if request.is_new}
-        of_returns |= await self.services.repositories.returns.order_ids(changes)
+        of_returns |= await self.services.returns.order_ids(changes)
         return [r if r.is_new else replace(r, order_id=of_returns.get(r.id, r.order_id)) for r in requests]
 
     async def _park_early(
@@ -142,16 +142,13 @@ class ReturnConsumer:
             if isinstance(command, CreateReturn) and request.order_id not in orders
         ]
         if early:
-            repositories = self.services.repositories
-            await repositories.returns.park(early, datetime.now(UTC))
-            await self.router.release(await repositories.orders.known({parked.order_id for parked in early}))
+            await self.services.returns.park(early, datetime.now(UTC))
+            await self.router.release(await self.services.orders.known({parked.order_id for parked in early}))
 
     async def _numbered(self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order]) -> dict[str, str]:
         """A number for each new return, from the series of its store and day."""
         fresh = [request for request in requests if request.is_new and request.order_id in orders]
-        stores = await self.services.repositories.stores.of_ids(
-            {s for r in fresh if (s := orders[r.order_id].store_id)}
-        )
+        stores = await self.services.stores.of_ids({s for r in fresh if (s := orders[r.order_id].store_id)})
         series: dict[tuple[str | None, str], list[ReturnRequest]] = {}
         templates: dict[str | None, str] = {}
         for request in fresh:
@@ -163,7 +160,7 @@ class ReturnConsumer:
         numbers: dict[str, str] = {}
         for (store_id, name), of_series in series.items():
             number = partial(return_number, templates[store_id], of_series[0].at.date())
-            taken = await self.services.repositories.return_numbers.take(name, len(of_series), number, store_id)
+            taken = await self.services.return_numbers.take(name, len(of_series), number, store_id)
             numbers |= zip((request.id for request in of_series), taken, strict=True)
         return numbers
 

@@ -118,7 +118,7 @@ class SubmissionConsumer:
         submissions = _submissions(batch)
         reasons = await self._refusals(submissions.values())
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
-        places = await self.services.repositories.reviews.taken({key.id for key in reasons})
+        places = await self.services.reviews.taken({key.id for key in reasons})
         # Before anything is stored: a refusal that is stored is not told again.
         await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
         await self._remember_traces(s for key, s in submissions.items() if key not in reasons)
@@ -135,7 +135,7 @@ class SubmissionConsumer:
     async def _remember_traces(self, submissions: Iterable[_Submission]) -> None:
         if is_on():
             contexts = {submission.id: cause_of(submission.positions[0]) for submission in submissions}
-            await self.services.repositories.traces.remember(contexts, datetime.now(UTC))
+            await self.services.traces.remember(contexts, datetime.now(UTC))
 
     async def _store(
         self, submissions: Mapping[_Key, _Submission], reasons: Mapping[_Key, Refusal]
@@ -147,7 +147,7 @@ class SubmissionConsumer:
             waiting.setdefault(key.id, []).append(submission)
         while waiting:
             firsts = {id: next((s for s in each if s.key not in reasons), each[0]) for id, each in waiting.items()}
-            taken = await self.services.repositories.reviews.insert(
+            taken = await self.services.reviews.insert(
                 (self.names.named(s.accepted()) for s in firsts.values() if s.key not in reasons),
                 (s.refused(reasons[s.key]) for s in firsts.values() if s.key in reasons),
             )
@@ -157,7 +157,7 @@ class SubmissionConsumer:
                     if reason is None and submission is not firsts[id]:
                         reason = Refusal.ID_TAKEN
                     verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason)
-            for id, place in (await self.services.repositories.reviews.taken(taken)).items():
+            for id, place in (await self.services.reviews.taken(taken)).items():
                 if await self._decide(waiting[id], reasons, place, verdicts):
                     del waiting[id]
         return verdicts
@@ -183,7 +183,7 @@ class SubmissionConsumer:
                 continue
             refused = again.refused(reason, place.refused.seen) if reason else None
             after = refused or self.names.named(again.accepted())
-            if not await self.services.repositories.reviews.replace_refused(place.refused, after):
+            if not await self.services.reviews.replace_refused(place.refused, after):
                 return False
             verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason, is_repeat=True)
             place = TakenId(again.created, submission.key.identity, refused)
@@ -191,7 +191,7 @@ class SubmissionConsumer:
 
     async def _refusals(self, submissions: Iterable[_Submission]) -> dict[_Key, Refusal]:
         with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
-        stores = await self.services.repositories.stores.of_ids({store_id for _, store_id in with_store})
+        stores = await self.services.stores.of_ids({store_id for _, store_id in with_store})
         purchases = {
             submission.key: Purchase(store_id, submission.review.user_id, submission.review.entity)
             for submission, store_id in with_store
@@ -199,7 +199,7 @@ class SubmissionConsumer:
             and store_id in stores
             and stores[store_id].settings.purchase_required
         }
-        made = await self.services.repositories.purchases.made(set(purchases.values()))
+        made = await self.services.purchases.made(set(purchases.values()))
         reasons = {
             submission.key: refusal(
                 stores.get(store_id) or Store(store_id),
@@ -213,9 +213,7 @@ class SubmissionConsumer:
     async def _tell_rivals(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
         rivals = [submissions[key] for key, v in verdicts.items() if v.reason is Refusal.ID_TAKEN]
         # A command that has its answer is repeated: its review was stored, and has been deleted since.
-        answered = await self.services.repositories.outcomes.answers(
-            [s.answer_key for s in rivals if s.review.command_id]
-        )
+        answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
         await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
 
     async def _announce(self, refused: Iterable[tuple[_Submission | None, Refusal]]) -> None:
@@ -242,7 +240,7 @@ class SubmissionConsumer:
             for key, verdict in verdicts.items()
             if submissions[key].review.command_id
         ]
-        await self.services.repositories.outcomes.remember(answers, datetime.now(UTC))
+        await self.services.outcomes.remember(answers, datetime.now(UTC))
 
 
 def _submissions(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:

@@ -35,7 +35,7 @@ class CommandRouter:
     async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         """Route a batch."""
         commands = [each for received in batch for each in received.message.moderations(received.position)]
-        reviews = self.services.repositories.reviews
+        reviews = self.services.reviews
         places = await reviews.entities({command.review_id for command in commands})
         unknown = [command for command in commands if command.review_id not in places]
         if unknown:
@@ -53,7 +53,7 @@ class CommandRouter:
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were."""
-        overdue = await self.services.repositories.parking.parked_before(before, limit=500)
+        overdue = await self.services.parking.parked_before(before, limit=500)
         await self.services.publisher.publish([self._overdue_message(command) for command in overdue])
         await self._give_up(overdue)
         return len(overdue)
@@ -61,31 +61,30 @@ class CommandRouter:
     async def _park(self, commands: Sequence[Moderation]) -> None:
         now = datetime.now(UTC)
         if is_on():
-            await self.services.repositories.traces.remember({_trace_id(c): cause_of(c.source) for c in commands}, now)
-        await self.services.repositories.parking.park(commands, now)
+            await self.services.traces.remember({_trace_id(c): cause_of(c.source) for c in commands}, now)
+        await self.services.parking.park(commands, now)
 
     async def _route(self, commands: Iterable[Moderation], entities: Mapping[str, Entity]) -> None:
         """Pass commands on, each behind those that were parked about its review before it came."""
-        repositories = self.services.repositories
-        parked = await repositories.parking.about(entities.keys())
+        services = self.services
+        parked = await services.parking.about(entities.keys())
         known = {(command.source, command.review_id) for command in parked}
         fresh = [command for command in commands if (command.source, command.review_id) not in known]
-        causes = await repositories.traces.of([_trace_id(c) for c in parked]) if is_on() else {}
+        causes = await services.traces.of([_trace_id(c) for c in parked]) if is_on() else {}
         messages = [self._message(command, entities[command.review_id], causes) for command in [*parked, *fresh]]
         if messages:
             with step("route commands"):
-                await self.services.publisher.publish(messages)
+                await services.publisher.publish(messages)
         if parked:
-            await repositories.parking.release(parked)
+            await services.parking.release(parked)
 
     async def _give_up(self, commands: Sequence[Moderation]) -> None:
         """Answer that there is no such review."""
         if not commands:
             return
-        repositories = self.services.repositories
         answers = [Answer(c.command_id, c.review_id, Outcome.NOT_FOUND) for c in commands if c.command_id]
-        await repositories.outcomes.remember(answers, datetime.now(UTC))
-        await repositories.parking.release(commands)
+        await self.services.outcomes.remember(answers, datetime.now(UTC))
+        await self.services.parking.release(commands)
         for command in commands:
             MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()
 

@@ -1,8 +1,7 @@
-"""What the consumers of one worker work with."""
+"""Repositories, transactions and messages for the consumers of one worker."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from domain.delivery import OutgoingMessage
@@ -17,22 +16,16 @@ from storage.unit_of_work import Transactions
 ENVELOPE: Final = Envelope("/plaudit/worker")
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Repositories):
     """Repositories and transactions in MongoDB, and the way out to Kafka."""
 
-    repositories: Repositories
-    transactions: Transactions
-    publisher: Publisher
-    topics: TopicNames
-
-    @classmethod
-    def on(
-        cls, database: Database, publisher: Publisher, topics: TopicNames, entity_types: EntityTypes = SAMPLE
-    ) -> Services:
-        """The services on one database and one publisher."""
-        repositories = Repositories.on(database, entity_types.purchase_item_fields)
-        return cls(repositories, Transactions(database, repositories, publisher.publish), publisher, topics)
+    def __init__(
+        self, database: Database, publisher: Publisher, topics: TopicNames, entity_types: EntityTypes = SAMPLE
+    ) -> None:
+        super().__init__(database, entity_types.purchase_item_fields)
+        self.transactions = Transactions(database, self, publisher.publish)
+        self.publisher = publisher
+        self.topics = topics
 
     def message(
         self, topic: Topic, key: str, kind: str, data: object, *, id: str | None = None, cause: str = ""

@@ -13,16 +13,17 @@ from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers.housekeeping import keep_house
 from consumers.inbox import Inbox
+from consumers.moderation import ReviewChangeConsumer
 from consumers.names import fill_names
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
+from consumers.ratings import Recounter
 from consumers.returns import ReturnConsumer, ReturnRouter
-from consumers.review_changes import ReviewChangeConsumer
 from consumers.reviews import SubmissionConsumer
 from consumers.routing import CommandRouter
 from consumers.services import Services
 from consumers.stores import StoreConsumer
-from consumers.subscriptions import Subscription, start, subscribed_broker
+from consumers.subscriptions import start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -66,33 +67,28 @@ async def running_worker(
 
     Ids of deleted reviews are remembered for that long.
     """
-    services = Services.on(database, publisher, topics, entity_types)
+    services = Services(database, publisher, topics, entity_types)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
-    submissions, changes = SubmissionConsumer(services, commands, names), ReviewChangeConsumer(services)
+    submissions = SubmissionConsumer(services, commands, names)
+    changes = ReviewChangeConsumer(services, Recounter(services))
     orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
     stores, publish = StoreConsumer(services), publisher.publish
     broker = subscribed_broker(
         connection,
         topics,
         [
-            Subscription(
-                Topic.REVIEW_SUBMISSIONS, Inbox(submissions_in, submissions, publish), max_records=1_000, shares=2
-            ),
-            Subscription(
-                Topic.MODERATION_COMMANDS, Inbox(MODERATION_COMMAND.validate_json, commands, publish), max_records=1_000
-            ),
-            Subscription(
-                Topic.REVIEW_CHANGES, Inbox(REVIEW_CHANGE.validate_json, changes, publish), max_records=1_000, shares=2
-            ),
-            Subscription(Topic.ORDER_EVENTS, Inbox(order_event, orders, publish)),
-            Subscription(Topic.RETURN_COMMANDS, Inbox(RETURN_COMMAND.validate_json, returns, publish)),
-            Subscription(Topic.STORE_UPDATES, Inbox(STORE_UPDATE.validate_json, stores, publish, is_slow=True)),
+            Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
+            Inbox(Topic.MODERATION_COMMANDS, MODERATION_COMMAND.validate_json, commands, publish, max_records=1_000),
+            Inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, changes, publish, max_records=1_000, shares=2),
+            Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
+            Inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, returns, publish),
+            Inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, stores, publish, is_slow=True),
         ],
         group_prefix=topics.prefix,
     )
     house = asyncio.create_task(keep_house(database, services, commands, returns, remember=remember))
-    naming = asyncio.create_task(fill_names(services.repositories.reviews, entity_types, names))
+    naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
     try:
         await start(broker, connection)
         yield RunningWorker(house, broker, topics)

@@ -78,7 +78,7 @@ class ReminderJob:
         self._sender = sender
         self._envelope = Envelope("/plaudit/scheduler")
         self._decisions = Decisions(database)
-        repositories = Repositories.on(database)
+        repositories = Repositories(database)
         self._templates = repositories.templates
         self._transactions = Transactions(database, repositories, publisher.publish)
 

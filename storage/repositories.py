@@ -1,11 +1,8 @@
-"""The repositories of one database, wired once for every process."""
+"""The repositories of one database, wired once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 
 from storage.audit import AuditLog
 from storage.database import Database
@@ -21,40 +18,20 @@ from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 from storage.traces import TraceRepository
 
-_NO_ITEM_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 
-
-@dataclass(frozen=True, slots=True)
 class Repositories:
-    """One repository for each aggregate."""
+    """One repository for each aggregate; `purchase_item_fields` as for PurchaseRepository."""
 
-    audit: AuditLog
-    orders: OrderRepository
-    outcomes: OutcomeRepository
-    parking: ParkingRepository
-    purchases: PurchaseRepository
-    ratings: RatingRepository
-    return_numbers: ReturnNumbers
-    returns: ReturnRepository
-    reviews: ReviewRepository
-    stores: StoreRepository
-    templates: TemplateRepository
-    traces: TraceRepository
-
-    @classmethod
-    def on(cls, database: Database, purchase_item_fields: Mapping[str, str] = _NO_ITEM_FIELDS) -> Repositories:
-        """The repositories on a database; `purchase_item_fields` as for PurchaseRepository."""
-        return cls(
-            audit=AuditLog(database),
-            orders=OrderRepository(database),
-            outcomes=OutcomeRepository(database),
-            parking=ParkingRepository(database),
-            purchases=PurchaseRepository(database, purchase_item_fields),
-            ratings=RatingRepository(database),
-            return_numbers=ReturnNumbers(database),
-            returns=ReturnRepository(database),
-            reviews=ReviewRepository(database),
-            stores=StoreRepository(database),
-            templates=TemplateRepository(database),
-            traces=TraceRepository(database),
-        )
+    def __init__(self, database: Database, purchase_item_fields: Mapping[str, str] | None = None) -> None:
+        self.audit = AuditLog(database)
+        self.orders = OrderRepository(database)
+        self.outcomes = OutcomeRepository(database)
+        self.parking = ParkingRepository(database)
+        self.purchases = PurchaseRepository(database, purchase_item_fields or {})
+        self.ratings = RatingRepository(database)
+        self.return_numbers = ReturnNumbers(database)
+        self.returns = ReturnRepository(database)
+        self.reviews = ReviewRepository(database)
+        self.stores = StoreRepository(database)
+        self.templates = TemplateRepository(database)
+        self.traces = TraceRepository(database)

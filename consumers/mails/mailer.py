@@ -11,7 +11,7 @@ from consumers.mails.consumer import MailConsumer
 from consumers.mails.message import mail_command
 from consumers.mails.sender import MailSender
 from consumers.mails.smtp import SmtpServer
-from consumers.subscriptions import Subscription, start, subscribed_broker
+from consumers.subscriptions import start, subscribed_broker
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -36,13 +36,13 @@ async def running_mailer(
     Yields the sending task, which never ends by itself: if it does, the mailer is broken.
     """
     mails = MailRepository(database)
-    transactions = Transactions(database, Repositories.on(database), publisher.publish)
+    transactions = Transactions(database, Repositories(database), publisher.publish)
     sender = MailSender(transactions, mails, server, plan)
-    inbox = Inbox(mail_command, MailConsumer(mails, sender.wake), publisher.publish)
+    inbox = Inbox(Topic.MAIL_COMMANDS, mail_command, MailConsumer(mails, sender.wake), publisher.publish)
     broker = subscribed_broker(
         connection,
         topics,
-        [Subscription(Topic.MAIL_COMMANDS, inbox)],
+        [inbox],
         group_prefix=topics.prefix,
     )
     sending = asyncio.create_task(sender.run())

@@ -370,7 +370,7 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
     plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=0.5))
     server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
-    transactions = Transactions(database, Repositories.on(database), publisher.publish)
+    transactions = Transactions(database, Repositories(database), publisher.publish)
     sender = MailSender(transactions, mails, server, plan)
     running = asyncio.create_task(sender.run())
     try:

@@ -13,7 +13,7 @@ from consumers.stores import StoreConsumer
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.stores import STORE_UPDATE
-from messaging.topics import TopicNames
+from messaging.topics import Topic, TopicNames
 from storage.database import connect
 from storage.mails import StoredRecord
 from storage.templates import TemplateRepository
@@ -195,8 +195,8 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
     try:
         templates = TemplateRepository(database)
         publisher = Publisher(KafkaConnection(service.servers.kafka))
-        consumer = StoreConsumer(Services.on(database, publisher, TopicNames(service.prefix)))
-        inbox = Inbox(STORE_UPDATE.validate_json, consumer, publisher.publish, is_slow=True)
+        consumer = StoreConsumer(Services(database, publisher, TopicNames(service.prefix)))
+        inbox = Inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, consumer, publisher.publish, is_slow=True)
 
         async def subject() -> str | None:
             found = await templates.get("OrderReviewRequest", store, None)

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer
 
 from consumers import subscriptions
 from consumers.inbox import Inbox
-from consumers.subscriptions import Subscription, subscribed_broker
+from consumers.subscriptions import subscribed_broker
 from domain.delivery import OutgoingMessage
 from messaging.decoding import Received
 from messaging.kafka.connection import KafkaConnection
@@ -46,8 +46,8 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", look)
     monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", sleep)
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
-    subscription = Subscription(Topic.MAIL_COMMANDS, Inbox(bytes, handle, publish))
-    broker = subscribed_broker(connection, topics, [subscription], group_prefix=new_id("group"))
+    inbox = Inbox(Topic.MAIL_COMMANDS, bytes, handle, publish)
+    broker = subscribed_broker(connection, topics, [inbox], group_prefix=new_id("group"))
     await subscriptions.start(broker, connection)
     try:
         async with asyncio.timeout(60):

@@ -43,7 +43,7 @@ class Kafka:
 
 async def test_a_conflict_repeats_the_function_with_nothing_pending(database: Database) -> None:
     kafka, attempts = Kafka(), 0
-    repositories = Repositories.on(database)
+    repositories = Repositories(database)
 
     async def work(unit: UnitOfWork) -> str:
         nonlocal attempts
@@ -77,7 +77,7 @@ async def test_a_failure_leaves_nothing(database: Database) -> None:
         raise KeyError
 
     with pytest.raises(KeyError):
-        await Transactions(database, Repositories.on(database), kafka.publish).run(work)
+        await Transactions(database, Repositories(database), kafka.publish).run(work)
     assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 0
     assert kafka.published == []
     assert await database[OUTBOX].count_documents({}) == 0
@@ -87,7 +87,7 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
     database: Database,
 ) -> None:
     kafka = Kafka()
-    transactions = Transactions(database, Repositories.on(database), kafka.publish)
+    transactions = Transactions(database, Repositories(database), kafka.publish)
     messages = [OutgoingMessage("topic", b"%d" % n, bytes(1024 * 1024)) for n in range(9)]
 
     async def work(unit: UnitOfWork) -> None:

@@ -14,6 +14,7 @@ from domain.delivery import OutgoingMessage
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received
 from messaging.kafka.connection import BrokerAwayError
 from messaging.kafka.record_batches import UnreadableValue
+from messaging.topics import Topic
 
 
 @dataclass
@@ -63,7 +64,7 @@ async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> 
     async def handle(batch: Sequence[Received[int]]) -> None:
         handled.extend(message for _, message in batch)
 
-    await Inbox(number, handle, broker.publish).deliver(records(b"1", b"x", b"3", None))
+    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(b"1", b"x", b"3", None))
     assert handled == [1, 3]
     assert broker.letters == [(1, "no-number", b"x"), (3, "empty", None)]
 
@@ -75,7 +76,7 @@ async def test_a_handler_is_not_bothered_without_messages() -> None:
         raise AssertionError(batch)
 
     unreadable = Record(0, UnreadableValue(b"raw", "unreadable", "no client can decode it"))
-    await Inbox(number, handle, broker.publish).deliver([unreadable])
+    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver([unreadable])
     assert [(offset, code) for offset, code, _ in broker.letters] == [(0, "unreadable")]
 
 
@@ -86,7 +87,7 @@ async def test_what_the_handler_refuses_is_set_aside(slow: bool) -> None:
     async def handle(batch: Sequence[Received[int]]) -> list[DeadLetter]:
         return [DeadLetter(record, InvalidMessageError("odd", "Odd")) for record, message in batch if message % 2]
 
-    await Inbox(number, handle, broker.publish, is_slow=slow).deliver(records(b"1", b"2", b"3"))
+    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish, is_slow=slow).deliver(records(b"1", b"2", b"3"))
     assert broker.letters == [(0, "odd", b"1"), (2, "odd", b"3")]
 
 
@@ -98,7 +99,7 @@ async def test_a_batch_is_retried_while_a_server_is_unavailable() -> None:
         if len(attempts) < 3:
             raise BrokerAwayError("away")
 
-    await Inbox(number, handle, broker.publish).deliver(records(b"1", b"2"))
+    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(b"1", b"2"))
     assert attempts == [[1, 2]] * 3
     assert broker.letters == []
 
@@ -112,7 +113,7 @@ async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_publish
         handled.extend(message for _, message in batch)
 
     values = [b"0", b"x", b"2", b"3", b"4", b"5", b"6", b"y"]
-    await Inbox(number, handle, broker.publish).deliver(records(*values))
+    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(*values))
     assert handled == [0, 2, 3, 4, 6]
     assert sorted(broker.letters) == [(1, "no-number", b"x"), (5, "processing-failed", b"5"), (7, "no-number", b"y")]
 
@@ -123,5 +124,5 @@ async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() ->
     async def handle(batch: Sequence[Received[int]]) -> None:
         raise AssertionError(batch)
 
-    await Inbox(number, handle, broker.publish).deliver(records(b"x", b"y"))
+    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(b"x", b"y"))
     assert broker.letters == [(0, "no-number", None), (1, "no-number", b"y")]
