@@ -19,10 +19,10 @@ from storage.unit_of_work import is_unavailable
 log = structlog.get_logger()
 
 PARKING_LIMIT: Final = timedelta(hours=1)
-"""How long a command waits for the submission or the order it is about."""
+"""A command waits so long for its submission or its order."""
 
 ABANDONED_AFTER: Final = timedelta(seconds=10)
-"""How long a transaction may stand still; what it wrote is closed to others for as long."""
+"""A transaction may stand still so long; the documents that it wrote are locked until it ends."""
 
 _PAUSE_S: Final = 5.0
 _FORGET_EVERY: Final = timedelta(hours=1)
@@ -36,7 +36,7 @@ async def keep_house(
     *,
     remember: timedelta,
 ) -> None:
-    """Run until cancelled. Several workers may: what one has done the other finds done, or does again, harmlessly.
+    """Run until cancelled. Several workers may: each task is idempotent.
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """

@@ -34,7 +34,7 @@ _EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 
 class _Key(NamedTuple):
-    """The wish for an id, by whoever may have it: different ones of the same id are rivals."""
+    """An id, and the review that it is to stand for. Submissions with one id and different identities are rivals."""
 
     id: str
     identity: ReviewIdentity
@@ -50,7 +50,7 @@ class _Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """A submission with its id, and the records that it came in, the first of which counts."""
+    """A submission with its id, and the records that held it, the first of which counts."""
 
     key: _Key
     review: SubmittedReview
@@ -82,7 +82,7 @@ class _Submission:
         return replace(self, positions=(*self.positions, position))
 
     def news(self, place: TakenId | None) -> _Submission | None:
-        """What is left to decide where its id is taken: nothing, unless it was refused and has come again since."""
+        """The part to decide anew where its id is taken: None, unless it was refused and has been submitted again."""
         if place is None:
             return self
         if place.refused is None:

@@ -45,14 +45,14 @@ _MOST_FRUITLESS: Final = 3
 
 @dataclass(slots=True)
 class RunReport:
-    """What a run did: reminders sent, and orders that got none, by reason."""
+    """The result of a run: reminders sent, and orders that got none, by reason."""
 
     reminders: int = 0
     skipped: Counter[Skip] = field(default_factory=Counter)
 
     @property
     def orders(self) -> int:
-        """How many orders were decided on."""
+        """The number of orders that were decided on."""
         return self.reminders + self.skipped.total()
 
     def add(self, decided: Iterable[Decided]) -> None:
@@ -146,7 +146,7 @@ class ReminderJob:
 
 
 def _sent(decided: Iterable[Decided]) -> dict[str, int]:
-    """How many reminders the customers who get one have got then."""
+    """The number of reminders that each customer of these has got then."""
     return {
         each.decision.customer_id: each.order.state.sent_to_customer
         for each in decided

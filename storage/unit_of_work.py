@@ -37,7 +37,7 @@ class UnitOfWork:
         return key in await self.repositories.outcomes.answers([key], self.session)
 
     def answer(self, command_id: str | None, item_id: str, outcome: Outcome, reason: str | None = None) -> None:
-        """Remember what became of an item of a command; without a command id nobody can ask for it."""
+        """Remember the outcome of an item of a command; not without a command id, by which it is asked for."""
         if command_id:
             self.answers.append(Answer(command_id, item_id, outcome, reason))
 
@@ -87,5 +87,5 @@ class Transactions:
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Whether the same will work once MongoDB or Kafka is back."""
+    """True if the same will work once MongoDB or Kafka is available again."""
     return is_database_away(error) or is_broker_away(error)

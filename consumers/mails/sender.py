@@ -24,24 +24,24 @@ from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 log = structlog.get_logger()
 
 CONNECTIONS: Final = 4
-"""How many mails are sent at the same time, each by a connection of its own."""
+"""The number of mails that are sent at the same time, each by a connection of its own."""
 
 CLAIM: Final = timedelta(minutes=10)
-"""How long a mailer may keep a mail to itself: twice what sending may take, so clocks may differ by minutes."""
+"""A mailer may keep a mail to itself for so long: twice what sending may take, so clocks may differ by minutes."""
 
 _IDLE_PAUSE_S: Final = 1.0
-"""How often to look for what is due when no new mail has come."""
+"""Between two looks for due mails when no new one has come."""
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-"""Between attempts to reach a server that is away."""
+"""Between attempts to reach a server that is unavailable."""
 
 _GRACE_S: Final = 5.0
-"""At a stop, how long a mail in hand may take; what is not done by then is sent again when its claim runs out."""
+"""At a stop, a mail in progress may take so long; what is not done by then is sent again when its claim runs out."""
 
 
 class MailSender:
-    """Sends each mail once, as far as SMTP lets us.
+    """Sends each mail once, as far as SMTP allows.
 
     A mail is claimed, sent, and then noted as sent. If the process dies, or the server falls silent, after the server
     has taken the mail and before that is noted, it is sent again, with the same Message-ID. Any number of senders may
