@@ -22,7 +22,7 @@ REVIEW: dict[str, Any] = {"EntityId": "1", "EntityType": "Product", "review": "G
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.1)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.5)
-    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", max_body_bytes=10_000)
+    services = Services(database, publisher, TopicNames("test."), version="1.2.3", max_body_bytes=10_000)
     transport = httpx.ASGITransport(create_app(services))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
         yield http

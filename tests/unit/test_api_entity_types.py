@@ -36,7 +36,7 @@ TYPES = EntityTypes([PRODUCT, EntityType("Vendor", get_entity=names, known_child
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.1)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.5)
-    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", entity_types=TYPES)
+    services = Services(database, publisher, TopicNames("test."), version="1.2.3", entity_types=TYPES)
     transport = httpx.ASGITransport(create_app(services))
     async with httpx.AsyncClient(transport=transport, base_url="http://test/api") as http:
         yield http

@@ -34,7 +34,7 @@ from .test_permissions import AUTHENTICATOR, ISSUER_OF_ALL
 async def client(authenticator: Authenticator = Nobody(), **options: Any) -> AsyncIterator[httpx.AsyncClient]:  # noqa: B008
     mongo, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
-    services = Services.on(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator)
+    services = Services(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator)
     transport = httpx.ASGITransport(create_app(services, **options))
     async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
         yield http

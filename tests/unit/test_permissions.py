@@ -77,9 +77,7 @@ DECLARED = {
 async def _app(authenticator: Any) -> AsyncIterator[FastAPI]:
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
-    yield create_app(
-        Services.on(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator)
-    )
+    yield create_app(Services(database, publisher, TopicNames("test."), version="1.2.3", authenticator=authenticator))
     await publisher.stop()
     await client.close()
 
