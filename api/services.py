@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
@@ -17,17 +16,8 @@ from messaging.envelope import Envelope
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
-from storage.audit import AuditLog
 from storage.database import Database
-from storage.orders import OrderRepository
-from storage.outcomes import OutcomeRepository
-from storage.parking import ParkingRepository
-from storage.purchases import PurchaseRepository
-from storage.ratings import RatingRepository
-from storage.returns import ReturnRepository
-from storage.reviews import ReviewRepository
-from storage.stores import StoreRepository
-from storage.templates import TemplateRepository
+from storage.repositories import Repositories
 
 _OPEN: Final = Nobody()
 DEFAULT_MAX_BODY_BYTES: Final = 1024 * 1024
@@ -37,37 +27,11 @@ DEFAULT_MAX_WAITS_PER_CLIENT: Final = 100
 SOURCE: Final = "/plaudit/api"
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Repositories):
     """The repositories, the way out to Kafka, and the limits of one facade. `pages` is for what MongoDB returns."""
 
-    database: Database
-    lookups: Lookups
-    reviews: ReviewRepository
-    ratings: RatingRepository
-    stores: StoreRepository
-    templates: TemplateRepository
-    orders: OrderRepository
-    purchases: PurchaseRepository
-    returns: ReturnRepository
-    parking: ParkingRepository
-    outcomes: OutcomeRepository
-    waits: Waits
-    pages: PageBudget
-    audit: AuditLog
-    publisher: Publisher
-    envelope: Envelope
-    topics: TopicNames
-    version: str
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    entity_types: EntityTypes = SAMPLE
-    lag: ConsumerLag | None = None
-    authenticator: Authenticator = _OPEN
-    review_counts: LargeCounts = field(default_factory=LargeCounts)
-
-    @classmethod
-    def on(
-        cls,
+    def __init__(
+        self,
         database: Database,
         publisher: Publisher,
         topics: TopicNames,
@@ -80,33 +44,21 @@ class Services:
         max_pages_bytes: int = DEFAULT_MAX_PAGES_BYTES,
         max_waits: int = DEFAULT_MAX_WAITS,
         max_waits_per_client: int = DEFAULT_MAX_WAITS_PER_CLIENT,
-    ) -> Services:
-        """The services on one database and one publisher."""
-        ratings, stores, outcomes = RatingRepository(database), StoreRepository(database), OutcomeRepository(database)
-        return cls(
-            database=database,
-            lookups=Lookups(ratings, stores),
-            reviews=ReviewRepository(database),
-            ratings=ratings,
-            stores=stores,
-            templates=TemplateRepository(database),
-            orders=OrderRepository(database),
-            purchases=PurchaseRepository(database, entity_types.purchase_item_fields),
-            returns=ReturnRepository(database),
-            parking=ParkingRepository(database),
-            outcomes=outcomes,
-            waits=Waits(outcomes.answers, most=max_waits, most_per_client=max_waits_per_client),
-            pages=PageBudget(max_pages_bytes),
-            audit=AuditLog(database),
-            publisher=publisher,
-            envelope=Envelope(SOURCE),
-            topics=topics,
-            version=version,
-            max_body_bytes=max_body_bytes,
-            entity_types=entity_types,
-            lag=lag,
-            authenticator=authenticator,
-        )
+    ) -> None:
+        super().__init__(database, entity_types.purchase_item_fields)
+        self.database = database
+        self.lookups = Lookups(self.ratings, self.stores)
+        self.waits = Waits(self.outcomes.answers, most=max_waits, most_per_client=max_waits_per_client)
+        self.pages = PageBudget(max_pages_bytes)
+        self.publisher = publisher
+        self.envelope = Envelope(SOURCE)
+        self.topics = topics
+        self.version = version
+        self.max_body_bytes = max_body_bytes
+        self.entity_types = entity_types
+        self.lag = lag
+        self.authenticator = authenticator
+        self.review_counts = LargeCounts()
 
 
 async def services_of(request: Request) -> Services:

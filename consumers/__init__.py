@@ -1,1 +1,1 @@
-"""FastStream subscribers: batch in, the domain decides, storage and messaging act."""
+"""Kafka consumers: each loads what a batch is about, lets the domain decide, and writes."""

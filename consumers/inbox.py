@@ -1,89 +1,106 @@
-"""How every consumer treats failure: the world is waited for, a message that can never work is set aside."""
+"""Deliver records to the handlers of consumers: decoding, dead letters, and retries."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
 from consumers.telemetry import about_command
-from domain.delivery import OutgoingMessage
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, unreadable_error
-from messaging.kafka.connection import is_broker_away
-from messaging.metrics import count_wait, topic_label
-from storage.database import is_database_away
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decoded
+from messaging.metrics import count_wait
+from messaging.templates.rendering import worked
+from messaging.topics import Topic
+from storage.outbox import Publish
+from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
 
 LONGEST_PAUSE_S: Final = 5.0
-"""Between attempts while the world is away; far below Kafka's max.poll.interval, so that waits cost no rebalance."""
+"""Between attempts while MongoDB or Kafka is unavailable; far below Kafka's max.poll.interval, so that waits cost no
+rebalance."""
 
-Process = Callable[[Sequence[RawRecord]], Awaitable[None]]
-Publish = Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
-
-
-def is_world_away(error: BaseException) -> bool:
-    """Whether the same will work once MongoDB or Kafka is back."""
-    return is_database_away(error) or is_broker_away(error)
+T = TypeVar("T")
+Handler = Callable[[Sequence[Received[T]]], Awaitable[Sequence[DeadLetter] | None]]
 
 
-async def deliver(records: Sequence[RawRecord], process: Process, publish: Publish) -> None:
-    """Process a batch so that in the end every record has had its effect or is a dead letter.
+@dataclass(frozen=True, slots=True)
+class Inbox(Generic[T]):
+    """Delivers the records of a topic to a handler, so that in the end each has had its effect or is a dead letter.
 
-    Returns only then, so that the offsets may be committed. `process` must be idempotent: it sees records again
-    after a failure. While MongoDB or Kafka is away it is repeated, for as long as it takes. Any other exception is
-    put down to a record: the batch is halved, in order, until the culprit stands alone. What could not even be read
-    doesn't reach `process`.
+    `read` decodes a value; it raises ValidationError or InvalidMessageError, and works beside the event loop where it
+    is slow. `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds
+    can never work. It must be idempotent: it gets messages again after a failure. `shares` consumers share the
+    partitions in one worker: with two of them one decodes while MongoDB writes for the other.
+
+    While MongoDB or Kafka is unavailable a batch is retried, for as long as it takes. Any other exception is put down
+    to a record: the batch is halved, in order, until the culprit stands alone, and that becomes a dead letter.
     """
-    unreadable = [DeadLetter(record, error) for record in records if (error := unreadable_error(record))]
-    if unreadable:
-        for letter in unreadable:
-            await _set_aside(letter, publish)
-        records = [record for record in records if not unreadable_error(record)]
-        if not records:
+
+    topic: Topic
+    read: Callable[[bytes], T]
+    handle: Handler[T]
+    publish: Publish
+    max_records: int = 500
+    shares: int = 1
+    is_slow: bool = False
+
+    async def deliver(self, records: Sequence[RawRecord]) -> None:
+        """Deliver a batch; returns once its offsets may be committed."""
+        try:
+            with about_command(records):
+                await self._retry(lambda: self._process(records))
+        except Exception as error:
+            if len(records) > 1:
+                middle = len(records) // 2
+                await self.deliver(records[:middle])
+                await self.deliver(records[middle:])
+                return
+            (record,) = records
+            with about_command(records):
+                log.exception("record failed", topic=record.topic, partition=record.partition, offset=record.offset)
+                reason = InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}")
+                await self._set_aside([DeadLetter(record, reason)])
+
+    async def _process(self, records: Sequence[RawRecord]) -> None:
+        good, bad = await worked(decoded, records, self.read) if self.is_slow else decoded(records, self.read)
+        refused = await self.handle(good) if good else None
+        # At the end, so that a batch that is retried or halved doesn't repeat them.
+        await self._set_aside([*bad, *(refused or ())])
+
+    async def _set_aside(self, letters: Sequence[DeadLetter]) -> None:
+        if not letters:
             return
-    try:
-        with about_command(records):
-            await _patiently(records[0].topic, lambda: process(records))
-    except Exception as error:
-        if len(records) > 1:
-            middle = len(records) // 2
-            await deliver(records[:middle], process, publish)
-            await deliver(records[middle:], process, publish)
-            return
-        (record,) = records
-        with about_command(records):
-            log.exception("record failed", topic=record.topic, partition=record.partition, offset=record.offset)
-            letter = DeadLetter(record, InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}"))
-            await _set_aside(letter, publish)
+        try:
+            await self._retry(lambda: self.publish([dead_letter_message(letter) for letter in letters]))
+        except Exception:
+            if len(letters) > 1:
+                for letter in letters:
+                    await self._set_aside([letter])
+                return
+            (letter,) = letters
+            # The cause of the failure may be in the way of the dead letter, too: its position and the reason never are.
+            log.exception("dead letter can't be kept whole", topic=letter.record.topic, offset=letter.record.offset)
+            await self._retry(lambda: self.publish([bare_dead_letter(letter)]))
 
+    async def _retry(self, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Repeat an attempt while MongoDB or Kafka is unavailable."""
 
-async def _set_aside(letter: DeadLetter, publish: Publish) -> None:
-    topic = letter.record.topic
-    try:
-        await _patiently(topic, lambda: publish([dead_letter_message(letter)]))
-    except Exception:
-        # What made the record fail may be in the way of its dead letter, too: its place and the reason never are.
-        log.exception("record can't be kept in its dead letter", topic=topic, offset=letter.record.offset)
-        await _patiently(topic, lambda: publish([bare_dead_letter(letter)]))
+        def report(state: RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            count_wait(self.topic.value, error)
+            reason = f"{type(error).__name__}: {error}"[:300]
+            log.warning("retrying: MongoDB or Kafka unavailable", attempt=state.attempt_number, error=reason)
 
-
-async def _patiently(topic: str, attempt: Callable[[], Awaitable[None]]) -> None:
-    def report(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        count_wait(topic_label(topic), error)
-        log.warning(
-            "waiting for the world", attempt=state.attempt_number, error=f"{type(error).__name__}: {error}"[:300]
-        )
-
-    async for trial in AsyncRetrying(
-        retry=retry_if_exception(is_world_away),
-        wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
-        before_sleep=report,
-        reraise=True,
-    ):
-        with trial:
-            await attempt()
+        async for trial in AsyncRetrying(
+            retry=retry_if_exception(is_unavailable),
+            wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
+            before_sleep=report,
+            reraise=True,
+        ):
+            with trial:
+                await attempt()

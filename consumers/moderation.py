@@ -1,167 +1,109 @@
-"""Moderation commands find their way to the owner of the object."""
+"""Consume changes of reviews: moderation takes effect and the ratings follow, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 
+from consumers.ratings import Recounter, rating_events
+from consumers.services import Services
 from domain.delivery import OutgoingMessage
-from domain.ratings import Entity
-from domain.reviews import Moderation, Outcome
-from domain.timestamps import from_milliseconds
-from messaging.dead_letters import dead_letter_message, rebuilt_dead_letter
-from messaging.decoding import InvalidMessageError, RawRecord, decoded, position_of
-from messaging.envelope import Envelope, of_command
-from messaging.kafka.publisher import Publisher
+from domain.ratings import RatingTally
+from domain.reviews import Moderated, ModeratedReview, Moderation, Outcome, moderate
+from domain.timestamps import timestamp
+from messaging.decoding import Received
+from messaging.events import EVENT_OF_ACTION, ReviewModerated
 from messaging.metrics import MODERATIONS
-from messaging.reviews import MODERATION_COMMAND, entity_key
-from messaging.topics import Topic, TopicNames
-from messaging.tracing import cause_of, is_on, step
-from storage.outcomes import Answer, OutcomeRepository
-from storage.parking import ParkingRepository
-from storage.reviews import ReviewRepository
-from storage.traces import TraceRepository
+from messaging.moderation import ModerationOfReview
+from messaging.reviews import ReviewChange, entity_key
+from messaging.tracing import cause_of, is_on, link_to, same_cause, step
+from storage.audit import AuditEntry
+from storage.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class CommandRouter:
-    """Passes moderation commands on to `review-changes`, keyed by object, so that one consumer owns each object."""
+class ReviewChangeConsumer:
+    """Applies moderation to reviews, keeps the ratings of their objects in step, and logs who did what.
 
-    parking: ParkingRepository
-    publisher: Publisher
-    topics: TopicNames
-    envelope: Envelope
-    traces: TraceRepository
-
-    async def release(self, entities: dict[str, Entity]) -> None:
-        """Pass on the parked commands about these reviews."""
-        await self.route((), entities)
-
-    async def route(self, commands: Iterable[Moderation], entities: dict[str, Entity]) -> None:
-        """Pass commands on, each behind what was parked about its review before it came.
-
-        A repeat may pass a command on twice; its review knows it by its position.
-        """
-        parked = await self.parking.about(entities)
-        known = {(command.source, command.review_id) for command in parked}
-        fresh = [command for command in commands if (command.source, command.review_id) not in known]
-        causes = await self.traces.of([_trace_id(c) for c in parked]) if is_on() else {}
-        messages = [self._message(command, entities[command.review_id], causes) for command in [*parked, *fresh]]
-        if messages:
-            with step("route commands"):
-                await self.publisher.publish(messages)
-        if parked:
-            await self.parking.release(parked)
-
-    def overdue_message(self, command: Moderation) -> OutgoingMessage:
-        """The dead letter of a command whose review never came."""
-        value = {"action": command.action, "ids": [command.review_id]} | {
-            name: value
-            for name, value in (
-                ("moderator", command.moderator),
-                ("reason", command.reason),
-                ("commandId", command.command_id),
-                ("stores", command.stores),
-            )
-            if value is not None
-        }
-        return rebuilt_dead_letter(
-            self.topics.name(Topic.MODERATION_COMMANDS),
-            command.source,
-            key=command.review_id,
-            value=value,
-            error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
-        )
-
-    def _message(self, command: Moderation, entity: Entity, causes: Mapping[str, str]) -> OutgoingMessage:
-        source = command.source
-        change = {
-            "kind": "moderation",
-            "action": command.action.value,
-            "reviewId": command.review_id,
-            "source": [source.partition, source.offset, source.timestamp],
-            "moderator": command.moderator,
-            "reason": command.reason,
-            "commandId": command.command_id,
-            "stores": command.stores,
-        }
-        topic = self.topics.name(Topic.REVIEW_CHANGES)
-        cause = causes.get(_trace_id(command)) or cause_of(source)
-        message = self.envelope.wrap(topic, entity_key(entity), "review.moderation", change, cause=cause)
-        return of_command(message, command.command_id) if command.command_id else message
-
-
-class ModerationConsumer:
-    """Routes moderation commands to the owner of each object.
-
-    Delivered at least once, passed on at least once, in the order of each source partition. A command about a
-    review that nobody knows yet is parked; one about a review that is gone is answered "not-found".
+    Delivered at least once, in the order of each object, effective once: each review knows the records it has taken
+    into account. Statuses, tallies, audit entries, answers and events of a batch are one transaction, so the list and
+    the rating never disagree, and a consumer that was believed dead can't undo what its successor did. The cost
+    follows the number of commands, not of reviews. Recounts go to `Recounter`.
     """
 
-    def __init__(
-        self,
-        reviews: ReviewRepository,
-        outcomes: OutcomeRepository,
-        parking: ParkingRepository,
-        router: CommandRouter,
-    ) -> None:
-        self._reviews = reviews
-        self._outcomes = outcomes
-        self._parking = parking
-        self._router = router
+    services: Services
+    recounter: Recounter
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
-        """Route a batch."""
-        good, bad = decoded(records, MODERATION_COMMAND.validate_json)
-        await self._router.publisher.publish([dead_letter_message(letter) for letter in bad])
-        commands = [
-            Moderation(
-                review_id=id,
-                action=command.action,
-                source=position_of(record),
-                at=from_milliseconds(record.timestamp),
-                moderator=command.moderator,
-                reason=command.reason,
-                command_id=command.command_id,
-                stores=command.stores,
-            )
-            for record, command in good
-            for id in dict.fromkeys(command.ids)
-        ]
-        if not commands:
-            return
-        places = await self._reviews.entities({command.review_id for command in commands})
-        unknown = [command for command in commands if command.review_id not in places]
-        if unknown:
-            if is_on():
-                await self._router.traces.remember(
-                    {_trace_id(c): cause_of(c.source) for c in unknown}, datetime.now(UTC)
-                )
-            await self._parking.park(unknown, datetime.now(UTC))
-            places |= await self._reviews.entities({command.review_id for command in unknown})
-        known = {id: entity for id, entity in places.items() if entity is not None}
-        await self._router.route((c for c in commands if c.review_id in known), known)
-        gone = [command for command in commands if command.review_id in places and command.review_id not in known]
-        await self.give_up(gone)
-
-    async def give_up(self, commands: Sequence[Moderation]) -> None:
-        """Answer that there is no such review."""
-        answers = [Answer(c.command_id, c.review_id, Outcome.NOT_FOUND) for c in commands if c.command_id]
-        await self._outcomes.remember(answers, datetime.now(UTC))
+    async def __call__(self, batch: Sequence[Received[ReviewChange]]) -> None:
+        """Apply a batch."""
+        commands = []
+        for received in batch:
+            if isinstance(change := received.message, ModerationOfReview):
+                commands.append(change.moderation(received.at))
+                same_cause(received.record, commands[-1].source)
         if commands:
-            await self._parking.release(commands)
-        for command in commands:
-            MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()
+            await self._apply(commands)
+        # A recount comes to the same wherever it stands between the changes of an object.
+        await self.recounter.recount(change for _, change in batch if not isinstance(change, ModerationOfReview))
 
-    async def report_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were."""
-        overdue = await self._parking.parked_before(before, limit=500)
-        await self._router.publisher.publish([self._router.overdue_message(command) for command in overdue])
-        await self.give_up(overdue)
-        return len(overdue)
+    async def _apply(self, commands: Sequence[Moderation]) -> None:
+        # In the trace of the command, and in that of the review, which began when it was submitted.
+        kept = await self.services.traces.of({c.review_id for c in commands}) if is_on() else {}
+        with step("rate reviews", [(kept[c.review_id], link_to(c.source)) for c in commands if c.review_id in kept]):
+            moderated = await self.services.transactions.run(partial(self._moderate, commands))
+        for command, outcome in zip(commands, moderated.outcomes, strict=True):
+            MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
+
+    async def _moderate(self, commands: Sequence[Moderation], work: UnitOfWork) -> Moderated:
+        reviews, ratings, outcomes = work.repositories.reviews, work.repositories.ratings, work.repositories.outcomes
+        ids = {command.review_id for command in commands}
+        present = await reviews.moderated(ids, work.session)
+        gone = await reviews.entities(ids - present.keys())
+        keys = [command.answer_key for command in commands if command.answer_key]
+        moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
+        await reviews.save_moderated(moderated.reviews, work.session)
+        changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
+        tallies = await ratings.add(changes, work.session)
+        applied = list(_applied(commands, moderated))
+        work.emit(self._event(command, review) for command, review in applied)
+        work.emit(rating_events(self.services, tallies))
+        work.audit(_audit_entry(command, review) for command, review in applied)
+        for command, outcome in zip(commands, moderated.outcomes, strict=True):
+            # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
+            # restore, and the review may still come. An answer would make the command that comes with it a repeat.
+            if outcome and (command.review_id in present or command.review_id in gone):
+                work.answer(command.command_id, command.review_id, outcome)
+        return moderated
+
+    def _event(self, command: Moderation, review: ModeratedReview) -> OutgoingMessage:
+        event: ReviewModerated = {
+            "reviewId": command.review_id,
+            "entityType": review.entity.type,
+            "entityId": review.entity.id,
+            "storeId": review.store_id,
+            "moderator": command.moderator,
+            "reason": command.reason,
+            "at": timestamp(command.at),
+        }
+        kind = EVENT_OF_ACTION[command.action]
+        return self.services.event(entity_key(review.entity), kind, event, cause=cause_of(command.source))
 
 
-def _trace_id(command: Moderation) -> str:
-    """Under what the trace of a parked command is kept."""
-    return f"{command.source}/{command.review_id}"
+def _applied(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[tuple[Moderation, ModeratedReview]]:
+    for command, outcome in zip(commands, moderated.outcomes, strict=True):
+        if outcome is Outcome.APPLIED:
+            yield command, moderated.reviews[command.review_id]
+
+
+def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
+    return AuditEntry(
+        at=command.at,
+        subject=command.moderator,
+        action=command.action,
+        review_id=command.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=command.reason,
+        command_id=command.command_id,
+    )

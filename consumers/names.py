@@ -1,4 +1,4 @@
-"""Reviews that were submitted without the name of their object get it from whoever knows it."""
+"""Fill in the names of objects that reviews were submitted without, by the resolvers of their types."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from storage.reviews import ReviewRepository
 log = structlog.get_logger()
 
 RESOLVE_S: Final = 5.0
-"""How long a resolver may take for a batch."""
+"""A resolver may take so long for a batch."""
 
 LARGEST_BATCH: Final = 100
 _GROWTH: Final = 10
 _PAGE: Final = 1_000
 
 POLL_S: Final = 1.0
-"""How long after nothing was wanted is looked again."""
+"""Pause after a look that found no name to fill in."""
 
 _IDLE_PAGES: Final = 10
-"""So many pages of names that nobody knows yet are looked through at that pace; more of them less often."""
+"""Up to so many pages of unknown names are looked through at that pace; more of them less often."""
 
 SHORTEST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_AWAY_S: Final = 10.0
 """Between two attempts while a resolver fails: it is asked soon after it is back."""
 
 LONGEST_PAUSE_UNKNOWN_S: Final = 600.0
-"""Between two questions about an id that a resolver doesn't know; it may be told of it later."""
+"""Between two requests for an id that a resolver doesn't know; it may learn it later."""
 
 _MOST_PAUSES: Final = 50_000
 
@@ -42,8 +42,8 @@ _MOST_PAUSES: Final = 50_000
 async def fill_names(reviews: ReviewRepository, types: EntityTypes, known: KnownNames) -> None:
     """Run until cancelled; ends at once where no type has a resolver.
 
-    That a name is wanted stands in the review, so nothing is lost with a worker, and several workers do the same
-    twice at worst. Each type has a task of its own: one that hangs doesn't hold up the others.
+    Reviews are marked as wanting a name, so nothing is lost with a worker, and several workers do the same twice at
+    worst. Each type has a task of its own: one that hangs doesn't hold up the others.
     """
     types_names = [TypeNames(t.entity_type, t.get_entity, reviews, known) for t in types if t.get_entity]
     async with asyncio.TaskGroup() as group:
@@ -114,7 +114,7 @@ class TypeNames:
                 self._pauses.begin(batch[0], self._clock(), LONGEST_PAUSE_AWAY_S)
             raise
         if self._failures:
-            log.info("names can be had again", entity_type=self._type)
+            log.info("names can be resolved again", entity_type=self._type)
             self._failures = 0
         self._batch_size = min(LARGEST_BATCH, self._batch_size + _GROWTH)
         return 0.0
@@ -142,25 +142,25 @@ class TypeNames:
         # Whatever other code says may hold ids and names; what a resolver of ours says doesn't.
         reason = str(error) if isinstance(error, ResolverError) else type(error).__name__
         report = log.warning if self._failures == 1 else log.debug
-        report("names can't be had", entity_type=self._type, error=reason, attempt=self._failures)
+        report("names can't be resolved", entity_type=self._type, error=reason, attempt=self._failures)
 
 
 class Pauses:
-    """When to ask again for ids that stayed without a name: soon at first, then more and more seldom."""
+    """Growing pauses between requests for ids that stayed without a name."""
 
     def __init__(self) -> None:
         self._pauses: dict[str, tuple[int, float]] = {}
 
     def attempts(self, id: str) -> int:
-        """How often it was asked for in vain."""
+        """The number of requests that failed."""
         return self._pauses.get(id, (0, 0.0))[0]
 
     def is_over(self, id: str, now: float) -> bool:
-        """Whether it may be asked for."""
+        """True once its pause has ended."""
         return self._pauses.get(id, (0, now))[1] <= now
 
     def begin(self, id: str, now: float, longest: float) -> None:
-        """Don't ask for a while. The oldest pauses are forgotten when there are too many."""
+        """Begin the next, longer pause. The oldest pauses are forgotten when there are too many."""
         attempts = self.attempts(id) + 1
         self._pauses.pop(id, None)
         self._pauses[id] = (attempts, now + growing_pause(attempts, longest))
@@ -168,10 +168,10 @@ class Pauses:
             del self._pauses[next(iter(self._pauses))]
 
     def end(self, id: str) -> None:
-        """It has its name."""
+        """Forget the pause of an id that has its name."""
         self._pauses.pop(id, None)
 
 
 def growing_pause(attempts: int, longest: float) -> float:
-    """Seconds after so many vain attempts: each time twice as long, up to `longest`."""
+    """Seconds after so many failed attempts: each time twice as long, up to `longest`."""
     return min(longest, SHORTEST_PAUSE_S * 2.0 ** min(attempts - 1, 30))

@@ -1,4 +1,4 @@
-"""Names of objects as far as this worker knows them."""
+"""A cache of the names of objects, one for each worker."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from domain.ratings import Entity
 from domain.reviews import Review
 
 LIFETIME_S: Final = 600.0
-"""How long a name is taken for granted; objects are renamed now and then."""
+"""A name is cached for so long; objects are renamed now and then."""
 
 CAPACITY: Final = 10_000
 
 
 class KnownNames:
-    """Gives new reviews the names of their objects, or notes that they want one.
+    """Gives new reviews the names of their objects, or marks them as wanting one.
 
-    Only what is in memory is looked at, so that nothing holds up a submission. Whatever was learned longest ago
-    goes first when there is no more room.
+    Only memory is looked at, so that nothing holds up a submission. The oldest names are dropped beyond CAPACITY.
     """
 
     def __init__(self, types: EntityTypes, clock: Callable[[], float] = monotonic) -> None:
@@ -30,7 +29,7 @@ class KnownNames:
         self._names: dict[Entity, tuple[str, float]] = {}
 
     def named(self, review: Review) -> Review:
-        """The review with a name, or marked as wanting one; as it is when it has one, or nobody could tell it."""
+        """The review with a name, or marked as wanting one; unchanged when it has one, or its type has no resolver."""
         if review.entity_name or self._types.resolver(review.entity.type) is None:
             return review
         name = self._name(review.entity)

@@ -1,20 +1,23 @@
-"""Orders come in, and the returns that were waiting for them go on."""
+"""Consume order events, and release the return commands that were parked for their orders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from consumers.returns import ReturnRouter
+from consumers.services import Services
 from domain.orders import Order, after_event, is_of_other_store
 from domain.timestamps import from_milliseconds
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, decoded
-from messaging.kafka.publisher import Publisher
-from messaging.orders import OrderEvent, order_event
-from storage.database import Database, Session, in_transaction
-from storage.orders import OrderRepository
+from messaging.decoding import DeadLetter, InvalidMessageError, Received
+from messaging.orders import OrderEvent
+from storage.unit_of_work import UnitOfWork
+
+ReceivedOrder = Received[tuple[OrderEvent, str]]
 
 
+@dataclass(frozen=True, slots=True)
 class OrderConsumer:
     """Keeps the newest state of each order.
 
@@ -22,35 +25,26 @@ class OrderConsumer:
     what was returned of the order stays with it. An id is one store's: an event of another's is a dead letter.
     """
 
-    def __init__(self, database: Database, orders: OrderRepository, router: ReturnRouter, publisher: Publisher) -> None:
-        self._database = database
-        self._orders = orders
-        self._router = router
-        self._publisher = publisher
+    services: Services
+    router: ReturnRouter
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
-        """Take in a batch."""
-        good, bad = decoded(records, order_event)
-        await self._publisher.publish([dead_letter_message(letter) for letter in bad])
-        if not good:
-            return
-        ids = {event.id for _, (event, _) in good}
-
-        async def work(session: Session) -> list[DeadLetter]:
-            known = await self._orders.of_ids(ids, session)
-            news, taken = _news(good, known)
-            await self._orders.save(news.values(), session)
-            return taken
-
-        taken = await in_transaction(self._database, work)
-        await self._publisher.publish([dead_letter_message(letter) for letter in taken])
+    async def __call__(self, batch: Sequence[ReceivedOrder]) -> list[DeadLetter]:
+        """Store a batch; returns the events whose id is that of another store's order."""
+        taken = await self.services.transactions.run(partial(_store, batch))
         # Written first, looked up then: the return consumer does it the other way round.
-        await self._router.release(ids)
+        await self.router.release({event.id for _, (event, _) in batch})
+        return taken
 
 
-def _news(
-    events: Sequence[tuple[RawRecord, tuple[OrderEvent, str]]], known: Mapping[str, Order]
-) -> tuple[dict[str, Order], list[DeadLetter]]:
+async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> list[DeadLetter]:
+    orders = work.repositories.orders
+    known = await orders.of_ids({event.id for _, (event, _) in events}, work.session)
+    news, taken = _news(events, known)
+    await orders.save(news.values(), work.session)
+    return taken
+
+
+def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:
     """The orders that these events change, as they are afterwards, and the events whose id is another store's."""
     present, taken = dict(known), []
     for record, (event, digest) in events:

@@ -1,4 +1,4 @@
-"""Returns are stored against orders."""
+"""Consume return commands: returns are stored against orders, and changed."""
 
 from __future__ import annotations
 
@@ -10,29 +10,23 @@ from uuid import UUID, uuid5
 
 import orjson
 import structlog
-from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
-from consumers.outbox import EventOutbox
+from consumers.services import Services
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
 from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, repeated, with_return
 from domain.reviews import Outcome
 from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number, return_series
-from domain.timestamps import from_milliseconds
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import RawRecord, decoded, position_of
-from messaging.envelope import Envelope, cloud_event_identity
-from messaging.events import ReturnRefused, ReturnTold, return_refused, return_told
-from messaging.kafka.publisher import Publisher
-from messaging.returns import RETURN_COMMAND, CreateReturn, UpdateReturn, return_request
-from messaging.topics import Topic, TopicNames
-from storage.database import Database, Session, in_transaction
-from storage.orders import OrderRepository
-from storage.outcomes import Answer, OutcomeRepository
-from storage.returns import ParkedReturn, RefusedReturn, ReturnRepository
-from storage.returns_numbers import ReturnNumbers, is_number_taken
-from storage.stores import StoreRepository
+from messaging.decoding import RawRecord, Received, position_of
+from messaging.envelope import cloud_event_identity
+from messaging.events import return_refused, return_told
+from messaging.returns import CreateReturn, ReturnCommand, return_request
+from messaging.topics import Topic
+from storage.outcomes import Answer
+from storage.returns import ParkedReturn, RefusedReturn
+from storage.returns_numbers import is_number_taken
+from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
 
@@ -41,103 +35,85 @@ _RETURNS_WITHOUT_ID = UUID("b3b9a5d4-5d4c-5b8e-8e57-2f0f4c7d1a90")
 
 @dataclass(frozen=True, slots=True)
 class ReturnRouter:
-    """Sends parked commands again once their order is there."""
+    """Sends parked commands again once their order is stored. A repeat is known by the id of its return."""
 
-    returns: ReturnRepository
-    publisher: Publisher
-    topics: TopicNames
-    envelope: Envelope
+    services: Services
 
     async def release(self, order_ids: Collection[str]) -> None:
-        """Send the commands again that wait for these orders. A repeat is known by the id of its return."""
-        parked = await self.returns.parked_for(order_ids)
+        """Send the commands again that wait for these orders."""
+        returns = self.services.returns
+        parked = await returns.parked_for(order_ids)
         if parked:
-            topic = self.topics.name(Topic.RETURN_COMMANDS)
-            await self.publisher.publish(
-                [self.envelope.wrap(topic, p.order_id, "return.create", orjson.loads(p.value)) for p in parked]
-            )
-            await self.returns.release(parked)
+            await self.services.publisher.publish([self._message(each) for each in parked])
+            await returns.release(parked)
+
+    def _message(self, parked: ParkedReturn) -> OutgoingMessage:
+        return self.services.message(
+            Topic.RETURN_COMMANDS, parked.order_id, "return.create", orjson.loads(parked.value)
+        )
 
 
+@dataclass(frozen=True, slots=True)
 class ReturnConsumer:
     """Stores returns and their changes, never more than was ordered.
 
-    Delivered at least once, effective once. The returns, what is returned of their orders, answers and owed events
-    of a batch are one transaction, and every one of them writes the order: two that are after the same quantity
-    can't both get it. A command that comes before its order is parked for an hour.
+    Delivered at least once, effective once. The returns, what is returned of their orders, answers and events of a
+    batch are one transaction, and every one of them writes the order: two that are after the same quantity can't
+    both get it. A command that comes before its order is parked for an hour.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        orders: OrderRepository,
-        returns: ReturnRepository,
-        stores: StoreRepository,
-        outcomes: OutcomeRepository,
-        router: ReturnRouter,
-        events: EventOutbox,
-    ) -> None:
-        self._database = database
-        self._orders = orders
-        self._returns = returns
-        self._numbers = ReturnNumbers(database)
-        self._stores = stores
-        self._outcomes = outcomes
-        self._router = router
-        self._events = events
+    services: Services
+    router: ReturnRouter
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
+    async def __call__(self, batch: Sequence[Received[ReturnCommand]]) -> None:
         """Apply a batch."""
-        good, bad = decoded(records, RETURN_COMMAND.validate_json)
-        await self._events.publisher.publish([dead_letter_message(letter) for letter in bad])
-        requests = [_request(record, command) for record, command in good]
-        if not requests:
-            return None
-        requests = await self._with_orders(requests)
-        orders = await self._orders.of_ids({request.order_id for request in requests})
-        await self._park_early(requests, [command for _, command in good], orders)
+        requests = await self._with_orders([_request(received) for received in batch])
+        orders = await self.services.orders.of_ids({request.order_id for request in requests})
+        await self._park_early(requests, [command for _, command in batch], orders)
         while True:
+            numbers = await self._numbered(requests, orders)
             try:
-                return await self._store(requests, await self._numbered(requests, orders))
+                await self.services.transactions.run(partial(self._store, requests, numbers))
             except BulkWriteError as error:
                 # Each attempt takes numbers that none had before, so it comes to free ones.
                 if not is_number_taken(error):
                     raise
                 log.warning("return number taken")
+            else:
+                return
 
-    async def _store(self, requests: Sequence[ReturnRequest], numbers: Mapping[str, str]) -> None:
-        async def work(session: Session) -> tuple[ObjectId | None, list[OutgoingMessage]]:
-            ids = {request.id for request in requests}
-            present = await self._orders.of_ids({request.order_id for request in requests}, session)
-            batch = _Batch(present, await self._returns.of_ids(ids, session), numbers)
-            keys = [(r.command_id, r.id) for r in requests if r.command_id]
-            batch.answered |= (await self._outcomes.answers(keys, session)).keys()
-            for request in requests:
-                batch.apply(request)
-            now = datetime.now(UTC)
-            await self._returns.save(batch.changed_returns(), session)
-            await self._orders.save(batch.changed_orders(), session)
-            await self._outcomes.remember(batch.answers, now, session)
-            messages = [self._event(*told) for told in batch.events]
-            return await self._events.outbox.add(messages, now, session), messages
-
-        await self._events.settle(*await in_transaction(self._database, work))
+    async def _store(self, requests: Sequence[ReturnRequest], numbers: Mapping[str, str], work: UnitOfWork) -> None:
+        repositories, session = work.repositories, work.session
+        orders = await repositories.orders.of_ids({request.order_id for request in requests}, session)
+        returns = await repositories.returns.of_ids({request.id for request in requests}, session)
+        keys = [(r.command_id, r.id) for r in requests if r.command_id]
+        answered = await repositories.outcomes.answers(keys, session)
+        batch = _Batch(self.services, work, orders, returns, numbers, answered)
+        for request in requests:
+            batch.apply(request)
+        await repositories.returns.save(batch.changed_returns(), session)
+        await repositories.orders.save(batch.changed_orders(), session)
 
     async def report_overdue(self, before: datetime) -> int:
         """Refuse commands parked before that moment: their order never came. Returns how many there were."""
-        waiting = await self._returns.parked_before(before, limit=500)
-        known = await self._orders.known({parked.order_id for parked in waiting})
-        await self._router.release(known)
+        services = self.services
+        waiting = await services.returns.parked_before(before, limit=500)
+        known = await services.orders.known({parked.order_id for parked in waiting})
+        await self.router.release(known)
         overdue = [parked for parked in waiting if parked.order_id not in known]
-        for parked in overdue:
-            reason = RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {parked.order_id} is unknown")
-            told = return_refused(parked.id, parked.order_id, [reason], datetime.now(UTC))
-            await self._events.publisher.publish([self._event("ReturnRefused", parked.order_id, told)])
-            if parked.command_id:
-                answer = Answer(parked.command_id, parked.id, Outcome.REFUSED, reason.message)
-                await self._outcomes.remember([answer], datetime.now(UTC))
         if overdue:
-            await self._returns.release(overdue)
+            refusals = [(each, _unknown_order(each.order_id)) for each in overdue]
+            now = datetime.now(UTC)
+            await services.publisher.publish(
+                [_refused_event(services, each.id, each.order_id, [why], now) for each, why in refusals]
+            )
+            answers = [
+                Answer(each.command_id, each.id, Outcome.REFUSED, why.message)
+                for each, why in refusals
+                if each.command_id
+            ]
+            await services.outcomes.remember(answers, now)
+            await services.returns.release(overdue)
         return len(overdue)
 
     async def _with_orders(self, requests: Sequence[ReturnRequest]) -> list[ReturnRequest]:
@@ -146,13 +122,13 @@ class ReturnConsumer:
         if not changes:
             return list(requests)
         of_returns = {request.id: request.order_id for request in requests if request.is_new}
-        of_returns |= await self._returns.order_ids(changes)
+        of_returns |= await self.services.returns.order_ids(changes)
         return [r if r.is_new else replace(r, order_id=of_returns.get(r.id, r.order_id)) for r in requests]
 
     async def _park_early(
         self,
         requests: Sequence[ReturnRequest],
-        commands: Sequence[CreateReturn | UpdateReturn],
+        commands: Sequence[ReturnCommand],
         orders: Mapping[str, Order],
     ) -> None:
         """Park new returns whose order is unknown.
@@ -166,13 +142,13 @@ class ReturnConsumer:
             if isinstance(command, CreateReturn) and request.order_id not in orders
         ]
         if early:
-            await self._returns.park(early, datetime.now(UTC))
-            await self._router.release(await self._orders.known({parked.order_id for parked in early}))
+            await self.services.returns.park(early, datetime.now(UTC))
+            await self.router.release(await self.services.orders.known({parked.order_id for parked in early}))
 
     async def _numbered(self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order]) -> dict[str, str]:
         """A number for each new return, from the series of its store and day."""
         fresh = [request for request in requests if request.is_new and request.order_id in orders]
-        stores = await self._stores.of_ids({s for r in fresh if (s := orders[r.order_id].store_id)})
+        stores = await self.services.stores.of_ids({s for r in fresh if (s := orders[r.order_id].store_id)})
         series: dict[tuple[str | None, str], list[ReturnRequest]] = {}
         templates: dict[str | None, str] = {}
         for request in fresh:
@@ -184,28 +160,31 @@ class ReturnConsumer:
         numbers: dict[str, str] = {}
         for (store_id, name), of_series in series.items():
             number = partial(return_number, templates[store_id], of_series[0].at.date())
-            taken = await self._numbers.take(name, len(of_series), number, store_id)
+            taken = await self.services.return_numbers.take(name, len(of_series), number, store_id)
             numbers |= zip((request.id for request in of_series), taken, strict=True)
         return numbers
-
-    def _event(self, kind: str, order_id: str, data: ReturnTold | ReturnRefused) -> OutgoingMessage:
-        return self._router.envelope.wrap(self._router.topics.name(Topic.EVENTS), order_id, kind, data)
 
 
 class _Batch:
     """Orders and returns while the requests of a batch are applied to them, one after the other."""
 
     def __init__(
-        self, orders: Mapping[str, Order], returns: Mapping[str, Return | RefusedReturn], numbers: Mapping[str, str]
+        self,
+        services: Services,
+        work: UnitOfWork,
+        orders: Mapping[str, Order],
+        returns: Mapping[str, Return | RefusedReturn],
+        numbers: Mapping[str, str],
+        answered: Collection[tuple[str, str]],
     ) -> None:
+        self._services = services
+        self._work = work
         self._orders = dict(orders)
         self._returns = dict(returns)
         self._numbers = numbers
+        self._answered: set[tuple[str | None, str]] = set(answered)
         self._changed_orders: set[str] = set()
         self._changed_returns: set[str] = set()
-        self.answered: set[tuple[str | None, str]] = set()
-        self.answers: list[Answer] = []
-        self.events: list[tuple[str, str, ReturnTold | ReturnRefused]] = []
 
     def changed_orders(self) -> list[Order]:
         return [self._orders[id] for id in self._changed_orders]
@@ -217,7 +196,7 @@ class _Batch:
         known = self._returns.get(request.id)
         if known is not None and known.seen.covers(request.source):
             return
-        if (request.command_id, request.id) in self.answered:
+        if (request.command_id, request.id) in self._answered:
             if known is not None:
                 self._put(replace(known, seen=known.seen.after(request.source)))
             return
@@ -259,7 +238,8 @@ class _Batch:
         # Also when quantities stay: the order's document is what serializes its returns.
         self._changed_orders.add(order.id)
         self._answer(request, Outcome.APPLIED)
-        self.events.append(("ReturnChanged" if before else "ReturnCreated", order.id, return_told(wanted)))
+        kind = "ReturnChanged" if before else "ReturnCreated"
+        self._work.emit([self._services.event(order.id, kind, return_told(wanted))])
 
     def _refuse(self, request: ReturnRequest, seen: Seen, reasons: list[RefusalReason]) -> None:
         self._put(RefusedReturn(request.id, request.at, seen.after(request.source)))
@@ -267,22 +247,32 @@ class _Batch:
 
     def _tell_refused(self, request: ReturnRequest, reasons: list[RefusalReason]) -> None:
         self._answer(request, Outcome.REFUSED, "; ".join(reason.message for reason in reasons))
-        told = return_refused(request.id, request.order_id, reasons, request.at)
-        self.events.append(("ReturnRefused", request.order_id or request.id, told))
+        self._work.emit([_refused_event(self._services, request.id, request.order_id, reasons, request.at)])
 
     def _put(self, stored: Return | RefusedReturn) -> None:
         self._returns[stored.id] = stored
         self._changed_returns.add(stored.id)
 
     def _answer(self, request: ReturnRequest, outcome: Outcome, reason: str | None = None) -> None:
+        self._work.answer(request.command_id, request.id, outcome, reason)
         if request.command_id:
-            self.answers.append(Answer(request.command_id, request.id, outcome, reason))
-            self.answered.add((request.command_id, request.id))
+            self._answered.add((request.command_id, request.id))
 
 
-def _request(record: RawRecord, command: CreateReturn | UpdateReturn) -> ReturnRequest:
-    id = command.return_.id or _derived_id(record)
-    return return_request(command, id, position_of(record), from_milliseconds(record.timestamp))
+def _request(received: Received[ReturnCommand]) -> ReturnRequest:
+    id = received.message.return_.id or _derived_id(received.record)
+    return return_request(received.message, id, received.position, received.at)
+
+
+def _unknown_order(order_id: str) -> RefusalReason:
+    return RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")
+
+
+def _refused_event(
+    services: Services, return_id: str, order_id: str, reasons: Sequence[RefusalReason], at: datetime
+) -> OutgoingMessage:
+    data = return_refused(return_id, order_id, reasons, at)
+    return services.event(order_id or return_id, "ReturnRefused", data)
 
 
 def _derived_id(record: RawRecord) -> str:

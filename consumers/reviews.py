@@ -1,4 +1,4 @@
-"""Reviews come in."""
+"""Consume review submissions."""
 
 from __future__ import annotations
 
@@ -11,33 +11,30 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from consumers.moderation import CommandRouter
 from consumers.names_known import KnownNames
+from consumers.routing import CommandRouter
+from consumers.services import Services
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Purchase
-from domain.ratings import TallyKey
+from domain.ratings import Entity, TallyKey
 from domain.reviews import Outcome, Review, ReviewIdentity
 from domain.stores import Refusal, Store, refusal
 from domain.timestamps import from_milliseconds
-from messaging.dead_letters import dead_letter_message
-from messaging.decoding import RawRecord, decoded, position_of
+from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity
 from messaging.events import submission_refused
 from messaging.metrics import SUBMISSIONS
-from messaging.reviews import SubmittedReview, entity_key, submissions_in
-from messaging.topics import Topic
+from messaging.reviews import SubmittedReview, entity_key
 from messaging.tracing import cause_of, is_on, step
-from storage.outcomes import Answer, OutcomeRepository
-from storage.purchases import PurchaseRepository
-from storage.reviews import RefusedSubmission, ReviewRepository, TakenId
-from storage.stores import StoreRepository
+from storage.outcomes import Answer
+from storage.reviews import RefusedSubmission, TakenId
 
 _SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
 _EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 
 class _Key(NamedTuple):
-    """The wish for an id, by whoever may have it: different ones of the same id are rivals."""
+    """An id, and the review that it is to stand for. Submissions with one id and different identities are rivals."""
 
     id: str
     identity: ReviewIdentity
@@ -53,7 +50,7 @@ class _Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """A submission with its id, and the records that it came in, the first of which counts."""
+    """A submission with its id, and the records that held it, the first of which counts."""
 
     key: _Key
     review: SubmittedReview
@@ -85,7 +82,7 @@ class _Submission:
         return replace(self, positions=(*self.positions, position))
 
     def news(self, place: TakenId | None) -> _Submission | None:
-        """What is left to decide where its id is taken: nothing, unless it was refused and has come again since."""
+        """The part to decide anew where its id is taken: None, unless it was refused and has been submitted again."""
         if place is None:
             return self
         if place.refused is None:
@@ -102,6 +99,7 @@ class _Submission:
         return _Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
 
 
+@dataclass(frozen=True, slots=True)
 class SubmissionConsumer:
     """Stores submitted reviews.
 
@@ -111,47 +109,33 @@ class SubmissionConsumer:
     do.
     """
 
-    def __init__(
-        self,
-        reviews: ReviewRepository,
-        stores: StoreRepository,
-        purchases: PurchaseRepository,
-        outcomes: OutcomeRepository,
-        router: CommandRouter,
-        names: KnownNames,
-    ) -> None:
-        self._names = names
-        self._reviews = reviews
-        self._stores = stores
-        self._purchases = purchases
-        self._outcomes = outcomes
-        self._router = router
+    services: Services
+    router: CommandRouter
+    names: KnownNames
 
-    async def __call__(self, records: Sequence[RawRecord]) -> None:
+    async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
-        good, bad = decoded(records, submissions_in)
-        submissions = _submissions(good)
+        submissions = _submissions(batch)
         reasons = await self._refusals(submissions.values())
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
-        places = await self._reviews.taken({key.id for key in reasons})
+        places = await self.services.reviews.taken({key.id for key in reasons})
         # Before anything is stored: a refusal that is stored is not told again.
-        await self._router.publisher.publish([dead_letter_message(letter) for letter in bad])
         await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
-        if is_on():
-            contexts = {key.id: cause_of(s.positions[0]) for key, s in submissions.items() if key not in reasons}
-            await self._router.traces.remember(contexts, datetime.now(UTC))
+        await self._remember_traces(s for key, s in submissions.items() if key not in reasons)
         with step("store reviews"):
             verdicts = await self._store(submissions, reasons)
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
-        # Of rivals the one that was not refused comes last: what waits for the id goes to its object.
-        settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
-        entities = {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
         await asyncio.gather(
             self._answer(submissions, verdicts),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self._router.release(entities),
+            self.router.release(_entities(verdicts)),
         )
+
+    async def _remember_traces(self, submissions: Iterable[_Submission]) -> None:
+        if is_on():
+            contexts = {submission.id: cause_of(submission.positions[0]) for submission in submissions}
+            await self.services.traces.remember(contexts, datetime.now(UTC))
 
     async def _store(
         self, submissions: Mapping[_Key, _Submission], reasons: Mapping[_Key, Refusal]
@@ -163,8 +147,8 @@ class SubmissionConsumer:
             waiting.setdefault(key.id, []).append(submission)
         while waiting:
             firsts = {id: next((s for s in each if s.key not in reasons), each[0]) for id, each in waiting.items()}
-            taken = await self._reviews.insert(
-                (self._names.named(s.accepted()) for s in firsts.values() if s.key not in reasons),
+            taken = await self.services.reviews.insert(
+                (self.names.named(s.accepted()) for s in firsts.values() if s.key not in reasons),
                 (s.refused(reasons[s.key]) for s in firsts.values() if s.key in reasons),
             )
             for id in firsts.keys() - taken:
@@ -173,7 +157,7 @@ class SubmissionConsumer:
                     if reason is None and submission is not firsts[id]:
                         reason = Refusal.ID_TAKEN
                     verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason)
-            for id, place in (await self._reviews.taken(taken)).items():
+            for id, place in (await self.services.reviews.taken(taken)).items():
                 if await self._decide(waiting[id], reasons, place, verdicts):
                     del waiting[id]
         return verdicts
@@ -198,8 +182,8 @@ class SubmissionConsumer:
                 verdicts.setdefault(submission.key, _Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
                 continue
             refused = again.refused(reason, place.refused.seen) if reason else None
-            after = refused or self._names.named(again.accepted())
-            if not await self._reviews.replace_refused(place.refused, after):
+            after = refused or self.names.named(again.accepted())
+            if not await self.services.reviews.replace_refused(place.refused, after):
                 return False
             verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason, is_repeat=True)
             place = TakenId(again.created, submission.key.identity, refused)
@@ -207,7 +191,7 @@ class SubmissionConsumer:
 
     async def _refusals(self, submissions: Iterable[_Submission]) -> dict[_Key, Refusal]:
         with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
-        stores = await self._stores.of_ids({store_id for _, store_id in with_store})
+        stores = await self.services.stores.of_ids({store_id for _, store_id in with_store})
         purchases = {
             submission.key: Purchase(store_id, submission.review.user_id, submission.review.entity)
             for submission, store_id in with_store
@@ -215,7 +199,7 @@ class SubmissionConsumer:
             and store_id in stores
             and stores[store_id].settings.purchase_required
         }
-        made = await self._purchases.made(set(purchases.values()))
+        made = await self.services.purchases.made(set(purchases.values()))
         reasons = {
             submission.key: refusal(
                 stores.get(store_id) or Store(store_id),
@@ -229,7 +213,7 @@ class SubmissionConsumer:
     async def _tell_rivals(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
         rivals = [submissions[key] for key, v in verdicts.items() if v.reason is Refusal.ID_TAKEN]
         # A command that has its answer is repeated: its review was stored, and has been deleted since.
-        answered = await self._outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
+        answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
         await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
 
     async def _announce(self, refused: Iterable[tuple[_Submission | None, Refusal]]) -> None:
@@ -240,8 +224,7 @@ class SubmissionConsumer:
                 continue
             key = TallyKey(submission.review.entity, submission.review.store_id)
             events.append(
-                self._router.envelope.wrap(
-                    self._router.topics.name(Topic.EVENTS),
+                self.services.event(
                     entity_key(key.entity),
                     "SubmissionRefused",
                     submission_refused(submission.id, key, reason),
@@ -249,7 +232,7 @@ class SubmissionConsumer:
                     id=str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}")),
                 )
             )
-        await self._router.publisher.publish(events)
+        await self.services.publisher.publish(events)
 
     async def _answer(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
         answers = [
@@ -257,19 +240,26 @@ class SubmissionConsumer:
             for key, verdict in verdicts.items()
             if submissions[key].review.command_id
         ]
-        await self._outcomes.remember(answers, datetime.now(UTC))
+        await self.services.outcomes.remember(answers, datetime.now(UTC))
 
 
-def _submissions(good: Iterable[tuple[RawRecord, Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:
+def _submissions(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:
     """The submissions of a batch. One that comes twice counts where it comes first, as it does across batches."""
     submissions: dict[_Key, _Submission] = {}
-    for record, reviews in good:
+    for record, reviews in batch:
         position = position_of(record)
         for index, review in enumerate(reviews):
             key = _Key(review.id or _derived_id(record, index), review.identity)
             first = submissions.get(key)
             submissions[key] = first.repeated(position) if first else _Submission(key, review, (position,))
     return submissions
+
+
+def _entities(verdicts: Mapping[_Key, _Verdict]) -> dict[str, Entity]:
+    """The objects of the ids that reviews have now."""
+    # Of rivals the one that was not refused comes last: commands that wait for the id go to its object.
+    settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
+    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def _count(verdicts: Iterable[_Verdict]) -> None:

@@ -1,4 +1,4 @@
-"""Which consumer reads which topic, and how FastStream drives them."""
+"""Subscribe inboxes to their topics by FastStream, and commit what they have delivered."""
 
 from __future__ import annotations
 
@@ -16,49 +16,36 @@ from faststream.kafka.message import KafkaAckableMessage
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
-from consumers.inbox import Process, Publish, deliver
+from consumers.inbox import Inbox
 from consumers.telemetry import observed
 from messaging.decoding import RawRecord
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.record_batches import read_within_bounds
-from messaging.topics import Topic, TopicNames
+from messaging.topics import TopicNames
 
 _LOOK_MS: Final = 1_000
-"""How long a consumer waits for records at a time; it is told of each that comes."""
+"""A consumer waits for records so long at a time; a record that arrives wakes it."""
 
 _FETCH_MS: Final = 250
-"""How long a broker holds a fetch of partitions without news. One whose records are in hand isn't among them, and waits
-for its end before it is asked for again: by default up to half a second."""
+"""A broker holds a fetch of partitions without new records so long. A partition with buffered records is not in that
+fetch, and is fetched again only after its end: by default up to half a second later."""
 
 _METADATA_MS: Final = 5_000
-"""How long a consumer may go on asking a broker that leads a partition no more; by itself it does so for 5 minutes."""
+"""A consumer may ask a broker that no longer leads a partition for so long; aiokafka's default is 5 minutes."""
 
 GRACE_S: Final = 6.0
-"""At a stop, how long a batch in hand may take; what is not done by then is delivered again."""
+"""At a stop, a batch in progress may take so long; what is not done by then is delivered again."""
 
 _SASL: Final = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """A consumer, its topic, the most records it takes at once, and how many share its partitions in one worker.
-
-    With two of them one decodes while MongoDB writes for the other.
-    """
-
-    topic: Topic
-    process: Process
-    max_records: int = 500
-    shares: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
-    """Records in hand, as FastStream acknowledges them: what it commits and rewinds is theirs alone.
+    """Records in progress, as FastStream acknowledges them: it commits and rewinds their offsets alone.
 
-    By itself it commits how far the consumer has read, whatever became of it. Partitions that have gone to another
-    consumer meanwhile are left to that one.
+    By itself FastStream commits the position of the consumer, whatever became of the records up to there. Partitions
+    that have been assigned to another consumer meanwhile are left to that one.
     """
 
     consumer: AIOKafkaConsumer
@@ -71,7 +58,7 @@ class Batch:
         await self.consumer.commit({place: offset for place, offset in processed.items() if place in assigned})
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go back, so that the records come again."""
+        """Go back, so that the records are delivered again."""
         if partition in self.consumer.assignment():
             self.consumer.seek(partition, offset)
 
@@ -79,15 +66,14 @@ class Batch:
 def subscribed_broker(
     connection: KafkaConnection,
     topics: TopicNames,
-    subscriptions: Sequence[Subscription],
-    publish: Publish,
+    inboxes: Sequence[Inbox[Any]],
     *,
     group_prefix: str,
 ) -> KafkaBroker:
-    """A FastStream broker with one batch subscriber for each subscription, not yet started.
+    """A FastStream broker with one batch subscriber for each share of an inbox, not yet started.
 
-    Offsets are committed once `deliver` has returned for the batch, and only then: if it is stopped before, the
-    batch comes again.
+    Offsets are committed once `Inbox.deliver` has returned for the batch, and only then: if it is stopped before, the
+    batch is delivered again.
     """
     broker = KafkaBroker(
         connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
@@ -100,18 +86,18 @@ def subscribed_broker(
         graceful_timeout=GRACE_S,
         logger=logging.getLogger("faststream"),
     )
-    for subscription in (each for each in subscriptions for _ in range(each.shares)):
+    for inbox in (each for each in inboxes for _ in range(each.shares)):
         subscriber = broker.subscriber(
-            topics.name(subscription.topic),
+            topics.name(inbox.topic),
             batch=True,
-            group_id=f"{group_prefix}{subscription.topic}",
+            group_id=f"{group_prefix}{inbox.topic}",
             auto_offset_reset="earliest",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
             fetch_max_wait_ms=_FETCH_MS,
-            max_records=subscription.max_records,
+            max_records=inbox.max_records,
         )
-        _attach(subscriber, subscription, publish)
+        _attach(subscriber, inbox)
     return broker
 
 
@@ -132,11 +118,11 @@ async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 
-def _attach(subscriber: BatchSubscriber, subscription: Subscription, publish: Publish) -> None:
+def _attach(subscriber: BatchSubscriber, inbox: Inbox[Any]) -> None:
     async def parse(records: tuple[RawRecord, ...]) -> KafkaAckableMessage:
         # FastStream's own parser decodes every header of every record, and fails on one that isn't UTF-8.
         if subscriber.consumer is None:
-            raise RuntimeError("Records came from a subscriber that has no consumer")
+            raise RuntimeError("FastStream delivered records of a subscriber that has no consumer")
         return KafkaAckableMessage(
             raw_message=records, body=b"", headers={}, consumer=Batch(subscriber.consumer, records)
         )
@@ -147,8 +133,8 @@ def _attach(subscriber: BatchSubscriber, subscription: Subscription, publish: Pu
 
     @subscriber(parser=parse, decoder=raw_records)
     async def handle(records: Sequence[RawRecord]) -> None:
-        with observed(subscription.topic, records):
-            await deliver(records, subscription.process, publish)
+        with observed(inbox.topic, records):
+            await inbox.deliver(records)
 
 
 def _security(connection: KafkaConnection) -> BaseSecurity | None:

@@ -1,4 +1,4 @@
-"""What is seen from outside of a batch: its metrics, its spans, and a line in the log for those who look closely."""
+"""Metrics, spans and log lines of a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def about_command(records: Sequence[RawRecord]) -> Iterator[None]:
-    """Have each line of the log carry the id of the command that all these records are of, if it is one."""
+    """Add the command id to each log line, if all these records are of one command."""
     first = command_id_in(records[0].headers)
     if first is not None and all(command_id_in(record.headers) == first for record in records):
         with structlog.contextvars.bound_contextvars(command_id=first):
@@ -30,7 +30,7 @@ def about_command(records: Sequence[RawRecord]) -> Iterator[None]:
 
 @contextmanager
 def observed(topic: Topic, records: Sequence[RawRecord]) -> Iterator[None]:
-    """Observe a batch; one that is given up, because the process stops, doesn't count."""
+    """Observe a batch; one that fails or is cancelled isn't counted."""
     started = perf_counter()
     with about_command(records), consumed(topic.value, records):
         yield

@@ -12,33 +12,29 @@ from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers.housekeeping import keep_house
-from consumers.moderation import CommandRouter, ModerationConsumer
+from consumers.inbox import Inbox
+from consumers.moderation import ReviewChangeConsumer
 from consumers.names import fill_names
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
-from consumers.outbox import EventOutbox
-from consumers.ratings import ReviewChangeConsumer
+from consumers.ratings import Recounter
 from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
+from consumers.routing import CommandRouter
+from consumers.services import Services
 from consumers.stores import StoreConsumer
-from consumers.subscriptions import Subscription, start, subscribed_broker
+from consumers.subscriptions import start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes
-from messaging.envelope import Envelope
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.moderation import MODERATION_COMMAND
+from messaging.orders import order_event
+from messaging.returns import RETURN_COMMAND
+from messaging.reviews import REVIEW_CHANGE, submissions_in
+from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from storage.cancellation import ended
 from storage.database import Database
-from storage.orders import OrderRepository
-from storage.outbox import OutboxRepository
-from storage.outcomes import OutcomeRepository
-from storage.parking import ParkingRepository
-from storage.purchases import PurchaseRepository
-from storage.ratings import RatingRepository
-from storage.returns import ReturnRepository
-from storage.reviews import ReviewRepository
-from storage.stores import StoreRepository
-from storage.traces import TraceRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,37 +67,28 @@ async def running_worker(
 
     Ids of deleted reviews are remembered for that long.
     """
-    envelope = Envelope("/plaudit/worker")
-    reviews, stores = ReviewRepository(database), StoreRepository(database)
-    outcomes, parking = OutcomeRepository(database), ParkingRepository(database)
-    traces = TraceRepository(database)
-    router = CommandRouter(parking, publisher, topics, envelope, traces)
-    events = EventOutbox(OutboxRepository(database), publisher)
-    moderation = ModerationConsumer(reviews, outcomes, parking, router)
-    orders, returns = OrderRepository(database), ReturnRepository(database)
-    return_router = ReturnRouter(returns, publisher, topics, envelope)
-    return_consumer = ReturnConsumer(database, orders, returns, stores, outcomes, return_router, events)
-    purchases = PurchaseRepository(database, entity_types.purchase_item_fields)
+    services = Services(database, publisher, topics, entity_types)
     names = KnownNames(entity_types)
-    submissions = SubmissionConsumer(reviews, stores, purchases, outcomes, router, names)
-    ratings = RatingRepository(database)
-    changes = ReviewChangeConsumer(database, reviews, ratings, outcomes, events, topics, envelope, traces)
+    commands, parked_returns = CommandRouter(services), ReturnRouter(services)
+    submissions = SubmissionConsumer(services, commands, names)
+    changes = ReviewChangeConsumer(services, Recounter(services))
+    orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
+    stores, publish = StoreConsumer(services), publisher.publish
     broker = subscribed_broker(
         connection,
         topics,
         [
-            Subscription(Topic.REVIEW_SUBMISSIONS, submissions, max_records=1_000, shares=2),
-            Subscription(Topic.MODERATION_COMMANDS, moderation, max_records=1_000),
-            Subscription(Topic.REVIEW_CHANGES, changes, max_records=1_000, shares=2),
-            Subscription(Topic.ORDER_EVENTS, OrderConsumer(database, orders, return_router, publisher)),
-            Subscription(Topic.RETURN_COMMANDS, return_consumer),
-            Subscription(Topic.STORE_UPDATES, StoreConsumer(database, stores, outcomes, publisher)),
+            Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
+            Inbox(Topic.MODERATION_COMMANDS, MODERATION_COMMAND.validate_json, commands, publish, max_records=1_000),
+            Inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, changes, publish, max_records=1_000, shares=2),
+            Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
+            Inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, returns, publish),
+            Inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, stores, publish, is_slow=True),
         ],
-        publisher.publish,
         group_prefix=topics.prefix,
     )
-    house = asyncio.create_task(keep_house(database, reviews, moderation, return_consumer, events, remember=remember))
-    naming = asyncio.create_task(fill_names(reviews, entity_types, names))
+    house = asyncio.create_task(keep_house(database, services, commands, returns, remember=remember))
+    naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
     try:
         await start(broker, connection)
         yield RunningWorker(house, broker, topics)

@@ -16,9 +16,10 @@ from messaging.events import (
     SubmissionRefused,
 )
 from messaging.mails import MAIL_COMMAND
+from messaging.moderation import MODERATION_COMMAND
 from messaging.orders import ORDER_EVENT
 from messaging.returns import RETURN_COMMAND
-from messaging.reviews import MODERATION_COMMAND, REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
+from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 

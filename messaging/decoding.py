@@ -1,14 +1,16 @@
-"""From raw records to checked messages, and what to say of those that can't be read."""
+"""Decode raw records into checked messages, or say why they can't be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from datetime import datetime
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from domain.delivery import RecordPosition
+from domain.timestamps import from_milliseconds
 from messaging.kafka.record_batches import UnreadableValue
 
 T = TypeVar("T")
@@ -53,6 +55,23 @@ class DeadLetter:
     error: InvalidMessageError
 
 
+class Received(NamedTuple, Generic[T]):
+    """A decoded message, and the record that it came in."""
+
+    record: RawRecord
+    message: T
+
+    @property
+    def position(self) -> RecordPosition:
+        """The position of the record in its topic."""
+        return position_of(self.record)
+
+    @property
+    def at(self) -> datetime:
+        """The time of the record."""
+        return from_milliseconds(self.record.timestamp)
+
+
 def unreadable_error(record: RawRecord) -> InvalidMessageError | None:
     """The reason why the record could not be read at all; None for one that could."""
     value = record.value
@@ -60,19 +79,19 @@ def unreadable_error(record: RawRecord) -> InvalidMessageError | None:
 
 
 def position_of(record: RawRecord) -> RecordPosition:
-    """Where the record stands in its topic."""
+    """The position of a record in its topic."""
     return RecordPosition(record.partition, record.offset, record.timestamp)
 
 
-def decoded(
-    records: Iterable[RawRecord], read: Callable[[bytes], T]
-) -> tuple[list[tuple[RawRecord, T]], list[DeadLetter]]:
+def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[list[Received[T]], list[DeadLetter]]:
     """Split records into those that `read` understands, with their content, and dead letters. Keeps the order."""
-    good: list[tuple[RawRecord, T]] = []
+    good: list[Received[T]] = []
     bad: list[DeadLetter] = []
     for record in records:
         value = record.value
-        if not 0 <= record.timestamp <= LATEST_MS:
+        if error := unreadable_error(record):
+            bad.append(DeadLetter(record, error))
+        elif not 0 <= record.timestamp <= LATEST_MS:
             bad.append(DeadLetter(record, InvalidMessageError("invalid-timestamp", _UNUSABLE_TIME)))
         elif value is None:
             bad.append(DeadLetter(record, InvalidMessageError("empty", "The record has no value")))
@@ -81,11 +100,11 @@ def decoded(
             bad.append(DeadLetter(record, InvalidMessageError("too-large", text)))
         else:
             try:
-                good.append((record, read(value)))
-            except ValidationError as error:
-                bad.append(DeadLetter(record, _reason(error)))
-            except InvalidMessageError as error:
-                bad.append(DeadLetter(record, error))
+                good.append(Received(record, read(value)))
+            except ValidationError as invalid:
+                bad.append(DeadLetter(record, _reason(invalid)))
+            except InvalidMessageError as invalid:
+                bad.append(DeadLetter(record, invalid))
     return good, bad
 
 

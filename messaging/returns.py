@@ -70,8 +70,8 @@ class UpdateReturn(Message):
     stores: Stores = None
 
 
-ReturnCommand = Annotated[CreateReturn | UpdateReturn, Field(discriminator="action")]
-RETURN_COMMAND: TypeAdapter[CreateReturn | UpdateReturn] = TypeAdapter(ReturnCommand)
+ReturnCommand = CreateReturn | UpdateReturn
+RETURN_COMMAND: TypeAdapter[ReturnCommand] = TypeAdapter(Annotated[ReturnCommand, Field(discriminator="action")])
 
 
 def return_request(

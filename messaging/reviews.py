@@ -1,4 +1,4 @@
-"""Messages about reviews: submissions, moderation commands, and changes keyed by object."""
+"""Messages about reviews: submissions, and changes keyed by object."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from domain.delivery import RecordPosition
 from domain.ratings import Entity
-from domain.reviews import ModerationAction, Review, ReviewIdentity
+from domain.reviews import Review, ReviewIdentity
+from messaging.moderation import ModerationOfReview
 from messaging.schemas import (
     MAX_ITEMS,
     EntityName,
     Id,
     Message,
-    Milliseconds,
     Name,
-    Note,
-    Offset,
     OptionalId,
-    PartitionNumber,
     Rating,
     ReviewText,
-    Stores,
     Title,
 )
 
@@ -77,40 +72,6 @@ class SubmittedReview(Message):
         )
 
 
-class ModerationCommand(Message):
-    """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
-
-    action: ModerationAction
-    ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
-    moderator: Name | None = None
-    reason: Note | None = None
-    command_id: Annotated[
-        OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
-    ] = None
-    stores: Stores = None
-
-
-class ModerationOfReview(Message):
-    """A moderation command for one review, on its way to the one consumer that owns the object."""
-
-    kind: Literal["moderation"] = "moderation"
-    action: ModerationAction
-    review_id: Id
-    source: Annotated[
-        tuple[PartitionNumber, Offset, Milliseconds],
-        Field(description="Partition, offset and timestamp of the command"),
-    ]
-    moderator: Name | None = None
-    reason: Note | None = None
-    command_id: OptionalId = None
-    stores: Stores = None
-
-    @property
-    def position(self) -> RecordPosition:
-        """The record of the command in its topic."""
-        return RecordPosition(*self.source)
-
-
 class RecountOfEntity(Message):
     """Count the ratings of one object anew, from its reviews."""
 
@@ -127,14 +88,13 @@ class RecountOfStore(Message):
     command_id: OptionalId = None
 
 
-ReviewChange = Annotated[ModerationOfReview | RecountOfEntity | RecountOfStore, Field(discriminator="kind")]
+ReviewChange = ModerationOfReview | RecountOfEntity | RecountOfStore
 
 ONE_SUBMISSION: TypeAdapter[SubmittedReview] = TypeAdapter(SubmittedReview)
 SUBMISSIONS: TypeAdapter[list[SubmittedReview]] = TypeAdapter(
     Annotated[list[SubmittedReview], Field(min_length=1, max_length=MAX_ITEMS)]
 )
-MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
-REVIEW_CHANGE: TypeAdapter[ModerationOfReview | RecountOfEntity | RecountOfStore] = TypeAdapter(ReviewChange)
+REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(Annotated[ReviewChange, Field(discriminator="kind")])
 
 
 def entity_key(entity: Entity) -> str:

@@ -90,6 +90,5 @@ class GeneralSettingsUpdate(Message):
         return self.general_settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-STORE_UPDATE: TypeAdapter[StoreUpdate | GeneralSettingsUpdate | NotificationTemplateUpdate] = TypeAdapter(
-    StoreUpdate | GeneralSettingsUpdate | NotificationTemplateUpdate
-)
+AnyStoreUpdate = StoreUpdate | GeneralSettingsUpdate | NotificationTemplateUpdate
+STORE_UPDATE: TypeAdapter[AnyStoreUpdate] = TypeAdapter(AnyStoreUpdate)

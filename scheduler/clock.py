@@ -13,12 +13,11 @@ from apscheduler.triggers.base import BaseTrigger
 
 from domain.stores import ReminderSettings
 from messaging.cron import InvalidCronError, cron_trigger, next_time
-from messaging.kafka.connection import is_broker_away
 from messaging.metrics import count_wait
 from scheduler.reminders import ReminderJob
-from storage.database import is_database_away
 from storage.leases import Hold, LeaseRepository
 from storage.stores import StoreRepository
+from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
 
@@ -71,10 +70,12 @@ class ReminderClock:
                 try:
                     await self._look()
                 except Exception as error:
-                    if not _is_world_away(error):
+                    if not is_unavailable(error):
                         raise
                     count_wait("scheduler", error)
-                    log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
+                    log.warning(
+                        "retrying: MongoDB or Kafka unavailable", error=f"{type(error).__name__}: {error}"[:300]
+                    )
                 await asyncio.sleep(self._lease_s / 10)
         finally:
             await self._stop()
@@ -138,7 +139,7 @@ class ReminderClock:
                 if self._may_go_on():
                     await self._leases.note_done(LEASE, now)
             except Exception as error:
-                if not _is_world_away(error):
+                if not is_unavailable(error):
                     log.exception("the run of reminders failed")
                     return
                 count_wait("scheduler", error)
@@ -159,10 +160,6 @@ class ReminderClock:
         except Exception as error:
             log.warning("stopped without letting go", error=f"{type(error).__name__}: {error}"[:300])
         self._scheduler.shutdown(wait=False)
-
-
-def _is_world_away(error: BaseException) -> bool:
-    return is_database_away(error) or is_broker_away(error)
 
 
 def _seconds_since(moment: datetime) -> float:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
-from bson import ObjectId
 
 from domain.delivery import OutgoingMessage
 from domain.reminders import Decided, Reminder, Skip, without_mail
@@ -25,9 +24,9 @@ from messaging.templates.rendering import ORDER_REVIEW_REQUEST, worked
 from messaging.topics import Topic, TopicNames
 from scheduler.decisions import Decisions
 from scheduler.mails import MailWriter, UnwritableMailError
-from storage.database import Database, Session, in_transaction
-from storage.outbox import OutboxRepository
-from storage.templates import TemplateRepository
+from storage.database import Database
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions, UnitOfWork
 
 log = structlog.get_logger()
 
@@ -37,14 +36,8 @@ BATCH: Final = 200
 _PROGRESS: Final = 1_000
 """Orders from one line in the log to the next."""
 
-_MOST_OWED_BYTES: Final = 4 * 1024 * 1024
-"""Of one document of the outbox; MongoDB allows 16 MiB."""
-
 _WRITING_S: Final = 10.0
 """So long mails are written for one transaction, which MongoDB ends after 60 s; the next one has the rest."""
-
-_OVERDUE: Final = timedelta(seconds=15)
-"""Older than this, owed messages belong to a process that died: a living one publishes at once."""
 
 _MOST_FRUITLESS: Final = 3
 """After so many batches in a row on which another process was faster, it may have the rest."""
@@ -52,14 +45,14 @@ _MOST_FRUITLESS: Final = 3
 
 @dataclass(slots=True)
 class RunReport:
-    """What a run did: reminders sent, and orders that got none, by reason."""
+    """The result of a run: reminders sent, and orders that got none, by reason."""
 
     reminders: int = 0
     skipped: Counter[Skip] = field(default_factory=Counter)
 
     @property
     def orders(self) -> int:
-        """How many orders were decided on."""
+        """The number of orders that were decided on."""
         return self.reminders + self.skipped.total()
 
     def add(self, decided: Iterable[Decided]) -> None:
@@ -69,13 +62,6 @@ class RunReport:
                 self.skipped[each.decision] += 1
             else:
                 self.reminders += 1
-
-
-class _Owed(NamedTuple):
-    """Messages in the outbox."""
-
-    id: ObjectId | None
-    messages: Sequence[OutgoingMessage]
 
 
 class ReminderJob:
@@ -88,19 +74,18 @@ class ReminderJob:
     """
 
     def __init__(self, database: Database, publisher: Publisher, topics: TopicNames, *, sender: str) -> None:
-        self._database = database
-        self._publisher = publisher
         self._topics = topics
         self._sender = sender
         self._envelope = Envelope("/plaudit/scheduler")
         self._decisions = Decisions(database)
-        self._templates = TemplateRepository(database)
-        self._outbox = OutboxRepository(database)
+        repositories = Repositories(database)
+        self._templates = repositories.templates
+        self._transactions = Transactions(database, repositories, publisher.publish)
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send what is due at that moment, in batches, until nothing is or `may_go_on` says no."""
         report, told, fruitless = RunReport(), 0, 0
-        await self._settle_overdue()
+        await self._transactions.outbox.settle_overdue()
         writer = MailWriter(await self._templates.all_of(ORDER_REVIEW_REQUEST), self._sender)
         while fruitless < _MOST_FRUITLESS and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
@@ -126,11 +111,11 @@ class ReminderJob:
     ) -> list[Decided]:
         """Decide on these orders and do what follows."""
 
-        async def work(session: Session) -> tuple[list[Decided], list[_Owed]]:
-            orders = await self._decisions.reminders.of_ids(ids, session)
+        async def decide(work: UnitOfWork) -> list[Decided]:
+            orders = await self._decisions.reminders.of_ids(ids, work.session)
             decided, messages = [], list[OutgoingMessage]()
             before, until = {order.id: order.state for order in orders}, monotonic() + _WRITING_S
-            for each in await self._decisions.on(orders, settings, now, session=session):
+            for each in await self._decisions.on(orders, settings, now, session=work.session):
                 try:
                     messages += await worked(self._messages, each, writer, now)
                     decided.append(each)
@@ -139,17 +124,13 @@ class ReminderJob:
                     decided.append(without_mail(each, before[each.order.id]))
                 if monotonic() > until:
                     break
-            parts = list(_parts(messages))
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
-            await self._decisions.reminders.save([d.order for d in decided if d.is_changed], session)
-            await self._decisions.reminders.save_sent(_sent(decided), session)
-            at = datetime.now(UTC)  # real, whatever `now` is: the outbox is not only ours
-            return decided, [_Owed(await self._outbox.add(part, at, session), part) for part in parts]
+            await self._decisions.reminders.save([d.order for d in decided if d.is_changed], work.session)
+            await self._decisions.reminders.save_sent(_sent(decided), work.session)
+            work.emit(messages)
+            return decided
 
-        decided, owed = await in_transaction(self._database, work)
-        for each in owed:
-            await self._settle(*each)
-        return decided
+        return await self._transactions.run(decide)
 
     def _messages(self, decided: Decided, writer: MailWriter, now: datetime) -> list[OutgoingMessage]:
         """The messages that follow from a decision. Raises UnwritableMailError."""
@@ -163,36 +144,11 @@ class ReminderJob:
         topic = self._topics.name(Topic.EVENTS)
         return [mail, self._envelope.wrap(topic, order.id, "ReminderRequested", event)]
 
-    async def _settle(self, id: ObjectId | None, messages: Sequence[OutgoingMessage]) -> None:
-        if id is not None:
-            await self._publisher.publish(messages)
-            await self._outbox.settle(id)
-
-    async def _settle_overdue(self) -> None:
-        """Publish what a process that died still owed."""
-        while owed := await self._outbox.owed_before(datetime.now(UTC) - _OVERDUE, limit=5):
-            for each in owed:
-                await self._settle(*each)
-
 
 def _sent(decided: Iterable[Decided]) -> dict[str, int]:
-    """How many reminders the customers who get one have got then."""
+    """The number of reminders that each customer of these has got then."""
     return {
         each.decision.customer_id: each.order.state.sent_to_customer
         for each in decided
         if isinstance(each.decision, Reminder)
     }
-
-
-def _parts(messages: Iterable[OutgoingMessage]) -> Iterator[list[OutgoingMessage]]:
-    """Messages in parts that a document can hold."""
-    part: list[OutgoingMessage] = []
-    size = 0
-    for message in messages:
-        part.append(message)
-        size += len(message.value or b"")
-        if size >= _MOST_OWED_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part

@@ -29,7 +29,7 @@ INDEXES: Final = [
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation that took effect. `subject` is None where nobody had to say who they are."""
+    """One moderation that took effect. `subject` is None where authentication was off."""
 
     at: datetime
     subject: str | None
@@ -43,7 +43,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditSearch:
-    """What to look for; every criterion that is set must hold."""
+    """Criteria; each one that is set must hold."""
 
     review_id: str | None = None
     subject: str | None = None
@@ -84,7 +84,7 @@ class AuditLog:
         return [_entry(document) async for document in found]
 
     async def count(self, search: AuditSearch) -> int:
-        """How many entries match, over all pages."""
+        """The number of entries that match, over all pages."""
         return await self._entries.count_documents(_filter(search))
 
 

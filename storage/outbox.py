@@ -5,9 +5,9 @@ One document holds the messages of a whole batch, so the promise costs one inser
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -19,30 +19,78 @@ COLLECTION: Final = "outbox"
 
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="age")]
 
+OVERDUE: Final = timedelta(seconds=15)
+"""Older than this, owed messages belong to a process that died: a living one publishes at once and waits for less."""
 
-class OutboxRepository:
-    """Keeps messages until they are published."""
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of the values in one document, but for the last of them; MongoDB allows 16 MiB."""
 
-    def __init__(self, database: Database) -> None:
+_PAGE: Final = 5
+
+Publish = Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
+
+
+class Owed(NamedTuple):
+    """Messages of one document of the outbox, and its id."""
+
+    id: ObjectId
+    messages: Sequence[OutgoingMessage]
+
+
+class Outbox:
+    """Keeps messages until they are published, at least once; `publish` returns once all are acknowledged."""
+
+    def __init__(self, database: Database, publish: Publish) -> None:
         self._outbox = database[COLLECTION]
+        self._publish = publish
 
-    async def add(self, messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> ObjectId | None:
-        """Owe these messages; the id settles them. None when there are none."""
-        packed = [[m.topic, m.key, m.value, [list(header) for header in m.headers]] for m in messages]
-        if not packed:
-            return None
-        id = ObjectId()
-        await self._outbox.insert_one({"_id": id, "at": at, "messages": packed}, session=session)
-        return id
+    async def add(self, messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
+        """Owe these messages; `settle` publishes them once the transaction is committed."""
+        owed = [Owed(ObjectId(), part) for part in _parts(messages)]
+        if owed:
+            documents = [{"_id": each.id, "at": at, "messages": [_packed(m) for m in each.messages]} for each in owed]
+            await self._outbox.insert_many(documents, session=session)
+        return owed
 
-    async def settle(self, id: ObjectId) -> None:
-        """The messages have been acknowledged by the broker."""
-        await self._outbox.delete_one({"_id": id})
+    async def settle(self, owed: Iterable[Owed]) -> None:
+        """Publish messages that are owed, and forget them."""
+        for each in owed:
+            await self._publish(each.messages)
+            await self._outbox.delete_one({"_id": each.id})
 
-    async def owed_before(self, moment: datetime, limit: int) -> list[tuple[ObjectId, list[OutgoingMessage]]]:
-        """What has been owed since before that moment, the oldest first."""
-        found = self._outbox.find({"at": {"$lt": moment}}).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(limit)
-        return [
-            (d["_id"], [OutgoingMessage(t, k, v, [(n, b) for n, b in headers]) for t, k, v, headers in d["messages"]])
-            async for d in found
-        ]
+    async def settle_overdue(self) -> int:
+        """Publish what processes that died still owe, the oldest first. Returns how many batches there were."""
+        count = 0
+        while owed := await self._overdue():
+            await self.settle(owed)
+            count += len(owed)
+        return count
+
+    async def _overdue(self) -> list[Owed]:
+        before = {"at": {"$lt": datetime.now(UTC) - OVERDUE}}
+        found = self._outbox.find(before).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(_PAGE)
+        return [Owed(d["_id"], [_unpacked(*fields) for fields in d["messages"]]) async for d in found]
+
+
+def _packed(message: OutgoingMessage) -> list[object]:
+    return [message.topic, message.key, message.value, [list(header) for header in message.headers]]
+
+
+def _unpacked(
+    topic: str, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+) -> OutgoingMessage:
+    return OutgoingMessage(topic, key, value, tuple((name, content) for name, content in headers))
+
+
+def _parts(messages: Iterable[OutgoingMessage]) -> Iterator[list[OutgoingMessage]]:
+    """Messages in parts that a document can hold."""
+    part: list[OutgoingMessage] = []
+    size = 0
+    for message in messages:
+        part.append(message)
+        size += len(message.value or b"")
+        if size >= _MOST_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part

@@ -1,4 +1,4 @@
-"""Outcomes: what became of commands whose sender may ask, kept for a day."""
+"""Outcomes of commands, kept for a day for those who sent them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEXES: Final = [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeco
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one item of a command."""
+    """The outcome of one item of a command."""
 
     command_id: str
     item_id: str
@@ -29,7 +29,7 @@ class Answer:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is the answer to."""
+        """The command and the item: the pair that it is found by."""
         return self.command_id, self.item_id
 
 

@@ -1,4 +1,4 @@
-"""Parked commands: those that came before the submission they are about."""
+"""Moderation commands that came before the submission they are about."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from domain.delivery import RecordPosition
-from domain.reviews import Moderation, ModerationAction
+from domain.reviews import Moderation
+from messaging.moderation import moderation_from, moderation_of_review_value
 from storage.database import Database, Document
 
 COLLECTION: Final = "parkedCommands"
@@ -22,7 +22,7 @@ INDEXES: Final = [
 
 
 class ParkingRepository:
-    """Keeps commands until their review is there, or until nobody expects it any more."""
+    """Keeps commands until their review is stored, or until they are given up."""
 
     def __init__(self, database: Database) -> None:
         self._parked = database[COLLECTION]
@@ -39,17 +39,17 @@ class ParkingRepository:
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # as nearly always: cheaper than to send all the ids
         found = self._parked.find({"reviewId": {"$in": list(review_ids)}})
-        commands = [_moderation(document) async for document in found]
+        commands = [moderation_from(document) async for document in found]
         return sorted(commands, key=lambda c: (c.source.partition, c.source.timestamp, c.source.offset))
 
     async def release(self, commands: Iterable[Moderation]) -> None:
-        """Forget commands that have been passed on."""
+        """Remove commands that have been passed on or given up."""
         await self._parked.delete_many({"_id": {"$in": [_id(command) for command in commands]}})
 
     async def parked_before(self, moment: datetime, limit: int) -> list[Moderation]:
         """Commands that have been waiting since before that moment, the oldest first."""
         found = self._parked.find({"parkedAt": {"$lt": moment}}).sort("parkedAt").limit(limit)
-        return [_moderation(document) async for document in found]
+        return [moderation_from(document) async for document in found]
 
     async def waiting_for(self, command_id: str) -> set[str]:
         """The ids of the reviews that a command still waits for."""
@@ -61,30 +61,4 @@ def _id(command: Moderation) -> str:
 
 
 def _document(command: Moderation, at: datetime) -> Document:
-    document: Document = {
-        "reviewId": command.review_id,
-        "action": command.action.value,
-        "source": [command.source.partition, command.source.offset, command.source.timestamp],
-        "at": command.at,
-        "moderator": command.moderator,
-        "reason": command.reason,
-        "parkedAt": at,
-    }
-    if command.command_id:
-        document["commandId"] = command.command_id
-    if command.stores is not None:
-        document["stores"] = list(command.stores)
-    return document
-
-
-def _moderation(document: Document) -> Moderation:
-    return Moderation(
-        review_id=document["reviewId"],
-        action=ModerationAction(document["action"]),
-        source=RecordPosition(*document["source"]),
-        at=document["at"],
-        moderator=document["moderator"],
-        reason=document["reason"],
-        command_id=document.get("commandId"),
-        stores=document.get("stores"),
-    )
+    return {**moderation_of_review_value(command), "parkedAt": at}

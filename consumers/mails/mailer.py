@@ -6,18 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from consumers.inbox import Inbox
 from consumers.mails.consumer import MailConsumer
+from consumers.mails.message import mail_command
 from consumers.mails.sender import MailSender
 from consumers.mails.smtp import SmtpServer
-from consumers.outbox import EventOutbox
-from consumers.subscriptions import Subscription, start, subscribed_broker
+from consumers.subscriptions import start, subscribed_broker
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.mails import MailRepository
-from storage.outbox import OutboxRepository
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions
 
 
 @asynccontextmanager
@@ -34,13 +36,13 @@ async def running_mailer(
     Yields the sending task, which never ends by itself: if it does, the mailer is broken.
     """
     mails = MailRepository(database)
-    sender = MailSender(database, mails, EventOutbox(OutboxRepository(database), publisher), server, plan)
-    consumer = MailConsumer(mails, publisher, sender.wake)
+    transactions = Transactions(database, Repositories(database), publisher.publish)
+    sender = MailSender(transactions, mails, server, plan)
+    inbox = Inbox(Topic.MAIL_COMMANDS, mail_command, MailConsumer(mails, sender.wake), publisher.publish)
     broker = subscribed_broker(
         connection,
         topics,
-        [Subscription(Topic.MAIL_COMMANDS, consumer)],
-        publisher.publish,
+        [inbox],
         group_prefix=topics.prefix,
     )
     sending = asyncio.create_task(sender.run())

@@ -9,42 +9,39 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
-from bson import ObjectId
 from tenacity import AsyncRetrying, retry_if_exception, wait_exponential_jitter
 
-from consumers.inbox import is_world_away
 from consumers.mails.message import mail_command, mail_message
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
-from consumers.outbox import EventOutbox
 from domain.mails import RetryPlan
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.metrics import MAILS, RETRIES, count_wait
 from storage.cancellation import ended
-from storage.database import Database, Session, in_transaction
 from storage.mails import ClaimedMail, MailRepository
+from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 
 log = structlog.get_logger()
 
 CONNECTIONS: Final = 4
-"""How many mails are sent at the same time, each by a connection of its own."""
+"""The number of mails that are sent at the same time, each by a connection of its own."""
 
 CLAIM: Final = timedelta(minutes=10)
-"""How long a mailer may keep a mail to itself: twice what sending may take, so clocks may differ by minutes."""
+"""A mailer may keep a mail to itself for so long: twice what sending may take, so clocks may differ by minutes."""
 
 _IDLE_PAUSE_S: Final = 1.0
-"""How often to look for what is due when no new mail has come."""
+"""Between two looks for due mails when no new one has come."""
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-"""Between attempts to reach a server that is away."""
+"""Between attempts to reach a server that is unavailable."""
 
 _GRACE_S: Final = 5.0
-"""At a stop, how long a mail in hand may take; what is not done by then is sent again when its claim runs out."""
+"""At a stop, a mail in progress may take so long; what is not done by then is sent again when its claim runs out."""
 
 
 class MailSender:
-    """Sends each mail once, as far as SMTP lets us.
+    """Sends each mail once, as far as SMTP allows.
 
     A mail is claimed, sent, and then noted as sent. If the process dies, or the server falls silent, after the server
     has taken the mail and before that is noted, it is sent again, with the same Message-ID. Any number of senders may
@@ -52,12 +49,9 @@ class MailSender:
     dead letter. While the server is away, few mails are tried, again and again.
     """
 
-    def __init__(
-        self, database: Database, mails: MailRepository, events: EventOutbox, server: SmtpServer, plan: RetryPlan
-    ) -> None:
-        self._database = database
+    def __init__(self, transactions: Transactions, mails: MailRepository, server: SmtpServer, plan: RetryPlan) -> None:
+        self._transactions = transactions
         self._mails = mails
-        self._events = events
         self._server = server
         self._plan = plan
         self._news = asyncio.Event()
@@ -95,13 +89,16 @@ class MailSender:
                     await self._send(mail, connection)
                     pause = _FIRST_PAUSE_S
                 except Exception as error:
-                    if not (isinstance(error, ServerAwayError) or is_world_away(error)):
+                    if not (isinstance(error, ServerAwayError) or is_unavailable(error)):
                         raise
                     if isinstance(error, ServerAwayError):
                         RETRIES.labels("mailer", "smtp").inc()
                     else:
                         count_wait("mailer", error)
-                    log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
+                    log.warning(
+                        "retrying: MongoDB, Kafka or the mail server unavailable",
+                        error=f"{type(error).__name__}: {error}"[:300],
+                    )
                     await _wait_for(self._stopping, pause)
                     pause = min(_LONGEST_PAUSE_S, pause * 2)
         finally:
@@ -132,7 +129,7 @@ class MailSender:
     async def _note_sent(self, mail: ClaimedMail) -> None:
         """Note it, whatever it takes: a mail that isn't noted is sent again when its claim runs out."""
         async for trial in AsyncRetrying(
-            retry=retry_if_exception(is_world_away),
+            retry=retry_if_exception(is_unavailable),
             wait=wait_exponential_jitter(multiplier=0.1, max=5.0),
             reraise=True,
         ):
@@ -152,17 +149,16 @@ class MailSender:
 
     async def _reject(self, mail: ClaimedMail, error: InvalidMessageError) -> None:
         """Note that the mail can't be sent and owe its dead letter, in one transaction; then publish it."""
-        now, letters = datetime.now(UTC), [dead_letter_message(DeadLetter(mail.record, error))]
+        now, letter = datetime.now(UTC), dead_letter_message(DeadLetter(mail.record, error))
 
-        async def work(session: Session) -> ObjectId | None:
-            if not await self._mails.reject(mail, now, error.code, session):
-                return None
-            return await self._events.outbox.add(letters, now, session)
+        async def reject(work: UnitOfWork) -> None:
+            if await self._mails.reject(mail, now, error.code, work.session):
+                work.emit([letter])
 
-        owed = await in_transaction(self._database, work)
+        _, owed = await self._transactions.commit(reject)
         MAILS.labels("rejected").inc()
         log.warning("mail rejected", id=mail.id, attempts=mail.attempts, code=error.code)
-        await self._events.settle(owed, letters)
+        await self._transactions.outbox.settle(owed)
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The way to the mail server: one connection, and what its answers mean."""
+"""A connection to the mail server, and the meaning of its answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import aiosmtplib
 from consumers.mails.message import Mail
 
 SEND_LIMIT_S: Final = 300.0
-"""How long one mail may take in all, the connection included."""
+"""One mail may take so long in all, the connection included."""
 
 MAILS_PER_CONNECTION: Final = 100
 """Servers end connections that never end."""
@@ -149,5 +149,5 @@ def _judge(error: aiosmtplib.SMTPResponseException) -> NoReturn:
 
 
 def _code_of(error: BaseException) -> str:
-    """What may be logged of an error: never its text, which may hold an address."""
+    """The part of an error that may be logged: never its text, which may hold an address."""
     return str(error.code) if isinstance(error, aiosmtplib.SMTPResponseException) else type(error).__name__

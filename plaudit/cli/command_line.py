@@ -43,10 +43,9 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Ex
         sys.exit(1)
     except Exception as error:
         # Here, so that other commands start faster.
-        from messaging.kafka.connection import is_broker_away
-        from storage.database import is_database_away
+        from storage.unit_of_work import is_unavailable
 
-        if not (is_broker_away(error) or is_database_away(error)):
+        if not is_unavailable(error):
             raise
         fail(f"A server is away: {error}. `plaudit doctor` says which.")
 

@@ -74,7 +74,7 @@ async def run_api(settings: Settings) -> None:
         probes = stack.enter_context(signals(settings, "api"))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
-        services = Services.on(
+        services = Services(
             database,
             publisher,
             settings.topics,

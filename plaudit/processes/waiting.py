@@ -12,11 +12,12 @@ import structlog
 from aiokafka.admin import AIOKafkaAdminClient
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
-from messaging.kafka.connection import KafkaConnection, is_broker_away
+from messaging.kafka.connection import KafkaConnection
 from messaging.topics import Topic, create_topics
 from plaudit.config import Settings
-from storage.database import Database, is_database_away
+from storage.database import Database
 from storage.indexes import ensure_indexes
+from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
 
@@ -58,7 +59,7 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[list[str]]]) -> l
         log.log(level, f"waiting for {what}", attempt=state.attempt_number, error=f"{error}"[:300])
 
     async for trial in AsyncRetrying(
-        retry=retry_if_exception(lambda error: is_broker_away(error) or is_database_away(error)),
+        retry=retry_if_exception(is_unavailable),
         wait=wait_exponential_jitter(multiplier=0.1, max=_LONGEST_PAUSE_S),
         before_sleep=report,
         reraise=True,

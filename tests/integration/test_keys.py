@@ -120,7 +120,7 @@ async def _app(servers: Servers, keys: ApiKeyRepository, name: str) -> AsyncIter
     mongo, database = connect(servers.mongo, name)
     async with mongo:
         publisher = Publisher(KafkaConnection(servers.kafka))
-        services = Services.on(database, publisher, TopicNames("test."), version="1", authenticator=ApiKeys(keys))
+        services = Services(database, publisher, TopicNames("test."), version="1", authenticator=ApiKeys(keys))
         yield create_app(services, rate_limit=RateLimit(0.001, burst=3))
         await publisher.stop()
 

@@ -15,13 +15,14 @@ import pytest
 
 from consumers.mails.sender import MailSender
 from consumers.mails.smtp import SmtpServer
-from consumers.outbox import EventOutbox
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from storage.database import Database, connect, in_transaction
 from storage.mails import MailRepository, StoredRecord
-from storage.outbox import OutboxRepository
+from storage.outbox import COLLECTION as OUTBOX
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions
 from tests.support.facade import Facade, new_id
 from tests.support.mail_server import MailServer, running_mail_server
 from tests.support.messages import message
@@ -343,7 +344,8 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
     plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=3))
     server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
-    sender = MailSender(database, mails, EventOutbox(OutboxRepository(database), publisher), server, plan)
+    transactions = Transactions(database, Repositories(database), publisher.publish)
+    sender = MailSender(transactions, mails, server, plan)
     running = asyncio.create_task(sender.run())
     try:
         now = datetime.now(UTC)
@@ -357,4 +359,4 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     assert headers["x-source-offset"] == b"7"
     assert mail_server.to(to) == []
     assert mail_server.attempts[to] > 1
-    assert await OutboxRepository(database).owed_before(datetime.now(UTC), 1) == []
+    assert await database[OUTBOX].count_documents({}) == 0

@@ -9,9 +9,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from consumers import subscriptions
-from consumers.subscriptions import Subscription, subscribed_broker
+from consumers.inbox import Inbox
+from consumers.subscriptions import subscribed_broker
 from domain.delivery import OutgoingMessage
-from messaging.decoding import RawRecord
+from messaging.decoding import Received
 from messaging.kafka.connection import KafkaConnection
 from messaging.topics import Topic, TopicNames
 from tests.support.facade import new_id
@@ -24,16 +25,16 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
 ) -> None:
     looked: asyncio.Queue[None] = asyncio.Queue()
     slept: list[float] = []
-    received: asyncio.Queue[bytes | None] = asyncio.Queue()
+    received: asyncio.Queue[bytes] = asyncio.Queue()
     plain_look = AIOKafkaConsumer.getmany
 
     async def look(self: object, *partitions: object, **options: object) -> object:
         looked.put_nowait(None)
         return await plain_look(self, *partitions, **options)
 
-    async def process(records: Sequence[RawRecord]) -> None:
-        for record in records:
-            received.put_nowait(record.value)
+    async def handle(batch: Sequence[Received[bytes]]) -> None:
+        for _, value in batch:
+            received.put_nowait(value)
 
     async def publish(messages: Sequence[OutgoingMessage]) -> None:
         raise AssertionError(messages)
@@ -46,9 +47,8 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", look)
     monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", sleep)
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
-    broker = subscribed_broker(
-        connection, topics, [Subscription(Topic.MAIL_COMMANDS, process)], publish, group_prefix=new_id("group")
-    )
+    inbox = Inbox(Topic.MAIL_COMMANDS, bytes, handle, publish)
+    broker = subscribed_broker(connection, topics, [inbox], group_prefix=new_id("group"))
     await subscriptions.start(broker, connection)
     try:
         async with asyncio.timeout(60):

@@ -7,13 +7,15 @@ import json
 import httpx
 import pytest
 
+from consumers.inbox import Inbox
+from consumers.services import Services
 from consumers.stores import StoreConsumer
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.stores import STORE_UPDATE
+from messaging.topics import Topic, TopicNames
 from storage.database import connect
 from storage.mails import StoredRecord
-from storage.outcomes import OutcomeRepository
-from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 from tests.support.facade import WAIT, Facade, new_id
 from tests.support.hostile_templates import HOSTILE
@@ -190,19 +192,20 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
     try:
         templates = TemplateRepository(database)
         publisher = Publisher(KafkaConnection(service.servers.kafka))
-        consumer = StoreConsumer(database, StoreRepository(database), OutcomeRepository(database), publisher)
+        consumer = StoreConsumer(Services(database, publisher, TopicNames(service.prefix)))
+        inbox = Inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, consumer, publisher.publish, is_slow=True)
 
         async def subject() -> str | None:
             found = await templates.get("OrderReviewRequest", store, None)
             return found.template.subject if found else None
 
-        await consumer(records[:2])
+        await inbox.deliver(records[:2])
         assert await subject() is None
-        await consumer(records[:1])
+        await inbox.deliver(records[:1])
         assert await subject() is None
-        await consumer(records)
+        await inbox.deliver(records)
         assert await subject() == "four"
-        await consumer(records[:3])
+        await inbox.deliver(records[:3])
         assert await subject() == "four"
     finally:
         await client.close()

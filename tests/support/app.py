@@ -28,7 +28,7 @@ async def app_without_servers(*, app: Json | None = None, **services: Any) -> As
     """The application; `app` and `services` are options of `create_app` and of `Services`."""
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
-    yield create_app(Services.on(database, publisher, TopicNames("test."), version="1.2.3", **services), **(app or {}))
+    yield create_app(Services(database, publisher, TopicNames("test."), version="1.2.3", **services), **(app or {}))
     await publisher.stop()
     await client.close()
 

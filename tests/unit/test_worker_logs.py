@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
-from consumers.inbox import deliver
+from consumers.inbox import Inbox
 from consumers.telemetry import observed
 from domain.delivery import OutgoingMessage
-from messaging.decoding import RawRecord
+from messaging.decoding import RawRecord, Received
 from messaging.envelope import COMMAND_HEADER
 from messaging.topics import Topic
 from tests.support.records import Record
@@ -23,8 +23,8 @@ def record(offset: int, command_id: str | None = None) -> RawRecord:
 async def test_the_record_that_fails_is_logged_with_its_command() -> None:
     letters: list[OutgoingMessage] = []
 
-    async def process(records: Sequence[RawRecord]) -> None:
-        if any(record.offset in (1, 2) for record in records):
+    async def handle(batch: Sequence[Received[bytes]]) -> None:
+        if any(record.offset in (1, 2) for record, _ in batch):
             raise ValueError("bad")
 
     async def publish(messages: Sequence[OutgoingMessage]) -> None:
@@ -32,7 +32,7 @@ async def test_the_record_that_fails_is_logged_with_its_command() -> None:
 
     records = [record(0, "a"), record(1, "b"), record(2), record(3, "c")]
     with capture_logs([merge_contextvars]) as lines:
-        await deliver(records, process, publish)
+        await Inbox(Topic.MODERATION_COMMANDS, bytes, handle, publish).deliver(records)
     failed = [(line["offset"], line.get("command_id")) for line in lines if line["event"] == "record failed"]
     assert failed == [(1, "b"), (2, None)]
     assert len(letters) == 2

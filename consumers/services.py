@@ -1,0 +1,38 @@
+"""Repositories, transactions and messages for the consumers of one worker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from domain.delivery import OutgoingMessage
+from domain.entity_types import SAMPLE, EntityTypes
+from messaging.envelope import Envelope
+from messaging.kafka.publisher import Publisher
+from messaging.topics import Topic, TopicNames
+from storage.database import Database
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions
+
+ENVELOPE: Final = Envelope("/plaudit/worker")
+
+
+class Services(Repositories):
+    """Repositories and transactions in MongoDB, and the way out to Kafka."""
+
+    def __init__(
+        self, database: Database, publisher: Publisher, topics: TopicNames, entity_types: EntityTypes = SAMPLE
+    ) -> None:
+        super().__init__(database, entity_types.purchase_item_fields)
+        self.transactions = Transactions(database, self, publisher.publish)
+        self.publisher = publisher
+        self.topics = topics
+
+    def message(
+        self, topic: Topic, key: str, kind: str, data: object, *, id: str | None = None, cause: str = ""
+    ) -> OutgoingMessage:
+        """A message of the worker; the arguments are those of `Envelope.wrap`."""
+        return ENVELOPE.wrap(self.topics.name(topic), key, kind, data, id=id, cause=cause)
+
+    def event(self, key: str, kind: str, data: object, *, id: str | None = None, cause: str = "") -> OutgoingMessage:
+        """An event; the arguments are those of `Envelope.wrap`."""
+        return self.message(Topic.EVENTS, key, kind, data, id=id, cause=cause)

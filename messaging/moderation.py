@@ -1,0 +1,108 @@
+"""Moderation commands as messages: as they are asked for, and on their way to the owner of the object.
+
+The one codec of `domain.reviews.Moderation`: for both topics, for parked commands and for dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from domain.delivery import RecordPosition
+from domain.reviews import Moderation, ModerationAction
+from domain.timestamps import from_milliseconds
+from messaging.schemas import (
+    MAX_ITEMS,
+    Id,
+    Message,
+    Milliseconds,
+    Name,
+    Note,
+    Offset,
+    OptionalId,
+    PartitionNumber,
+    Stores,
+)
+
+
+class _ModerationFields(Message):
+    action: ModerationAction
+    moderator: Name | None = None
+    reason: Note | None = None
+    command_id: Annotated[
+        OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
+    ] = None
+    stores: Stores = None
+
+    def about(self, review_id: str, source: RecordPosition, at: datetime) -> Moderation:
+        """The command for one review, as the domain reads it."""
+        return Moderation(
+            review_id=review_id,
+            action=self.action,
+            source=source,
+            at=at,
+            moderator=self.moderator,
+            reason=self.reason,
+            command_id=self.command_id,
+            stores=self.stores,
+        )
+
+
+class ModerationCommand(_ModerationFields):
+    """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
+
+    def moderations(self, source: RecordPosition) -> list[Moderation]:
+        """One command for each review, once; `source` is the record of them all."""
+        at = from_milliseconds(source.timestamp)
+        return [self.about(id, source, at) for id in dict.fromkeys(self.ids)]
+
+
+class ModerationOfReview(_ModerationFields):
+    """A moderation command for one review, on its way to the one consumer that owns the object."""
+
+    kind: Literal["moderation"] = "moderation"
+    review_id: Id
+    source: Annotated[
+        tuple[PartitionNumber, Offset, Milliseconds],
+        Field(description="Partition, offset and timestamp of the command"),
+    ]
+
+    def moderation(self, at: datetime | None = None) -> Moderation:
+        """The command as the domain reads it; without a moment, of the time of its own record."""
+        source = RecordPosition(*self.source)
+        return self.about(self.review_id, source, at or from_milliseconds(source.timestamp))
+
+
+MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
+
+
+def moderation_command_value(command: Moderation) -> dict[str, Any]:
+    """The value of a ModerationCommand for this one review."""
+    return {"ids": [command.review_id], **_fields(command)}
+
+
+def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
+    """The value of a ModerationOfReview."""
+    source = {"reviewId": command.review_id, "source": list(command.source)}
+    return {"kind": "moderation", **source, **_fields(command)}
+
+
+def moderation_from(value: Mapping[str, Any]) -> Moderation:
+    """The command in a value that `moderation_of_review_value` made, also after MongoDB has kept it."""
+    return ModerationOfReview.model_validate(value, strict=False).moderation()
+
+
+def _fields(command: Moderation) -> dict[str, Any]:
+    fields = {
+        "action": command.action.value,
+        "moderator": command.moderator,
+        "reason": command.reason,
+        "commandId": command.command_id,
+        "stores": None if command.stores is None else list(command.stores),
+    }
+    return {name: value for name, value in fields.items() if value is not None}

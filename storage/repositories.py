@@ -1,0 +1,37 @@
+"""The repositories of one database, wired once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from storage.audit import AuditLog
+from storage.database import Database
+from storage.orders import OrderRepository
+from storage.outcomes import OutcomeRepository
+from storage.parking import ParkingRepository
+from storage.purchases import PurchaseRepository
+from storage.ratings import RatingRepository
+from storage.returns import ReturnRepository
+from storage.returns_numbers import ReturnNumbers
+from storage.reviews import ReviewRepository
+from storage.stores import StoreRepository
+from storage.templates import TemplateRepository
+from storage.traces import TraceRepository
+
+
+class Repositories:
+    """One repository for each aggregate; `purchase_item_fields` as for PurchaseRepository."""
+
+    def __init__(self, database: Database, purchase_item_fields: Mapping[str, str] | None = None) -> None:
+        self.audit = AuditLog(database)
+        self.orders = OrderRepository(database)
+        self.outcomes = OutcomeRepository(database)
+        self.parking = ParkingRepository(database)
+        self.purchases = PurchaseRepository(database, purchase_item_fields or {})
+        self.ratings = RatingRepository(database)
+        self.return_numbers = ReturnNumbers(database)
+        self.returns = ReturnRepository(database)
+        self.reviews = ReviewRepository(database)
+        self.stores = StoreRepository(database)
+        self.templates = TemplateRepository(database)
+        self.traces = TraceRepository(database)

@@ -1,0 +1,91 @@
+"""A unit of work: one transaction in MongoDB, and the messages to Kafka that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from domain.delivery import OutgoingMessage
+from domain.reviews import Outcome
+from messaging.kafka.connection import is_broker_away
+from storage.audit import AuditEntry
+from storage.database import Database, Session, in_transaction, is_database_away
+from storage.outbox import Outbox, Owed, Publish
+from storage.outcomes import Answer
+from storage.repositories import Repositories
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class UnitOfWork:
+    """One attempt of a transaction: its session, and what is pending in it, written at its end."""
+
+    session: Session
+    repositories: Repositories
+    answers: list[Answer] = field(default_factory=list)
+    messages: list[OutgoingMessage] = field(default_factory=list)
+    audited: list[AuditEntry] = field(default_factory=list)
+
+    async def is_answered(self, command_id: str | None, item_id: str) -> bool:
+        """Tell a repeat of a command, by its outcome for this item."""
+        if not command_id:
+            return False
+        key = (command_id, item_id)
+        return key in await self.repositories.outcomes.answers([key], self.session)
+
+    def answer(self, command_id: str | None, item_id: str, outcome: Outcome, reason: str | None = None) -> None:
+        """Remember the outcome of an item of a command; not without a command id, by which it is asked for."""
+        if command_id:
+            self.answers.append(Answer(command_id, item_id, outcome, reason))
+
+    def emit(self, messages: Iterable[OutgoingMessage]) -> None:
+        """Owe messages to Kafka: published after the transaction, at least once."""
+        self.messages += messages
+
+    def audit(self, entries: Iterable[AuditEntry]) -> None:
+        """Enter what moderators did into the audit log."""
+        self.audited += entries
+
+
+class Transactions:
+    """Runs units of work.
+
+    All of a unit takes effect or nothing. Its messages are published after it, by the process that ran it, or by
+    another one from `OVERDUE` on if that died.
+    """
+
+    def __init__(self, database: Database, repositories: Repositories, publish: Publish) -> None:
+        self._database = database
+        self._repositories = repositories
+        self.outbox = Outbox(database, publish)
+
+    async def run(self, function: Callable[[UnitOfWork], Awaitable[T]]) -> T:
+        """Run a function in a transaction, and publish what it owes then; returns what the function returns."""
+        result, owed = await self.commit(function)
+        await self.outbox.settle(owed)
+        return result
+
+    async def commit(self, function: Callable[[UnitOfWork], Awaitable[T]]) -> tuple[T, list[Owed]]:
+        """Run a function in a transaction; returns what it returns, and what it owes, for `outbox.settle`.
+
+        The function is called again after a conflict, with nothing pending, so it must change nothing but the
+        database.
+        """
+
+        async def attempt(session: Session) -> tuple[T, list[Owed]]:
+            work = UnitOfWork(session, self._repositories)
+            result = await function(work)
+            now = datetime.now(UTC)
+            await self._repositories.outcomes.remember(work.answers, now, session)
+            await self._repositories.audit.add(work.audited, now, session)
+            return result, await self.outbox.add(work.messages, now, session)
+
+        return await in_transaction(self._database, attempt)
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """True if the same will work once MongoDB or Kafka is available again."""
+    return is_database_away(error) or is_broker_away(error)

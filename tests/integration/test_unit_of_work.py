@@ -1,0 +1,105 @@
+"""A unit of work in a real database: what is pending in it, and what a conflict does to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from domain.delivery import OutgoingMessage
+from domain.reviews import Outcome
+from storage.database import Database, connect
+from storage.outbox import COLLECTION as OUTBOX
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions, UnitOfWork
+from tests.support.facade import new_id
+from tests.support.service import Service
+
+THINGS = "things"
+MESSAGE = OutgoingMessage("topic", b"key", b"value", (("name", None),))
+
+
+@pytest.fixture
+async def database(service: Service) -> AsyncIterator[Database]:
+    client, database = connect(service.servers.mongo, new_id("units"))
+    await database[THINGS].insert_one({"_id": 1, "count": 0})
+    try:
+        yield database
+    finally:
+        await client.drop_database(database.name)
+        await client.close()
+
+
+class Kafka:
+    def __init__(self) -> None:
+        self.published: list[OutgoingMessage] = []
+        self.is_away = False
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        if self.is_away:
+            raise ConnectionError
+        self.published += messages
+
+
+async def test_a_conflict_repeats_the_function_with_nothing_pending(database: Database) -> None:
+    kafka, attempts = Kafka(), 0
+    repositories = Repositories(database)
+
+    async def work(unit: UnitOfWork) -> str:
+        nonlocal attempts
+        attempts += 1
+        assert (unit.answers, unit.messages, unit.audited) == ([], [], [])
+        unit.answer("command", "item", Outcome.APPLIED)
+        unit.answer(None, "other", Outcome.APPLIED)
+        unit.emit([MESSAGE])
+        found = await database[THINGS].find_one({"_id": 1}, session=unit.session)
+        assert found is not None
+        if attempts == 1:
+            await database[THINGS].update_one({"_id": 1}, {"$inc": {"count": 10}})
+        await database[THINGS].update_one({"_id": 1}, {"$set": {"count": found["count"] + 1}}, session=unit.session)
+        return "done"
+
+    assert await Transactions(database, repositories, kafka.publish).run(work) == "done"
+    assert attempts == 2
+    assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 11
+    assert kafka.published == [MESSAGE]
+    answers = await repositories.outcomes.answers([("command", "item"), ("", "other")])
+    assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED]
+    assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_a_failure_leaves_nothing(database: Database) -> None:
+    kafka = Kafka()
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit([MESSAGE])
+        await database[THINGS].update_one({"_id": 1}, {"$set": {"count": 5}}, session=unit.session)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await Transactions(database, Repositories(database), kafka.publish).run(work)
+    assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 0
+    assert kafka.published == []
+    assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_can_hold(
+    database: Database,
+) -> None:
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish)
+    messages = [OutgoingMessage("topic", b"%d" % n, bytes(1024 * 1024)) for n in range(9)]
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit(messages)
+
+    kafka.is_away = True
+    with pytest.raises(ConnectionError):
+        await transactions.run(work)
+    assert await database[OUTBOX].count_documents({}) == 3
+    kafka.is_away = False
+    assert await transactions.outbox.settle_overdue() == 0
+    await database[OUTBOX].update_many({}, [{"$set": {"at": {"$subtract": ["$at", 60_000]}}}])
+    assert await transactions.outbox.settle_overdue() == 3
+    assert kafka.published == messages
+    assert await database[OUTBOX].count_documents({}) == 0

@@ -1,0 +1,79 @@
+"""The codec of moderation commands: what is written is read again, wherever it was kept."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import bson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.delivery import RecordPosition
+from domain.reviews import Moderation, ModerationAction
+from domain.timestamps import from_milliseconds
+from messaging.moderation import (
+    MODERATION_COMMAND,
+    moderation_command_value,
+    moderation_from,
+    moderation_of_review_value,
+)
+from messaging.reviews import REVIEW_CHANGE
+
+ids = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
+positions = st.builds(
+    RecordPosition, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), st.integers(0, 253_402_300_799_999)
+)
+
+
+@st.composite
+def moderations(draw: st.DrawFn) -> Moderation:
+    source = draw(positions)
+    return Moderation(
+        review_id=draw(ids),
+        action=draw(st.sampled_from(ModerationAction)),
+        source=source,
+        at=from_milliseconds(source.timestamp),
+        moderator=draw(st.none() | ids),
+        reason=draw(st.none() | ids),
+        command_id=draw(st.none() | ids),
+        stores=draw(st.none() | st.lists(ids, max_size=3)),
+    )
+
+
+@given(moderations())
+def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
+    change = REVIEW_CHANGE.validate_json(json.dumps(moderation_of_review_value(command)))
+    assert change.kind == "moderation"
+    assert change.moderation(command.at) == command
+
+
+@given(moderations())
+def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
+    document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **moderation_of_review_value(command)}
+    assert moderation_from(bson.decode(bson.encode(document))) == command
+
+
+@given(moderations())
+def test_a_dead_letter_can_be_replayed(command: Moderation) -> None:
+    value = MODERATION_COMMAND.validate_json(json.dumps(moderation_command_value(command)))
+    assert value.moderations(command.source) == [command]
+
+
+@pytest.mark.parametrize("stores", [None, ["S"]])
+def test_what_an_earlier_version_parked_is_read(stores: list[str] | None) -> None:
+    parked = {
+        "_id": "1-2-3000/R",
+        "reviewId": "R",
+        "action": "approve",
+        "source": [1, 2, 3_000],
+        "at": from_milliseconds(3_000),
+        "moderator": None,
+        "reason": None,
+        "parkedAt": datetime.now(UTC),
+    } | ({"stores": stores} if stores else {})
+    source = RecordPosition(1, 2, 3_000)
+    expected = Moderation("R", ModerationAction.APPROVE, source, from_milliseconds(3_000), stores=stores)
+    assert moderation_from(parked) == expected
