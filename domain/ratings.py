@@ -70,6 +70,12 @@ def rating_value(tally: RatingTally, method: RatingMethod) -> float:
             return round(wilson_lower_bound(tally) * HIGHEST_RATING, 2)
 
 
+def rating_number(hundredths: int) -> int | float:
+    """A rating in hundredths as a number: whole where it is whole."""
+    whole, rest = divmod(hundredths, 100)
+    return hundredths / 100 if rest else whole
+
+
 def wilson_lower_bound(tally: RatingTally) -> float:
     """Lower bound of the Wilson score interval (Wilson 1927) on the share p = sum / (5 · count), 0 to 1.
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from domain.delivery import RecordPosition, Seen
@@ -19,7 +20,7 @@ class ReviewStatus(IntEnum):
     APPROVED = 1
     REJECTED = 2
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The name of the interface: New, Approved, Rejected."""
         return self.name.capitalize()

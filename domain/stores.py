@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -76,12 +76,24 @@ class ReminderSettings:
     max_emails_per_customer: int = 2
 
 
+Setting = str | int | bool | Sequence[str] | None
+Changes = Mapping[str, Setting | Mapping[str, Setting]]
+"""New values of a store or of the general settings by the names of the interface; `settings` and `reminder` hold a
+mapping of their own. What isn't named stays as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class GeneralSettings:
     """What holds for all stores."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
     reminder: ReminderSettings = field(default_factory=ReminderSettings)
+
+
+def store_name(store_id: str | None, stores: Mapping[str, Store]) -> str | None:
+    """The store's name, else its id; None without a store."""
+    store = stores.get(store_id) if store_id is not None else None
+    return (store and store.name) or store_id
 
 
 def rating_method(general: GeneralSettings, store: Store | None) -> RatingMethod:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
 from secrets import token_hex
-from typing import Final
+from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
@@ -21,7 +21,8 @@ from domain.privacy import (
     unkeyed_mark_of,
 )
 from domain.returns import Return
-from storage.audit import COLLECTION as AUDIT_LOG
+from domain.reviews import ModerationAction, Review
+from storage.audit import AuditEntry, AuditLog, AuditSearch
 from storage.database import Database, Document, Session, in_transaction
 from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
@@ -31,6 +32,7 @@ from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.reminders import CUSTOMERS
 from storage.returns import ParkedReturn, ReturnRepository, ReturnSearch
 from storage.reviews import COLLECTION as REVIEWS
+from storage.reviews import ReviewRepository
 from storage.stores import SETTINGS
 
 ERASURES: Final = "erasures"
@@ -45,8 +47,19 @@ def letter_indexes(remember_days: int) -> list[IndexModel]:
 
 
 _PAGE: Final = 1_000
+_ALL: Final = 2**31 - 1
 _KEY: Final = "erasureKey"
 _KEY_BYTES: Final = 32
+
+
+class WaitingModeration(NamedTuple):
+    """A parked moderation command that came from a customer or names one."""
+
+    review_id: str
+    action: ModerationAction
+    at: datetime
+    moderator: str | None
+    reason: str | None
 
 
 class PersonalData:
@@ -58,9 +71,9 @@ class PersonalData:
         self._orders = OrderRepository(database)
         self._returns = ReturnRepository(database)
 
-    async def reviews(self) -> list[Document]:
-        """Their reviews as they are stored, in any store and status."""
-        return await self._database[REVIEWS].find({"userId": self._customer}).sort("_id").to_list()
+    async def reviews(self) -> list[Review]:
+        """Their reviews, in any store and status."""
+        return await ReviewRepository(self._database).by_user(self._customer)
 
     async def review_ids(self, limit: int) -> list[str]:
         """The ids of some of their reviews."""
@@ -86,9 +99,9 @@ class PersonalData:
         found = self._database[MAILS].find(self._mails_filter(), {"record.value": 1})
         return [document["record"]["value"] async for document in found]
 
-    async def audit_entries(self) -> list[Document]:
-        """What they did as a moderator; it stays."""
-        return await self._database[AUDIT_LOG].find({"subject": self._customer}, {"_id": 0}).sort("at").to_list()
+    async def audit_entries(self) -> list[AuditEntry]:
+        """Their moderation of reviews, the newest first; it stays."""
+        return await AuditLog(self._database).search(AuditSearch(subject=self._customer, take=_ALL))
 
     async def order_ids(self) -> list[str]:
         """The ids of their orders."""
@@ -99,9 +112,12 @@ class PersonalData:
         """The commands of theirs that wait for their order."""
         return [p for p in await self._returns.all_parked() if is_about(p.value, self._customer, ())]
 
-    async def parked_commands(self) -> list[Document]:
+    async def parked_commands(self) -> list[WaitingModeration]:
         """The moderation commands that came from them or name them, and wait for their review."""
-        return await self._database[PARKED_COMMANDS].find(self._parked_filter(), {"_id": 0}).to_list()
+        return [
+            WaitingModeration(d["reviewId"], ModerationAction(d["action"]), d["at"], d["moderator"], d["reason"])
+            async for d in self._database[PARKED_COMMANDS].find(self._parked_filter())
+        ]
 
     async def forget_parked(self) -> int:
         """Take them out of commands that wait, which take effect without their words and name; returns how many."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,23 +11,13 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING
 
-from domain.reviews import ReviewStatus
+from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.database import Document
 
 # The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never looks at documents.
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
 """Before every review."""
-
-LONG_TEXT_BYTES: Final = 2_048
-
-_TEXT_LENGTH: Final = {"$strLenBytes": "$review"}
-LISTED: Final[Document] = {
-    **dict.fromkeys(("entityId", "entityName", "entityType", "storeId", "status", "title", "userName"), 1),
-    **dict.fromkeys(("ratingHundredths", "createdDate"), 1),
-    "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, "$review", _TEXT_LENGTH]},
-}
-"""The fields of a review in a list. In the place of a long text stands its length in bytes."""
 
 
 class ReviewSortField(StrEnum):
@@ -69,6 +59,15 @@ class ReviewSearch:
     skip: int = 0
     take: int = 20
     stores: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPage:
+    """One page of a list. Long texts are left out: `long_texts` has their lengths in bytes by the ids of the reviews,
+    whose own texts are empty."""
+
+    reviews: Sequence[Review]
+    long_texts: Mapping[str, int]
 
 
 def criteria(search: ReviewSearch) -> Document:

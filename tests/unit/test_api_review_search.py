@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from api.reviews.rows import rating_number
 from api.reviews.search import REVIEW_SEARCH
 from api.web.bodies import parse_json
 from api.web.problems import ProblemError
+from domain.ratings import rating_number
 from domain.reviews import ReviewStatus
 from domain.sorting import Direction
 from storage.reviews_search import ReviewSearch, ReviewSortField
