@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 def timestamp(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds: 2022-10-04T03:46:43.433Z. The moment must be aware."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = moment.isoformat("T", "milliseconds")
+    return f"{text[:-6]}Z" if text[-6:] == "+00:00" else timestamp(moment.astimezone(UTC))
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
