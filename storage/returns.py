@@ -185,7 +185,8 @@ class ReturnRepository:
 
     async def rewrite_parked(self, parked: ParkedReturn, value: bytes) -> None:
         """Let the command go on with another value, unless it has gone on already."""
-        await self._parked.update_one({"_id": parked.id}, {"$set": {"value": value}})
+        places = {"_id": {"$in": [_place(parked), parked.id]}, "orderId": parked.order_id}
+        await self._parked.update_one(places, {"$set": {"value": value}})
 
     async def parked_before(self, moment: datetime, limit: int) -> list[ParkedReturn]:
         """Commands that have been waiting since before that moment, the oldest first."""
