@@ -34,7 +34,7 @@ _NO_PLACE: Final = (
 
 
 class ItemResult(TypedDict):
-    """What became of one item of a command."""
+    """The outcome of one item of a command."""
 
     id: str
     outcome: Outcome
@@ -69,7 +69,7 @@ class Command:
 
     @property
     def marks(self) -> dict[str, str]:
-        """What the values of its messages carry so that their outcomes are remembered."""
+        """The fields that its messages carry so that their outcomes are stored."""
         return {"commandId": self.id} if self.remembered_as else {}
 
     def item_id(self, index: int) -> str:
@@ -145,7 +145,7 @@ async def _waited(
 
 
 async def _results(services: Services, command_id: str, ids: Sequence[str], seconds: int) -> dict[str, ItemResult]:
-    """What is known of the items when all are, or at the end of the wait."""
+    """The results of the items once all are known, or at the end of the wait."""
     answers = await services.waits.answers(command_id, ids, seconds)
     waiting: set[str] = set()
     missing = [id for id in ids if id not in answers]

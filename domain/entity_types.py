@@ -20,7 +20,7 @@ class ResolverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedEntity:
-    """What an object is called, and the address of its picture."""
+    """The name of an object, and the address of its picture."""
 
     name: str
     image_url: str | None = None
@@ -38,7 +38,7 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DetailBlade:
-    """What shows an object in an administration portal."""
+    """The view of an object in an administration portal."""
 
     controller: str
     template: str
@@ -88,7 +88,7 @@ class EntityTypes:
         return self._types.get(name)
 
     def resolver(self, name: str) -> Resolver | None:
-        """Who knows the names of objects of this type; None for a type without, and for one nobody registered."""
+        """The resolver of names of this type's objects; None for a type without one or not registered."""
         type = self._types.get(name)
         return type.get_entity if type else None
 
@@ -125,4 +125,4 @@ PRODUCT: Final = EntityType(
 """The sample; the portal is the one of the reference behaviour."""
 
 SAMPLE: Final = EntityTypes([PRODUCT])
-"""What is registered where nobody registers anything."""
+"""The types that are registered by default."""

@@ -84,12 +84,12 @@ class Order:
 
 
 def is_cancelled(status: str) -> bool:
-    """Whether a status by its name means that the order was cancelled."""
+    """True for a status whose name means cancelled."""
     return status.casefold() in _CANCELLED
 
 
 def is_of_other_store(known: Order | None, event: Order) -> bool:
-    """Whether the event tells of an order by the id of another store's."""
+    """True if the event has the id of an order of another store."""
     return known is not None and None not in (known.store_id, event.store_id) and known.store_id != event.store_id
 
 

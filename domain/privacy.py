@@ -1,4 +1,4 @@
-"""What is left of a person's things when they are to be forgotten: what the shop has to keep, and nothing of theirs."""
+"""Erasure of a person: orders and returns without their personal data, and messages that are about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PERSON_FIELDS: Final = frozenset(
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
-"""What is quoted, and what stands between signs."""
+"""Quoted texts, and words between punctuation."""
 
 
 def forgotten_order(order: Order) -> Order:
@@ -91,7 +91,7 @@ def people_in(value: bytes) -> set[str]:
 
 
 def is_about(value: bytes, customer_id: str, order_ids: Collection[str]) -> bool:
-    """Whether a message is about a customer or one of their orders; of what is no JSON: whether such an id is in it."""
+    """True if a message is about a customer or one of their orders; if it is no JSON, by the ids in its text."""
     try:
         told = _parsed(value)
     except (ValueError, RecursionError):
@@ -132,7 +132,7 @@ def _text(value: bytes) -> str:
 
 
 def _occurs(id: str, text: str) -> bool:
-    """Whether the id is in the text as a word of its own, as it is or escaped as in JSON."""
+    """True if the id is in the text as a word of its own, as it is or escaped as in JSON."""
     written = {id, json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
     return any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in written)
 

@@ -16,7 +16,7 @@ Z = 1.64485
 
 
 class RatingMethod(StrEnum):
-    """How a rating value follows from the approved reviews."""
+    """The formula of a rating value."""
 
     AVERAGE = "average"
     WILSON = "wilson"
@@ -38,7 +38,7 @@ class TallyKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatingTally:
-    """What a rating is computed from: how many reviews, and the sum of their ratings in hundredths."""
+    """The number of approved reviews, and the sum of their ratings in hundredths."""
 
     count: int = 0
     sum_hundredths: int = 0

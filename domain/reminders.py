@@ -1,4 +1,4 @@
-"""Who is asked for a review by mail, when, and why others are not."""
+"""Reminders: the rule by which customers are asked for a review by mail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """Who made an order."""
+    """The customer of an order."""
 
     id: str | None
     name: str | None = None
@@ -48,14 +48,14 @@ class Customer:
 
     @property
     def address(self) -> str | None:
-        """Where mail reaches the customer; None when there is no such place."""
+        """The mail address; None without a usable one."""
         email = (self.email or "").strip()
         return email if _ADDRESS.fullmatch(email) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReminderState:
-    """How far the reminders of an order have come.
+    """The reminders of an order so far.
 
     `sent` of them were sent, the last at `last`. `sent_to_customer` is how many the customer had got, over all
     orders, when this one was decided on: it never gets less, so while the limit is no higher there is no need to
@@ -78,7 +78,7 @@ class ReminderState:
 
 @dataclass(frozen=True, slots=True)
 class CompletedOrder:
-    """What has to be known of an order to decide whether its customer is asked for a review."""
+    """The part of an order by which a reminder is decided."""
 
     id: str
     number: str | None
@@ -113,7 +113,7 @@ class Reminder:
 
 
 class Skip(StrEnum):
-    """Why there is no reminder."""
+    """The reason for no reminder."""
 
     NOT_IN_STATUS = "not-in-status"
     NOT_YET = "not-yet"
@@ -128,7 +128,7 @@ class Skip(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays so until an event changes the order."""
+        """True if it stays so until an event changes the order."""
         return self in _FINAL
 
 
@@ -161,7 +161,7 @@ def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
 
 
 def takes_reviews(store_id: str | None, store: Store | None) -> bool:
-    """Whether reviews are enabled where the order was made. Without a store there is no setting, and they are."""
+    """True if the order's store takes reviews. Without a store there is no setting, and they are taken."""
     return store_id is None or (store is not None and store.settings.reviews_enabled)
 
 

@@ -14,7 +14,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 
 
 class ReviewStatus(IntEnum):
-    """Where a review stands in moderation; the number is the `reviewStatusId` of the interface."""
+    """The moderation status of a review; the number is the `reviewStatusId` of the interface."""
 
     NEW = 0
     APPROVED = 1
@@ -27,7 +27,7 @@ class ReviewStatus(IntEnum):
 
 
 class ModerationAction(StrEnum):
-    """What a moderator can do to a review."""
+    """An action of a moderator on a review."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -36,7 +36,7 @@ class ModerationAction(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of one item of a command."""
+    """The outcome of one item of a command."""
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
@@ -88,7 +88,7 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
 
 
 def counted(status: ReviewStatus | None, rating_hundredths: int) -> RatingTally:
-    """What a review in this status adds to the rating of its object: itself if approved, else nothing."""
+    """The tally of one review in this status: itself if approved, else nothing."""
     return RatingTally(1, rating_hundredths) if status is ReviewStatus.APPROVED else RatingTally()
 
 
@@ -111,18 +111,18 @@ class Moderation:
     stores: Collection[str] | None = None
 
     def may_touch(self, store_id: str | None) -> bool:
-        """Whether a review of this store, or of none, is the sender's business."""
+        """True if the sender may touch reviews of this store, or without one."""
         return self.stores is None or store_id in self.stores
 
     @property
     def answer_key(self) -> tuple[str, str] | None:
-        """Under what its outcome is remembered, if it is."""
+        """The key of its stored outcome, if it has one."""
         return (self.command_id, self.review_id) if self.command_id else None
 
 
 @dataclass(frozen=True, slots=True)
 class ModeratedReview:
-    """What moderation has to know of a review, and leaves behind. No status: it has been deleted."""
+    """The part of a review that moderation reads and writes. No status: it has been deleted."""
 
     entity: Entity
     store_id: str | None
@@ -136,7 +136,7 @@ class ModeratedReview:
 
 @dataclass(frozen=True, slots=True)
 class Moderated:
-    """What a batch of moderation commands comes to.
+    """The result of a batch of moderation commands.
 
     `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
     stayed: its marks moved. `outcomes` has one entry for each command, in order, None for a repeat.

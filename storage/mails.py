@@ -19,7 +19,7 @@ _DAY_S: Final = 86_400
 
 
 class MailState(StrEnum):
-    """How far a mail has come."""
+    """The state of a mail."""
 
     WAITING = "waiting"
     SENDING = "sending"

@@ -40,12 +40,12 @@ class OrderRepository:
         return {document["_id"]: _order(document) async for document in found}
 
     async def sizes(self, ids: Collection[str]) -> dict[str, int]:
-        """How many bytes each of these orders takes as it is stored; unknown ones are left out."""
+        """The stored size in bytes of each of these orders; unknown ones are left out."""
         found = self._orders.find({"_id": {"$in": list(ids)}}, {"size": {"$bsonSize": "$$ROOT"}})
         return {document["_id"]: document["size"] async for document in found}
 
     async def known(self, ids: Collection[str]) -> set[str]:
-        """Which of these orders are known."""
+        """The known ones among these order ids."""
         found = self._orders.find({"_id": {"$in": list(ids)}}, {"_id": 1})
         return {document["_id"] async for document in found}
 

@@ -1,4 +1,4 @@
-"""What is kept of one person, and the record of those who were forgotten."""
+"""The data of one person, and the record of erasures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class PersonalData:
         return [each for id in await self.order_ids() for each in await self._returns_of(id)]
 
     async def reminders(self) -> int:
-        """How many reminders they have got."""
+        """The number of reminders they have got."""
         document = await self._database[CUSTOMERS].find_one({"_id": self._customer})
         return int(document["sent"]) if document else 0
 
@@ -193,7 +193,7 @@ class Erasures:
         await self._erasures.insert_one({"mark": mark, "at": at, "counts": dict(counts)})
 
     async def latest(self, people: Collection[str]) -> dict[str, datetime]:
-        """When those of these people who were forgotten were so last."""
+        """The last erasure of each of these people who were erased."""
         if not people or not await self._erasures.find_one({}, {"_id": 1}):
             return {}
         keys = await self._keys()

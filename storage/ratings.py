@@ -84,7 +84,7 @@ class RatingRepository:
         return tallies
 
     async def count_reviews(self, search: ReviewSearch) -> int | None:
-        """How many reviews match, over all pages, by the tallies; None where they don't tell. The cost follows the
+        """The number of matching reviews by the tallies; None where they don't tell. The cost follows the
         number of tallies, not of reviews."""
         condition = tallied(search)
         if condition is None:

@@ -1,4 +1,4 @@
-"""Which orders are due for a reminder, and how many reminders each customer has got."""
+"""Orders that are due for a reminder, and the number of reminders to each customer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ReminderRepository:
             await self._orders.bulk_write(writes, ordered=False, session=session)
 
     async def sent_to(self, customers: Collection[str], session: Session | None = None) -> dict[str, int]:
-        """How many reminders these customers have got, over all orders; those who got none are left out."""
+        """The number of reminders to each of these customers over all orders; those without any are left out."""
         found = self._customers.find({"_id": {"$in": list(customers)}}, session=session)
         return {document["_id"]: document["sent"] async for document in found}
 
@@ -104,7 +104,7 @@ def _order(document: Document) -> CompletedOrder:
 
 
 def _items(lines: Iterable[Mapping[str, Any]]) -> Iterable[Item]:
-    """What can be reviewed of the lines of an order, each product once."""
+    """The products of an order's lines, each once."""
     products: dict[str, Item] = {}
     for line in lines:
         if product_id := line["productId"]:

@@ -58,7 +58,7 @@ class ReturnNumbers:
 
 
 def is_number_taken(error: BulkWriteError) -> bool:
-    """Whether returns could not be saved for nothing but numbers that others have taken meanwhile."""
+    """True if returns were not saved for the sole reason that others have taken their numbers meanwhile."""
     return is_duplicate(error) and all(
         "number" in failure.get("keyPattern", ()) for failure in error.details["writeErrors"]
     )

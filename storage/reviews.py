@@ -69,7 +69,7 @@ class RefusedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class TakenId:
-    """What stands at an id: a review, a refused submission, or, with neither, the trace of a deletion."""
+    """The holder of an id: a review, a refused submission, or, with neither, a deleted review."""
 
     created: datetime | None = None
     identity: ReviewIdentity | None = None
@@ -105,7 +105,7 @@ class ReviewRepository:
         return set()
 
     async def taken(self, ids: Collection[str]) -> dict[str, TakenId]:
-        """What stands at those of these ids that are taken."""
+        """The documents stored under these ids, in brief; free ids are left out."""
         if not ids:
             return {}
         found = self._reviews.find({"_id": {"$in": list(ids)}}, dict.fromkeys(_PLACE_FIELDS, 1))
@@ -133,7 +133,7 @@ class ReviewRepository:
         return {document["_id"]: document["storeId"] async for document in found}
 
     async def moderated(self, ids: Collection[str], session: Session) -> dict[str, ModeratedReview]:
-        """What moderation has to know of these reviews; those that don't exist are left out."""
+        """The part of these reviews that moderation reads; those that don't exist are left out."""
         found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, MODERATED, session=session)
         return {document["_id"]: moderated_from(document) async for document in found}
 
@@ -179,7 +179,7 @@ class ReviewRepository:
             await self._reviews.bulk_write(fills, ordered=False)
 
     async def reviewed(self, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
-        """Which of these reviews there are, in any status."""
+        """Those of these reviews that exist, in any status."""
         if not wanted:
             return set()
         found = self._reviews.find(
@@ -228,7 +228,7 @@ class ReviewRepository:
             yield review_from(document)
 
     async def count(self, search: ReviewSearch) -> int:
-        """How many reviews match, over all pages."""
+        """The number of matching reviews over all pages."""
         return await self._reviews.count_documents(criteria(search))
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:

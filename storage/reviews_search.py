@@ -1,4 +1,4 @@
-"""What to look for among reviews, and how that is asked of MongoDB."""
+"""The search for reviews, and its filter and order in MongoDB."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class ReviewSortField(StrEnum):
-    """What a list of reviews can be sorted by."""
+    """A sort field of a list of reviews."""
 
     CREATED_DATE = "createdDate"
     MODIFIED_DATE = "modifiedDate"
@@ -40,7 +40,7 @@ _STORED_FIELD: Final = {ReviewSortField.RATING: "ratingHundredths", ReviewSortFi
 
 @dataclass(frozen=True, slots=True)
 class ReviewSearch:
-    """What to look for. Every criterion that is set must hold; ratings are in hundredths, bounds included.
+    """Criteria of a search. Every one that is set must hold; ratings are in hundredths, bounds included.
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it.
     """
@@ -112,7 +112,7 @@ def order(search: ReviewSearch) -> list[tuple[str, int]]:
 
 
 def sorts_everything(search: ReviewSearch) -> bool:
-    """Whether MongoDB has to look at all reviews, or nearly so, and to sort what it finds: no index narrows them down
+    """True if MongoDB has to scan all reviews, or nearly so, and to sort the result: no index narrows them down
     or has them in this order."""
     narrowing = (search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
     if any(each is not None for each in (*narrowing, search.created_from, search.created_to)):

@@ -28,7 +28,7 @@ class StoreRepository:
         return [_store(document) async for document in self._stores.find().sort("_id")]
 
     async def size(self) -> int:
-        """How many bytes all stores take."""
+        """The stored size of all stores in bytes."""
         return await stored_bytes(self._stores)
 
     async def get(self, id: str) -> Store | None:
@@ -63,7 +63,7 @@ class StoreRepository:
         )
 
     async def seen(self, store_id: str | None, session: Session) -> Seen:
-        """Which updates a store, or without an id the general settings, have taken into account."""
+        """The updates that a store, or without an id the general settings, has taken into account."""
         collection, id = self._place(store_id)
         document = await collection.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))

@@ -78,7 +78,7 @@ def _address(request: Request) -> str:
 
 
 def _credential(request: Request) -> str | None:
-    """What the client brought, None for nothing."""
+    """The credential in the request's headers, or None."""
     key = request.headers.get("x-api-key")
     if key is not None:
         return key

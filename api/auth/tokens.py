@@ -44,7 +44,7 @@ _REASONS: Final[dict[type[PyJWTError], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token has to say. `leeway` is in seconds, for clocks that differ."""
+    """The claims that a token must have. `leeway` is in seconds, for clocks that differ."""
 
     issuer: str
     audience: str

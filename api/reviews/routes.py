@@ -46,7 +46,7 @@ class ChangesRequest(Message):
 
 
 class Permission(TypedDict):
-    """Whether somebody may leave a review, and every reason against it."""
+    """The answer to `canLeaveFeedback`, with every reason against it."""
 
     canLeaveFeedback: bool
     reasons: list[Refusal]
@@ -152,7 +152,7 @@ async def _with_texts(services: Services, reviews: Sequence[Review], long_texts:
 
 
 async def count_reviews(services: Services, search: ReviewSearch) -> int:
-    """How many reviews match over all pages; a large number may be a second old."""
+    """The number of matching reviews over all pages; a large number may be a second old."""
     same = replace(search, sort=(), skip=0, take=0)
 
     async def count() -> int:
@@ -185,7 +185,7 @@ async def can_leave_feedback(
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     user_id: Annotated[OptionalId, Query(alias="userId")] = None,
 ) -> JsonResponse:
-    """Whether this author may review this object in this store; without a store, everybody may."""
+    """Tell if this author may review this object in this store; without a store, everybody may."""
     check_store(caller, store_id)
     check_author(caller, user_id)
     reasons: list[Refusal] = []

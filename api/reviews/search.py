@@ -51,7 +51,7 @@ RatingBound = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class ReviewSearchRequest(Message):
-    """Which reviews to list. What is null, empty or missing doesn't restrict the list."""
+    """Criteria of a list of reviews. A field that is null, empty or missing doesn't restrict the list."""
 
     review_status: Annotated[Statuses, Field(description="A name, or several; any letter case")] = None
     entity_type: OptionalId = None
@@ -73,7 +73,7 @@ class ReviewSearchRequest(Message):
     skip: Skip = 0
 
     def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
-        """What to look for; a type stands for its known children, too. Raises ProblemError for an unknown sort."""
+        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort."""
         try:
             sort = parse_sort(self.sort or "", ReviewSortField)
         except UnknownSortError as error:

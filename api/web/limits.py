@@ -1,4 +1,4 @@
-"""How much one client may ask: answered 429 beyond that."""
+"""The rate limit of each client; beyond it the answer is 429."""
 
 from __future__ import annotations
 

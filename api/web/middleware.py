@@ -1,4 +1,4 @@
-"""What holds for every request, as plain ASGI."""
+"""Middleware for every request, as plain ASGI."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PIECE_BYTES: Final = 256 * 1024
 """A piece of a page holds so much of what is stored, or one row: for so long nobody else is served."""
 
 _COPIES: Final = 4
-"""What is stored takes so many times its size while it is read and written: as it came, as objects, as an answer."""
+"""A stored byte takes so many in memory: as BSON, as objects, as JSON."""
 
 _ROW_WITHOUT_TEXT: Final = 2 * 1024
 

@@ -59,7 +59,7 @@ class ProblemKind(Enum):
 
     @property
     def members(self) -> dict[str, Any]:
-        """What is the same in every problem of this kind."""
+        """The members that are the same in every problem of this kind."""
         name, status, title = self.value
         return {"type": f"/problems/{name}", "title": title, "status": status}
 

@@ -42,7 +42,7 @@ class Together(Generic[K, V]):
         self._running: set[asyncio.Task[None]] = set()
 
     async def of(self, keys: Collection[K]) -> dict[K, V]:
-        """What there is for these keys; raises what the query raises."""
+        """The values of these keys; raises the errors of the query."""
         if not keys:
             return {}
         batch = self._gathering
@@ -79,7 +79,7 @@ class Kept(Generic[K, V]):
         self._forgotten = 0
 
     async def of(self, keys: Collection[K]) -> dict[K, V]:
-        """What there is for these keys; raises what the query raises."""
+        """The values of these keys; raises the errors of the query."""
         now = monotonic()
         known = {key: kept[1] for key in keys if (kept := self._kept.get(key)) and kept[0] > now}
         if len(known) == len(keys):

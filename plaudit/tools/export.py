@@ -33,7 +33,7 @@ _TOLD_EVERY: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ExportOrder:
-    """Which reviews to write, how, and where: to standard output without a file."""
+    """The reviews to write, the format, and the file; without one, standard output."""
 
     format: FileFormat = FileFormat.JSONL
     store_id: str | None = None
