@@ -64,7 +64,7 @@ class Command:
 
     @property
     def remembered_as(self) -> str | None:
-        """The command id that its messages carry; none where nobody will ask what became of them."""
+        """The command id that its messages carry; None where no outcome will be asked for."""
         return self.id if self.repeatable or self.wait is not None else None
 
     @property
@@ -88,7 +88,7 @@ async def command_of(request: Request) -> Command:
 def _command(request: Request) -> Command:
     wait = wait_seconds(request.headers.getlist("prefer"))
     key = idempotency_key(request.headers.getlist("idempotency-key"))
-    # Of each caller's own: nobody can repeat, or ask after, what another did.
+    # By caller: a caller can't repeat another's command, nor read its outcome.
     subject = request.state.caller.subject
     client = f"subject {subject}" if subject is not None else f"address {request.client.host if request.client else ''}"
     if key is None:

@@ -29,7 +29,7 @@ class ResolvedEntity:
 class Resolver(Protocol):
     """Tells names and images of objects of one type; ids that it doesn't know are left out of its answer.
 
-    It may raise anything, and take any time: whoever asks sets a time-out.
+    It may raise anything, and take any time: its caller sets a time-out.
     """
 
     async def __call__(self, ids: Collection[str], /) -> Mapping[str, ResolvedEntity]:
@@ -84,7 +84,7 @@ class EntityTypes:
         return iter(self._types.values())
 
     def get(self, name: str) -> EntityType | None:
-        """The type of this name, None where nobody registered it."""
+        """The type of this name, None if it isn't registered."""
         return self._types.get(name)
 
     def resolver(self, name: str) -> Resolver | None:

@@ -58,9 +58,9 @@ class Caller:
 
 
 ANYBODY: Final = Caller(None, ALL_PERMISSIONS)
-"""Everyone, where nobody has to say who they are."""
+"""Every client of a service without authentication."""
 
 
 def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """The permissions among these names; others are somebody else's."""
+    """The permissions among these names; names of other services are left out."""
     return frozenset(Permission(name) for name in names if name in _NAMES)

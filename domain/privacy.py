@@ -25,7 +25,7 @@ _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
 
 
 def forgotten_order(order: Order) -> Order:
-    """The order with its quantities and prices, and without whoever ordered.
+    """The order with its quantities and prices, and without its customer.
 
     Its marks stay: the events that are known can't bring the customer back. A newer one can.
     """
@@ -70,7 +70,7 @@ def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
 
 
 def mark_of(customer_id: str, key: bytes) -> str:
-    """By what an erasure is known without naming whom it was about: the HMAC-SHA-256 of the id, hexadecimal."""
+    """The mark of an erasure, which doesn't name the person: the HMAC-SHA-256 of the id, hexadecimal."""
     return hmac.digest(key, customer_id.encode(errors="surrogatepass"), "sha256").hex()
 
 
@@ -80,7 +80,7 @@ def unkeyed_mark_of(customer_id: str) -> str:
 
 
 def people_in(value: bytes) -> set[str]:
-    """The ids of whomever a message is about or comes from, in a JSON of any shape, as text also where it is a number.
+    """The ids of the people that a message is about or comes from, in JSON of any shape; numbers as text.
 
     Of what is no JSON: all that could be an id.
     """

@@ -16,7 +16,7 @@ PRODUCT: Final = "Product"
 """The entity type under which what was bought is reviewed."""
 
 MOST_ITEMS: Final = 100
-"""Nobody reads a mail that names more."""
+"""The most products that a mail names."""
 
 _REMINDERS: Final = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
 _ADDRESS: Final = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
@@ -175,7 +175,7 @@ def decided(
 ) -> Reminder | Skip:
     """The reminder that is due for an order, or why there is none.
 
-    `store` is the order's, None where nobody registered it; `reviewed` holds at least those of the order's products
+    `store` is the order's, None if it isn't registered; `reviewed` holds at least those of the order's products
     that its customer has reviewed; `sent_to_customer` counts the reminders over all orders.
     """
     if status_key(order.status) != status_key(settings.order_status):

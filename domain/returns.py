@@ -104,7 +104,7 @@ L = TypeVar("L", ReturnLine, LineRequest)
 class ReturnRequest:
     """A wish to create a return (`is_new`) or to change one; what is None stays as it is.
 
-    `stores` are those that whoever asks is bound to, None for none in particular.
+    `stores` are those that the sender is bound to, None for all.
     """
 
     id: str

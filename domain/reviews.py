@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 class Review:
     """A review as it is stored. Ratings are in hundredths, 100 to 500; times are aware, in UTC.
 
-    `name_wanted`: the name of the object is missing, and can be had from whoever knows it.
+    `name_wanted`: the name of the object is missing, and a resolver can fill it in.
     """
 
     id: str
@@ -97,7 +97,7 @@ class Moderation:
     """A moderation command for one review.
 
     `source` is its record in the topic of moderation commands, wherever it has been passed on since.
-    `command_id` is there when somebody may ask what became of it. `stores` are those that its sender is bound to,
+    `command_id` is set if its outcome may be asked for. `stores` are those that its sender is bound to,
     None for none in particular.
     """
 

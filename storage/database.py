@@ -51,8 +51,8 @@ _FINAL_CODES: Final = frozenset(
 )
 
 _LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
-"""What PyMongo 4 was seen to say on Python 3.11 while it waited for a server: a lock of its own was gone. And what the
-lock says of the same when it is let go."""
+"""PyMongo 4 on Python 3.11 can raise RuntimeError from the lock of its connection pool during an outage of the server;
+the second text is from the release of the same lock."""
 
 
 def connect(

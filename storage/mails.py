@@ -69,7 +69,7 @@ class MailRepository:
     async def accept(self, records: Mapping[str, StoredRecord], now: datetime) -> None:
         """Take in mails by their ids. One that is known stays as it is.
 
-        One that was rejected is tried anew where its record is younger than the rejection: somebody sent it again.
+        One that was rejected is retried if its record is younger than the rejection: it was sent again.
         """
         if not records:
             return

@@ -50,7 +50,7 @@ class OrderRepository:
         return {document["_id"] async for document in found}
 
     async def save(self, orders: Iterable[Order], session: Session) -> None:
-        """Write orders as they are now. Whoever else writes one of them in a transaction of its own has to repeat."""
+        """Write orders as they are now. Another transaction that writes one of them conflicts and is repeated."""
         writes = [ReplaceOne({"_id": order.id}, document_of(order), upsert=True) for order in orders]
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)

@@ -132,7 +132,7 @@ class PersonalData:
     async def forget_orders(self) -> Mapping[str, int]:
         """Take them out of their orders, and their words out of the returns; returns how many there were of each.
 
-        Order by order, each in one transaction: whoever changes it at the same time does so before or after.
+        Order by order, each in one transaction: concurrent changes come before or after.
         """
         orders, returns = 0, 0
         for id in await self.order_ids():
@@ -188,7 +188,7 @@ class Erasures:
         self._configured = configured_key.encode() if configured_key else None
 
     async def add(self, customer_id: str, at: datetime, counts: Mapping[str, int]) -> None:
-        """Somebody has been forgotten, with so many things of each kind."""
+        """Record the erasure of a person, with the number of things of each kind."""
         mark = mark_of(customer_id, self._configured or await self._made_up_key())
         await self._erasures.insert_one({"mark": mark, "at": at, "counts": dict(counts)})
 
@@ -207,7 +207,7 @@ class Erasures:
         return latest
 
     async def set_aside(self, letters: Collection[str], at: datetime) -> None:
-        """These dead letters are about somebody who is forgotten; they are never to be replayed."""
+        """Exclude dead letters about an erased person from replays for good."""
         writes = [UpdateOne({"_id": id}, {"$set": {"at": at}}, upsert=True) for id in letters]
         if writes:
             await self._letters.bulk_write(writes, ordered=False)

@@ -41,7 +41,7 @@ class RatingRepository:
         after = {key: tallies.get(key, RatingTally()) + change for key, change in changes.items()}
         kept = {ids[key]: _tally_document(tally) for key, tally in after.items() if key in ids}
         if kept:
-            # In a transaction: whoever else changes one of them meanwhile makes one of the two begin again.
+            # In a transaction: of two that change the same tally one conflicts and begins again.
             await self._ratings.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
         first = [
             UpdateOne(_key_document(key), {"$inc": _tally_document(tally)}, upsert=True)

@@ -1,4 +1,4 @@
-"""Replayed dead letters: each is published again once, whoever asks how often."""
+"""Replayed dead letters: each is published again once, however often it is asked for."""
 
 from __future__ import annotations
 

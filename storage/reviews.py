@@ -92,7 +92,7 @@ class ReviewRepository:
         self._reviews = database[COLLECTION]
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
-        """Store new reviews and the places of refused ones. Returns the ids that were taken; what is there stays."""
+        """Store new reviews and the places of refused ones. Returns the ids that were taken; their documents stay."""
         documents = [*map(document_of, reviews), *map(_refused_document, refused)]
         if not documents:
             return set()
@@ -156,7 +156,7 @@ class ReviewRepository:
         return gone.deleted_count
 
     async def index_wanted_names(self) -> None:
-        """Create the index of `wanted_names`, which a service that asks nobody for names does without."""
+        """Create the index of `wanted_names`, which a service without resolvers does without."""
         await self._reviews.create_indexes([_NAME_WANTED])
 
     async def wanted_names(self, entity_type: str, *, after: str, limit: int) -> WantedNames:

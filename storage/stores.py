@@ -32,7 +32,7 @@ class StoreRepository:
         return await stored_bytes(self._stores)
 
     async def get(self, id: str) -> Store | None:
-        """One store, or None where nobody registered it."""
+        """One store, or None if it isn't registered."""
         document = await self._stores.find_one({"_id": id})
         return _store(document) if document else None
 

@@ -19,7 +19,7 @@ REMEMBERED_SECONDS: Final = 5.0
 """For so long a key that was revoked may still open."""
 
 OWNER_SECONDS: Final = 3_600.0
-"""For so long whoever has shown a key is known for its owner: looking it up again is no guess of a stranger's."""
+"""Seconds for which a verified key is remembered: looking it up again isn't counted as a guess."""
 
 _REMEMBERED_KEYS: Final = 10_000
 _NO_DIGEST: Final = bytes(32)

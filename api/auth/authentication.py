@@ -27,7 +27,7 @@ class Authenticator(Protocol):
 
     async def caller(self, credential: str | None) -> Caller:
         """The owner of a credential. Raises RefusedCredentialError, KeysAwayError, or what its server's being away
-        raises: in doubt nobody gets in."""
+        raises: in doubt the request is refused."""
         ...
 
 

@@ -53,7 +53,7 @@ class Permission(TypedDict):
 
 
 _CHANGES_BYTES: Final = 4 * 1024 * 1024
-"""Nobody knows beforehand how many objects changed: as much as 100,000 ids. MongoDB's limit is four times that."""
+"""Reserved for the ids of changed objects, whose number isn't known: 100,000 ids. MongoDB's limit is 16 MiB."""
 
 CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
 

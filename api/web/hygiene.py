@@ -138,7 +138,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 class NoForgedRequests:
-    """Refuses changes that a page of another site has a browser ask for, even where nobody has to say who they are.
+    """Refuses changes that a browser requests for a page of another site, also without authentication.
 
     Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`. Other clients send neither.
     """

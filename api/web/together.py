@@ -94,6 +94,6 @@ class Kept(Generic[K, V]):
         return known | found
 
     def forget(self) -> None:
-        """Ask anew: something has changed, or somebody has seen what it is by now."""
+        """Drop the cached values: they have changed, or a client has seen newer ones."""
         self._kept.clear()
         self._forgotten += 1

@@ -90,7 +90,7 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            # Whoever reads has enough; Python would complain about it once more at its end.
+            # The reader closed the pipe; without this, Python would report it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     draft = path.with_name(path.name + ".draft")
