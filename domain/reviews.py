@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from domain.delivery import RecordPosition, Seen
-from domain.ratings import Entity, RatingTally, TallyKey
+from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 
 
 class ReviewStatus(IntEnum):
@@ -46,7 +46,7 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Review:
-    """A review as it is stored. Ratings are in hundredths, 100 to 500; times are aware, in UTC.
+    """A review as it is stored. Times are aware, in UTC.
 
     `name_wanted`: the name of the object is missing, and a resolver can fill it in.
     """
@@ -59,7 +59,7 @@ class Review:
     user_name: str | None
     title: str | None
     text: str
-    rating_hundredths: int
+    rating: Hundredths
     created: datetime
     modified: datetime
     status: ReviewStatus = ReviewStatus.NEW
@@ -87,9 +87,9 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
             return None
 
 
-def counted(status: ReviewStatus | None, rating_hundredths: int) -> RatingTally:
+def counted(status: ReviewStatus | None, rating: Hundredths) -> RatingTally:
     """The tally of one review in this status: itself if approved, else nothing."""
-    return RatingTally(1, rating_hundredths) if status is ReviewStatus.APPROVED else RatingTally()
+    return RatingTally(1, rating) if status is ReviewStatus.APPROVED else RatingTally()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class ModeratedReview:
 
     entity: Entity
     store_id: str | None
-    rating_hundredths: int
+    rating: Hundredths
     status: ReviewStatus | None
     seen: Seen = field(default_factory=Seen)
     modified: datetime | None = None
@@ -184,7 +184,7 @@ def moderate(
                 if command.answer_key:
                     repeats.add(command.answer_key)
             if after.status is not review.status:
-                before, now = (counted(r.status, r.rating_hundredths) for r in (review, after))
+                before, now = (counted(r.status, r.rating) for r in (review, after))
                 key = TallyKey(review.entity, review.store_id)
                 tallies[key] = tallies.get(key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after

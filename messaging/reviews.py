@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, TypeAdapter
 
 from domain.delivery import RecordPosition
-from domain.ratings import Entity
+from domain.ratings import Entity, hundredths
 from domain.reviews import ModerationAction, Review, ReviewIdentity
 from messaging.schemas import (
     MAX_ITEMS,
@@ -71,7 +71,7 @@ class SubmittedReview(Message):
             user_name=self.user_name,
             title=self.title,
             text=self.review,
-            rating_hundredths=round(self.rating * 100),
+            rating=hundredths(self.rating),
             created=at,
             modified=at,
         )

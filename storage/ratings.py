@@ -111,7 +111,7 @@ class RatingRepository:
                 [
                     UpdateOne(
                         _key_document(key),
-                        {"$set": {"count": t.count, "sumHundredths": t.sum_hundredths}, "$max": {"recountedDate": at}},
+                        {"$set": {"count": t.count, "sumHundredths": t.sum}, "$max": {"recountedDate": at}},
                         upsert=True,
                     )
                     for key, t in wrong.items()
@@ -180,7 +180,7 @@ def _counted_key(document: Document) -> TallyKey:
 
 
 def _tally_document(tally: RatingTally) -> Document:
-    return {"count": tally.count, "sumHundredths": tally.sum_hundredths}
+    return {"count": tally.count, "sumHundredths": tally.sum}
 
 
 def _tally(document: Document) -> RatingTally:

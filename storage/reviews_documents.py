@@ -40,7 +40,7 @@ def document_of(review: Review) -> Document:
         "userName": review.user_name,
         "title": review.title,
         "review": review.text,
-        "ratingHundredths": review.rating_hundredths,
+        "ratingHundredths": review.rating,
         "status": int(review.status),
         "createdDate": review.created,
         "modifiedDate": review.modified,
@@ -86,7 +86,7 @@ def moderated_from(document: Document) -> ModeratedReview:
     return ModeratedReview(
         entity=Entity(document["entityType"], document["entityId"]),
         store_id=document["storeId"],
-        rating_hundredths=document["ratingHundredths"],
+        rating=document["ratingHundredths"],
         status=ReviewStatus(document["status"]),
         seen=seen_from(document.get("seen")),
         modified=document["modifiedDate"],

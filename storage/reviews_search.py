@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING
 
+from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.database import Document
@@ -40,7 +41,7 @@ _STORED_FIELD: Final = {ReviewSortField.RATING: "ratingHundredths", ReviewSortFi
 
 @dataclass(frozen=True, slots=True)
 class ReviewSearch:
-    """Criteria of a search. Every one that is set must hold; ratings are in hundredths, bounds included.
+    """Criteria of a search. Every one that is set must hold, bounds included.
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it.
     """
@@ -53,8 +54,8 @@ class ReviewSearch:
     phrase: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
-    lowest_rating: int | None = None
-    highest_rating: int | None = None
+    lowest_rating: Hundredths | None = None
+    highest_rating: Hundredths | None = None
     sort: Sequence[tuple[ReviewSortField, Direction]] = field(default=())
     skip: int = 0
     take: int = 20

@@ -56,7 +56,7 @@ def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
         "reviewStatusId": int(status),
         "title": review.title,
         "review": review.text,
-        "rating": rating_number(review.rating_hundredths),
+        "rating": rating_number(review.rating),
         "userName": review.user_name,
         "storeName": store_name(review.store_id, stores),
         "createdDate": timestamp(review.created),

@@ -47,7 +47,7 @@ def review_record(review: Review, stores: Mapping[str, Store]) -> ReviewRecord:
         "reviewStatusId": int(review.status),
         "title": review.title,
         "review": review.text,
-        "rating": rating_number(review.rating_hundredths),
+        "rating": rating_number(review.rating),
         "userName": review.user_name,
         "storeName": store_name(review.store_id, stores),
         "createdDate": timestamp(review.created),
