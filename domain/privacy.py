@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from domain.orders import Order
+from domain.orders import Customer, Order
 from domain.returns import Return
 
 _ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate")
@@ -29,14 +29,7 @@ def forgotten_order(order: Order) -> Order:
 
     Its marks stay: the events that are known can't bring the customer back. A newer one can.
     """
-    return replace(
-        order,
-        customer_id=None,
-        customer_name=None,
-        customer_email=None,
-        language_code=None,
-        body=_body_without_person(order.body),
-    )
+    return replace(order, customer=Customer(), body=_body_without_person(order.body))
 
 
 def forgotten_return(stored: Return, customer_id: str) -> Return:

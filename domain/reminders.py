@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
+from domain.orders import OrderHeader, ReminderState
 from domain.stores import ReminderSettings, Store
 
 PRODUCT: Final = "Product"
@@ -19,7 +19,6 @@ MOST_ITEMS: Final = 100
 """The most products that a mail names."""
 
 _REMINDERS: Final = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
-_ADDRESS: Final = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
 
 
 class ReviewedProduct(NamedTuple):
@@ -38,62 +37,16 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Customer:
-    """The customer of an order."""
+class CompletedOrder(OrderHeader):
+    """An order as reminders see it: since when it has its status, and the products to review."""
 
-    id: str | None
-    name: str | None = None
-    email: str | None = None
-    language_code: str | None = None
-
-    @property
-    def address(self) -> str | None:
-        """The mail address; None without a usable one."""
-        email = (self.email or "").strip()
-        return email if _ADDRESS.fullmatch(email) else None
-
-
-@dataclass(frozen=True, slots=True)
-class ReminderState:
-    """The reminders of an order so far.
-
-    `sent` of them were sent, the last at `last`. `sent_to_customer` is how many the customer had got, over all
-    orders, when this one was decided on: it never gets less, so while the limit is no higher there is no need to
-    decide again. `is_over` says that there is nothing to ask for as the order is now.
-    """
-
-    sent: int = 0
-    last: datetime | None = None
-    sent_to_customer: int = 0
-    is_over: bool = False
-
-    def counted_from(self, status_since: datetime) -> datetime:
-        """The moment from which the days are counted until the next reminder."""
-        return max(status_since, self.last) if self.last else status_since
-
-    def after_news(self) -> ReminderState:
-        """The state once an event has changed the order: what stood in the way may not any more."""
-        return replace(self, sent_to_customer=0, is_over=False)
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedOrder:
-    """The part of an order by which a reminder is decided."""
-
-    id: str
-    number: str | None
-    status: str
     status_since: datetime
-    is_cancelled: bool
-    store_id: str | None
-    customer: Customer
     items: tuple[Item, ...]
-    state: ReminderState = field(default_factory=ReminderState)
 
     @property
     def counted_from(self) -> datetime:
         """The moment from which the days are counted until the next reminder."""
-        return self.state.counted_from(self.status_since)
+        return self.reminders.counted_from(self.status_since)
 
     def products(self) -> Iterator[ReviewedProduct]:
         """The reviews that would leave nothing to ask for."""
@@ -165,7 +118,7 @@ def takes_reviews(store_id: str | None, store: Store | None) -> bool:
     return store_id is None or (store is not None and store.settings.reviews_enabled)
 
 
-def decided(
+def decide(
     order: CompletedOrder,
     settings: ReminderSettings,
     store: Store | None,
@@ -198,7 +151,7 @@ def decided(
         return Skip.REVIEWS_DISABLED
     if sent_to_customer >= settings.max_emails_per_customer:
         return Skip.CUSTOMER_LIMIT
-    id = str(uuid5(_REMINDERS, f"{order.id}/{order.state.sent + 1}"))
+    id = str(uuid5(_REMINDERS, f"{order.id}/{order.reminders.sent + 1}"))
     return Reminder(id, address, customer.id, tuple(open_items[:MOST_ITEMS]))
 
 
@@ -211,7 +164,7 @@ def state_after(state: ReminderState, decision: Reminder | Skip, sent_to_custome
     return replace(state, is_over=True) if decision.is_final else state
 
 
-def decided_in_turn(
+def decide_in_turn(
     orders: Iterable[CompletedOrder],
     settings: ReminderSettings,
     stores: Mapping[str, Store],
@@ -226,11 +179,11 @@ def decided_in_turn(
     """
     for order in sorted(orders, key=lambda order: (order.counted_from, order.id)):
         customer_id, store = order.customer.id or "", stores.get(order.store_id or "")
-        decision = decided(order, settings, store, reviewed, sent.get(customer_id, 0), now)
+        decision = decide(order, settings, store, reviewed, sent.get(customer_id, 0), now)
         if isinstance(decision, Reminder):
             sent[customer_id] = sent.get(customer_id, 0) + 1
-        after = state_after(order.state, decision, sent.get(customer_id, 0), now)
-        yield Decided(replace(order, state=after), store, decision, is_changed=after != order.state)
+        after = state_after(order.reminders, decision, sent.get(customer_id, 0), now)
+        yield Decided(replace(order, reminders=after), store, decision, is_changed=after != order.reminders)
 
 
 def without_mail(decided: Decided, before: ReminderState) -> Decided:
@@ -238,5 +191,5 @@ def without_mail(decided: Decided, before: ReminderState) -> Decided:
 
     The customer's other orders have been decided on as if it had been sent: the limit still holds.
     """
-    order = replace(decided.order, state=replace(before, is_over=True))
+    order = replace(decided.order, reminders=replace(before, is_over=True))
     return Decided(order, decided.store, Skip.MAIL_FAILED, is_changed=True)

@@ -10,7 +10,7 @@ import orjson
 from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from domain.orders import Order, OrderLine, is_cancelled
+from domain.orders import Customer, Order, OrderLine, is_cancelled
 from messaging.decoding import InvalidMessageError
 from messaging.schemas import Id, Message, Name, NotBlank, OptionalId
 
@@ -60,13 +60,10 @@ class OrderEvent(Message):
             status=self.status,
             is_cancelled=self.is_cancelled or is_cancelled(self.status),
             store_id=self.store_id,
-            customer_id=self.customer_id,
+            customer=Customer(self.customer_id, self.customer_name, self.customer_email, self.language_code),
             modified=modified,
             lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
             body=body,
-            customer_name=self.customer_name,
-            customer_email=self.customer_email,
-            language_code=self.language_code,
         )
 
 

@@ -129,7 +129,7 @@ class ReminderJob:
         async def work(session: Session) -> tuple[list[Decided], list[_Owed]]:
             orders = await self._decisions.reminders.of_ids(ids, session)
             decided, messages = [], list[OutgoingMessage]()
-            before, until = {order.id: order.state for order in orders}, monotonic() + _WRITING_S
+            before, until = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
             for each in await self._decisions.on(orders, settings, now, session=session):
                 try:
                     messages += await worked(self._messages, each, writer, now)
@@ -178,7 +178,7 @@ class ReminderJob:
 def _sent(decided: Iterable[Decided]) -> dict[str, int]:
     """How many reminders the customers who get one have got then."""
     return {
-        each.decision.customer_id: each.order.state.sent_to_customer
+        each.decision.customer_id: each.order.reminders.sent_to_customer
         for each in decided
         if isinstance(each.decision, Reminder)
     }

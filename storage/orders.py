@@ -7,7 +7,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne
 
-from domain.orders import Order, OrderLine
+from domain.orders import Customer, Order, OrderLine
 from domain.reminders import status_key
 from storage import reminders_states
 from storage.database import Database, Document, Session
@@ -66,10 +66,10 @@ def document_of(order: Order) -> Document:
         "statusSince": microseconds(order.status_since),
         "isCancelled": order.is_cancelled,
         "storeId": order.store_id,
-        "customerId": order.customer_id,
-        "customerName": order.customer_name,
-        "customerEmail": order.customer_email,
-        "languageCode": order.language_code,
+        "customerId": order.customer.id,
+        "customerName": order.customer.name,
+        "customerEmail": order.customer.email,
+        "languageCode": order.customer.language_code,
         "modified": microseconds(order.modified),
         "lines": [
             {
@@ -90,6 +90,13 @@ def document_of(order: Order) -> Document:
     }
 
 
+def customer_from(document: Document) -> Customer:
+    """The customer in an order's document."""
+    return Customer(
+        document["customerId"], document["customerName"], document["customerEmail"], document["languageCode"]
+    )
+
+
 def _order(document: Document) -> Order:
     return Order(
         id=document["_id"],
@@ -97,7 +104,7 @@ def _order(document: Document) -> Order:
         status=document["status"],
         is_cancelled=document["isCancelled"],
         store_id=document["storeId"],
-        customer_id=document["customerId"],
+        customer=customer_from(document),
         modified=moment(document["modified"]),
         lines=tuple(
             OrderLine(line["id"], line["productId"], line["name"], line["quantity"], line["price"])
@@ -107,8 +114,5 @@ def _order(document: Document) -> Order:
         observations=tuple((moment(at), status) for at, status in document["observations"]),
         digests=tuple(document["digests"]),
         returned=dict(document["returned"]),
-        customer_name=document["customerName"],
-        customer_email=document["customerEmail"],
-        language_code=document["languageCode"],
         reminders=reminders_states.state_from(document["reminder"]),
     )

@@ -155,7 +155,7 @@ class PersonalData:
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)
-        if order is None or order.customer_id != self._customer:
+        if order is None or order.customer.id != self._customer:
             return 0
         stored = await self._returns.of_ids([each.id for each in await self._returns_of(id)], session)
         returns = [forgotten_return(each, self._customer) for each in stored.values() if isinstance(each, Return)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pymongo import UpdateOne
 
-from domain.reminders import CompletedOrder, Customer, Item, due_up_to, status_key
+from domain.reminders import CompletedOrder, Item, due_up_to, status_key
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
 from storage.database import Database, Document, Session
@@ -60,7 +60,7 @@ class ReminderRepository:
     async def save(self, completed: Iterable[CompletedOrder], session: Session) -> None:
         """Write how far the reminders of these orders have come."""
         writes = [
-            UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.state, o.status_since)}})
+            UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.reminders, o.status_since)}})
             for o in completed
         ]
         if writes:
@@ -95,11 +95,9 @@ def _order(document: Document) -> CompletedOrder:
         status_since=moment(document["statusSince"]),
         is_cancelled=document["isCancelled"],
         store_id=document["storeId"],
-        customer=Customer(
-            document["customerId"], document["customerName"], document["customerEmail"], document["languageCode"]
-        ),
+        customer=orders.customer_from(document),
         items=tuple(_items(document["lines"])),
-        state=reminders_states.state_from(document["reminder"]),
+        reminders=reminders_states.state_from(document["reminder"]),
     )
 
 

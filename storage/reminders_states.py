@@ -7,7 +7,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel
 
-from domain.reminders import ReminderState
+from domain.orders import ReminderState
 from storage.database import Document
 from storage.moments import microseconds, moment
 

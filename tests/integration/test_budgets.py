@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from domain.delivery import Seen
-from domain.orders import Order
+from domain.orders import Customer, Order
 from storage.orders import document_of
 from storage.seen import seen_document
 from tests.support.facade import REVIEWS, connection, new_id, submission
@@ -199,7 +199,7 @@ async def test_clients_that_do_not_read_make_room(small: Service) -> None:
 async def test_pages_of_returns_with_large_orders(small: Service) -> None:
     body = json.dumps({"note": "a" * MIB}).encode()
     product = new_id()
-    orders = [Order(f"{product}-{n}", None, "New", False, None, None, NOW, (), body) for n in range(30)]
+    orders = [Order(f"{product}-{n}", None, "New", False, None, Customer(), NOW, (), body) for n in range(30)]
     fields = dict.fromkeys(("resolution", "createdBy", "modifiedBy", "storeId"))
     times = dict.fromkeys(("createdDate", "modifiedDate"), NOW)
     returns: list[Json] = [

@@ -12,7 +12,7 @@ from api.returns.search import RETURN_SEARCH
 from api.web.bodies import parse_json
 from api.web.problems import ProblemError
 from domain.delivery import Seen
-from domain.orders import Order, OrderLine
+from domain.orders import Customer, Order, OrderLine
 from domain.returns import Return, ReturnLine, ReturnStatus
 from domain.sorting import Direction
 from storage.returns import ReturnSearch, ReturnSortField
@@ -136,7 +136,7 @@ def test_a_return_and_its_changes_tolerate_more() -> None:
 def test_a_row_shows_the_order_as_it_came() -> None:
     body = b'{"id": "o", "total": 10.50, "items": [], "extra": {"b": 1, "a": null}}'
     order = Order(
-        "o", "CO1", "New", False, None, None, AT, (OrderLine("a", None, None, 5, 10),), body, returned={"a": 2}
+        "o", "CO1", "New", False, None, Customer(), AT, (OrderLine("a", None, None, 5, 10),), body, returned={"a": 2}
     )
     lines = tuple(ReturnLine(id, id.lower(), 2, 10, None, AT, AT) for id in ("A", "X"))
     stored = Return("r", "RET1", "o", ReturnStatus.NEW, None, lines, AT, AT, "ben", "eva", Seen())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Order, OrderLine, after_event, is_cancelled, is_of_other_store
+from domain.orders import Customer, Order, OrderLine, after_event, is_cancelled, is_of_other_store
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -18,7 +18,7 @@ def an_order(minute: int = 0, status: str = "New", quantity: int = 1, content: s
     lines = (OrderLine("a", "camera", "Camera", quantity, 9.5), OrderLine("b", None, None, 2 * quantity))
     body = f"{minute} {status} {quantity} {content}"
     moment = NOON + timedelta(minutes=minute)
-    return Order("o", "CO1", status, is_cancelled(status), "shop", "anna", moment, lines, body.encode()), body
+    return Order("o", "CO1", status, is_cancelled(status), "shop", Customer("anna"), moment, lines, body.encode()), body
 
 
 def known_after(*events: Event, known: Order | None = None) -> Order:

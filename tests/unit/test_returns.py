@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.delivery import RecordPosition, Seen
-from domain.orders import Order, OrderLine, after_event
+from domain.orders import Customer, Order, OrderLine, after_event
 from domain.returns import (
     LineRequest,
     RefusalReason,
@@ -49,7 +49,7 @@ class ReturnStep:
 
 def an_order(quantities: dict[str, int], minute: int = 0) -> Order:
     lines = tuple(OrderLine(id, None, None, quantity, PRICES[id]) for id, quantity in quantities.items())
-    return Order("o", None, "New", False, None, None, AT.replace(minute=minute), lines, repr(quantities).encode())
+    return Order("o", None, "New", False, None, Customer(), AT.replace(minute=minute), lines, repr(quantities).encode())
 
 
 def a_request(step: ReturnStep, offset: int = 0) -> ReturnRequest:
