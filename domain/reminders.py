@@ -37,8 +37,8 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CompletedOrder(OrderHeader):
-    """An order as reminders see it: since when it has its status, and the products to review."""
+class ReviewableOrder(OrderHeader):
+    """An order in any status as reminders see it: since when it has that, and the products that can be reviewed."""
 
     status_since: datetime
     items: tuple[Item, ...]
@@ -88,7 +88,7 @@ class Skip(StrEnum):
 class Decided(NamedTuple):
     """A decision on an order; the order is as it is afterwards."""
 
-    order: CompletedOrder
+    order: ReviewableOrder
     store: Store | None
     decision: Reminder | Skip
     is_changed: bool
@@ -119,7 +119,7 @@ def takes_reviews(store_id: str | None, store: Store | None) -> bool:
 
 
 def decide(
-    order: CompletedOrder,
+    order: ReviewableOrder,
     settings: ReminderSettings,
     store: Store | None,
     reviewed: Collection[ReviewedProduct],
@@ -165,7 +165,7 @@ def state_after(state: ReminderState, decision: Reminder | Skip, sent_to_custome
 
 
 def decide_in_turn(
-    orders: Iterable[CompletedOrder],
+    orders: Iterable[ReviewableOrder],
     settings: ReminderSettings,
     stores: Mapping[str, Store],
     reviewed: Collection[ReviewedProduct],

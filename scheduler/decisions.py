@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
-from domain.reminders import CompletedOrder, Decided, decide_in_turn
+from domain.reminders import Decided, ReviewableOrder, decide_in_turn
 from domain.stores import ReminderSettings
 from storage.database import Database, Session
 from storage.reminders import ReminderRepository
@@ -28,7 +28,7 @@ class Decisions:
 
     async def on(
         self,
-        orders: Sequence[CompletedOrder],
+        orders: Sequence[ReviewableOrder],
         settings: ReminderSettings,
         now: datetime,
         *,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pymongo import UpdateOne
 
-from domain.reminders import CompletedOrder, Item, due_up_to, status_key
+from domain.reminders import Item, ReviewableOrder, due_up_to, status_key
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
 from storage.database import Database, Document, Session
@@ -42,13 +42,13 @@ class ReminderRepository:
         found = self._orders.find(_due(settings, stores, now), {"_id": 1}).hint(reminders_states.INDEX_NAME)
         return [document["_id"] async for document in found.limit(limit)]
 
-    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[CompletedOrder]:
+    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[ReviewableOrder]:
         """These orders."""
         return [_order(d) async for d in self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session)]
 
     async def in_status(
         self, settings: ReminderSettings, stores: Collection[str | None], now: datetime
-    ) -> AsyncIterator[CompletedOrder]:
+    ) -> AsyncIterator[ReviewableOrder]:
         """Every order in the status that reminders are for: first those that are due, in the order of `due`."""
         due = _due(settings, stores, now)
         others = {"statusKey": due["statusKey"], "$nor": [due]}
@@ -57,7 +57,7 @@ class ReminderRepository:
         async for document in self._orders.find(others, _FIELDS):
             yield _order(document)
 
-    async def save(self, completed: Iterable[CompletedOrder], session: Session) -> None:
+    async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
         """Write how far the reminders of these orders have come."""
         writes = [
             UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.reminders, o.status_since)}})
@@ -87,8 +87,8 @@ def _due(settings: ReminderSettings, stores: Collection[str | None], now: dateti
     }
 
 
-def _order(document: Document) -> CompletedOrder:
-    return CompletedOrder(
+def _order(document: Document) -> ReviewableOrder:
+    return ReviewableOrder(
         id=document["_id"],
         number=document["number"],
         status=document["status"],

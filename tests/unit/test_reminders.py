@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from domain.orders import Customer, Order, OrderLine, ReminderState, after_event
 from domain.reminders import (
     MOST_ITEMS,
-    CompletedOrder,
     Item,
     Reminder,
+    ReviewableOrder,
     ReviewedProduct,
     Skip,
     decide,
@@ -30,11 +30,11 @@ SETTINGS = ReminderSettings(enabled=True)
 OPEN = Store("shop", settings=StoreSettings(reviews_enabled=True))
 CAMERA, TRIPOD = Item("camera", "Camera"), Item("tripod", "Tripod")
 ANNA = Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
-ORDER = CompletedOrder("o1", "CO1", "Complete", False, "shop", ANNA, NOON, (CAMERA, TRIPOD))
+ORDER = ReviewableOrder("o1", "CO1", "Complete", False, "shop", ANNA, NOON, (CAMERA, TRIPOD))
 
 
 def outcome(
-    order: CompletedOrder = ORDER,
+    order: ReviewableOrder = ORDER,
     *,
     settings: ReminderSettings = SETTINGS,
     store: Store | None = OPEN,
@@ -79,7 +79,7 @@ def test_a_review_in_another_store_or_by_another_customer_does_not_count() -> No
         ),
     ],
 )
-def test_orders_that_get_none(order: CompletedOrder, reason: Skip) -> None:
+def test_orders_that_get_none(order: ReviewableOrder, reason: Skip) -> None:
     assert outcome(order) is reason
 
 
@@ -128,7 +128,7 @@ def test_ids_are_stable_and_tell_reminders_apart() -> None:
 # What follows looks at whole histories: a job that runs again and again.
 
 
-def run(orders: list[CompletedOrder], sent: dict[str, int], now: datetime, **settings: int) -> list[Reminder]:
+def run(orders: list[ReviewableOrder], sent: dict[str, int], now: datetime, **settings: int) -> list[Reminder]:
     """One run of the job; `orders` and `sent` are as it leaves them."""
     rules = ReminderSettings(enabled=True, **settings)  # type: ignore[arg-type]
     outcomes = list(decide_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
