@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated
 
@@ -11,13 +11,14 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from domain.orders import Customer, Order, OrderLine, is_cancelled
+from domain.timestamps import in_utc
 from messaging.decoding import InvalidMessageError
 from messaging.schemas import Id, Message, Name, NotBlank, OptionalId
 
 
 def _in_utc(moment: datetime) -> datetime:
     try:
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return in_utc(moment)
     except OverflowError:
         raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
 
