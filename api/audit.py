@@ -66,7 +66,7 @@ async def read_audit_log(
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
-    """Who moderated which review, when and why; the newest first."""
+    """The moderation of reviews: by whom, when and why; the newest first."""
     if store_id is not None:
         check_store(caller, store_id)
     search = AuditSearch(

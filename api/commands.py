@@ -34,7 +34,7 @@ _NO_PLACE: Final = (
 
 
 class ItemResult(TypedDict):
-    """What became of one item of a command."""
+    """The outcome of one item of a command."""
 
     id: str
     outcome: Outcome
@@ -64,12 +64,12 @@ class Command:
 
     @property
     def remembered_as(self) -> str | None:
-        """The command id that its messages carry; none where nobody will ask what became of them."""
+        """The command id that its messages carry; None where no outcome will be asked for."""
         return self.id if self.repeatable or self.wait is not None else None
 
     @property
     def marks(self) -> dict[str, str]:
-        """What the values of its messages carry so that their outcomes are remembered."""
+        """The fields that its messages carry so that their outcomes are stored."""
         return {"commandId": self.id} if self.remembered_as else {}
 
     def item_id(self, index: int) -> str:
@@ -88,7 +88,7 @@ async def command_of(request: Request) -> Command:
 def _command(request: Request) -> Command:
     wait = wait_seconds(request.headers.getlist("prefer"))
     key = idempotency_key(request.headers.getlist("idempotency-key"))
-    # Of each caller's own: nobody can repeat, or ask after, what another did.
+    # By caller: a caller can't repeat another's command, nor read its outcome.
     subject = request.state.caller.subject
     client = f"subject {subject}" if subject is not None else f"address {request.client.host if request.client else ''}"
     if key is None:
@@ -145,7 +145,7 @@ async def _waited(
 
 
 async def _results(services: Services, command_id: str, ids: Sequence[str], seconds: int) -> dict[str, ItemResult]:
-    """What is known of the items when all are, or at the end of the wait."""
+    """The results of the items once all are known, or at the end of the wait."""
     answers = await services.waits.answers(command_id, ids, seconds)
     waiting: set[str] = set()
     missing = [id for id in ids if id not in answers]

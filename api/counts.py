@@ -24,7 +24,7 @@ class LargeCounts:
         self._counting: dict[str, asyncio.Task[int]] = {}
 
     async def of(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
-        """How many there are of what is described by this text; raises what `count` raises."""
+        """The count of the search that this text describes; raises the errors of `count`."""
         if what not in self._kept:
             return await self._counted(what, count)
         number, until = self._kept[what]

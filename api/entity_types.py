@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ShownBlade(TypedDict):
-    """What shows an object in the portal."""
+    """The portal's view of an object."""
 
     controller: str
     template: str

@@ -38,13 +38,13 @@ router = APIRouter(prefix="/health", tags=["Operation"])
 
 @router.get("/live", response_model=Alive, openapi_extra=OPEN_TO_ALL)
 async def live() -> JsonResponse:
-    """Whether the process answers at all."""
+    """Liveness: the process answers."""
     return JsonResponse({"status": "pass"})
 
 
 @router.get("/ready", response_model=Ready, responses=problems(ProblemKind.UNAVAILABLE), openapi_extra=OPEN_TO_ALL)
 async def ready(services: Injected, request: Request) -> JsonResponse:
-    """Whether MongoDB and Kafka can be reached, and whether consumers make progress."""
+    """Readiness: MongoDB and Kafka can be reached, and consumers make progress."""
     checks = {"mongodb": services.database.command("ping"), "kafka": services.publisher.ping()}
     passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
     shown = {name: "pass" if ok else "fail" for name, ok in zip(checks, passed, strict=True)}

@@ -1,4 +1,4 @@
-"""What nearly every request looks up: ratings, stores and the general settings, together with the other requests."""
+"""Ratings, stores and general settings, looked up by one query for all requests that come at the same time."""
 
 from __future__ import annotations
 

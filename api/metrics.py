@@ -36,7 +36,7 @@ router = APIRouter(tags=["Operation"])
 
 @dataclass(slots=True)
 class Gauges:
-    """Lag, parked commands and the outbox, asked for when somebody wants to know.
+    """Lag, parked commands and the outbox, queried when metrics are read.
 
     They are the same whichever process asks, and the API is there when no worker is: that lag grows while all
     workers are down has to be seen. What can't be asked for is not told at all, rather than as it once was.
@@ -56,7 +56,7 @@ class Gauges:
             self.asked_at = monotonic()
 
     async def keep_looking(self) -> None:
-        """Ask now and then until cancelled, so that a standstill is noticed where nobody reads metrics."""
+        """Query at intervals until cancelled, so that a standstill is noticed even if metrics aren't read."""
         while True:
             await self.refresh()
             await asyncio.sleep(LOOK_EVERY_S)

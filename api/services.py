@@ -1,4 +1,4 @@
-"""What the facade works with, built and closed by the composition root."""
+"""The dependencies of the facade, built and closed by the composition root."""
 
 from __future__ import annotations
 

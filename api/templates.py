@@ -44,7 +44,7 @@ class ShownTemplate(TypedDict):
 
 
 class ShownMail(TypedDict):
-    """What a template comes to with sample data."""
+    """A template rendered with sample data."""
 
     subject: str
     text: str
@@ -159,7 +159,7 @@ async def preview_template(
     fields: Annotated[TemplateFields, Depends(_fields_if_any)],
     services: Injected,
 ) -> JsonResponse:
-    """What a mail would look like with sample data, by the template in effect with what the body changes."""
+    """Render a mail with sample data, by the template in effect with the changes of the body."""
     _check_readable(caller, place)
     _, template = await _effective(services, name, place)
     try:

@@ -38,7 +38,7 @@ class Waits:
     """Waits of the requests of one process. `ask` finds the answers there are to some items.
 
     `most` wait at a time, `most_per_client` of them for one client. A new wait is looked after at once and then soon;
-    one that takes long, more and more rarely. A database that is away is waited for.
+    one that takes long, more and more rarely. An unavailable database is waited for.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Waits:
     async def answers(self, command_id: str, ids: Sequence[str], seconds: float) -> dict[str, Answer]:
         """The answers by item, as soon as there is one to each; those that were found, after so many seconds.
 
-        Raises what `ask` raises, unless that means that the database is away.
+        Raises the errors of `ask`, unless they mean that the database is unavailable.
         """
         done = asyncio.get_running_loop().create_future()
         wait = _Wait(command_id, dict.fromkeys(ids), {}, done)

@@ -27,8 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from devservers import embedded_kafka, embedded_mongo
-from domain.orders import Order, OrderLine
-from domain.reminders import ReminderState
+from domain.orders import Customer, Order, OrderLine, ReminderState
 from plaudit.config import Settings
 from plaudit.processes.waiting import until_prepared
 from storage.database import Database, connect
@@ -59,15 +58,13 @@ def an_order(number: int) -> Order:
         status="Complete",
         is_cancelled=False,
         store_id=OPEN,
-        customer_id=customer,
+        customer=Customer(customer, "Anna Berg", f"{customer}@example.com"),
         modified=LONG_AGO,
         lines=tuple(
             OrderLine(str(line), f"product-{(number * 3 + line) % 5_000}", "Camera", 1, 9.5) for line in range(3)
         ),
         body=b"{" + b" " * 900 + b"}",
         observations=((LONG_AGO, "Complete"),),
-        customer_name="Anna Berg",
-        customer_email=f"{customer}@example.com",
     )
 
 

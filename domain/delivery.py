@@ -1,4 +1,4 @@
-"""What exactly-once effects rest on: knowing which records had theirs, and what is owed to others."""
+"""Exactly-once effects: the records that have been applied, and the messages that are owed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class RecordPosition(NamedTuple):
-    """Where a record stands in its topic: partition, offset and timestamp (milliseconds since 1970)."""
+    """The position of a record in its topic: partition, offset and timestamp (milliseconds since 1970)."""
 
     partition: int
     offset: int
@@ -31,7 +31,7 @@ class Seen:
     marks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def covers(self, position: RecordPosition) -> bool:
-        """Whether the record has been taken into account."""
+        """True if the record has been taken into account."""
         offset, timestamp = self.marks.get(position.partition, (-1, -1))
         return position.offset <= offset and position.timestamp <= timestamp
 

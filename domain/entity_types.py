@@ -20,7 +20,7 @@ class ResolverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedEntity:
-    """What an object is called, and the address of its picture."""
+    """The name of an object, and the address of its picture."""
 
     name: str
     image_url: str | None = None
@@ -29,7 +29,7 @@ class ResolvedEntity:
 class Resolver(Protocol):
     """Tells names and images of objects of one type; ids that it doesn't know are left out of its answer.
 
-    It may raise anything, and take any time: whoever asks sets a time-out.
+    It may raise anything, and take any time: its caller sets a time-out.
     """
 
     async def __call__(self, ids: Collection[str], /) -> Mapping[str, ResolvedEntity]:
@@ -38,7 +38,7 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DetailBlade:
-    """What shows an object in an administration portal."""
+    """The view of an object in an administration portal."""
 
     controller: str
     template: str
@@ -84,11 +84,11 @@ class EntityTypes:
         return iter(self._types.values())
 
     def get(self, name: str) -> EntityType | None:
-        """The type of this name, None where nobody registered it."""
+        """The type of this name, None if it isn't registered."""
         return self._types.get(name)
 
     def resolver(self, name: str) -> Resolver | None:
-        """Who knows the names of objects of this type; None for a type without, and for one nobody registered."""
+        """The resolver of names of this type's objects; None for a type without one or not registered."""
         type = self._types.get(name)
         return type.get_entity if type else None
 
@@ -125,4 +125,4 @@ PRODUCT: Final = EntityType(
 """The sample; the portal is the one of the reference behaviour."""
 
 SAMPLE: Final = EntityTypes([PRODUCT])
-"""What is registered where nobody registers anything."""
+"""The types that are registered by default."""

@@ -1,4 +1,4 @@
-"""When a mail that could not be sent is tried again."""
+"""Retries of mails that could not be sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RetryPlan:
     give_up_after: timedelta = timedelta(hours=24)
 
     def next_attempt(self, now: datetime, *, first: datetime, attempts: int, jitter: float) -> datetime | None:
-        """When to try again after so many attempts, the first of them at `first`; None is to give up.
+        """The time of the next attempt after so many, the first of them at `first`; None to give up.
 
         `jitter`, from 0 to 1, shortens the pause by up to a half, so that what failed together comes back apart.
         """

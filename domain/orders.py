@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from domain.ratings import Entity
-from domain.reminders import ReminderState
 
+_ADDRESS: Final = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
 _CANCELLED: Final = frozenset({"cancelled", "canceled"})
 _MOST_OBSERVATIONS: Final = 500
 """Far more events than an order has; beyond that the oldest are forgotten."""
@@ -24,6 +25,58 @@ class Purchase(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Customer:
+    """The customer of an order."""
+
+    id: str | None = None
+    name: str | None = None
+    email: str | None = None
+    language_code: str | None = None
+
+    @property
+    def address(self) -> str | None:
+        """The mail address; None without a usable one."""
+        email = (self.email or "").strip()
+        return email if _ADDRESS.fullmatch(email) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ReminderState:
+    """The reminders of an order so far.
+
+    `sent` of them were sent, the last at `last`. `sent_to_customer` is how many the customer had got, over all
+    orders, when this one was decided on: it never gets less, so while the limit is no higher there is no need to
+    decide again. `is_over` says that there is nothing to ask for as the order is now.
+    """
+
+    sent: int = 0
+    last: datetime | None = None
+    sent_to_customer: int = 0
+    is_over: bool = False
+
+    def counted_from(self, status_since: datetime) -> datetime:
+        """The moment from which the days are counted until the next reminder."""
+        return max(status_since, self.last) if self.last else status_since
+
+    def after_news(self) -> ReminderState:
+        """The state once an event has changed the order: what stood in the way may not any more."""
+        return replace(self, sent_to_customer=0, is_over=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderHeader:
+    """An order without its lines. `reminders` are those to its customer."""
+
+    id: str
+    number: str | None
+    status: str
+    is_cancelled: bool
+    store_id: str | None
+    customer: Customer
+    reminders: ReminderState = field(default_factory=ReminderState, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class OrderLine:
     """A line item: what was ordered, how many, and at which price each."""
 
@@ -35,30 +88,20 @@ class OrderLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Order(OrderHeader):
     """An order as its newest event tells it, with what is returned of it.
 
     `body` is the event's JSON as it came, all fields. `observations` are the statuses that events told, by their
     `modified`, in that order. `digests` are the contents seen with the present `modified`, so that a repeat of one
-    isn't taken for news. `returned` holds the quantity returned by line id. `reminders` are those to its customer.
+    isn't taken for news. `returned` holds the quantity returned by line id.
     """
 
-    id: str
-    number: str | None
-    status: str
-    is_cancelled: bool
-    store_id: str | None
-    customer_id: str | None
     modified: datetime
     lines: tuple[OrderLine, ...]
     body: bytes
     observations: tuple[tuple[datetime, str], ...] = ()
     digests: tuple[str, ...] = ()
     returned: Mapping[str, int] = field(default_factory=dict)
-    customer_name: str | None = None
-    customer_email: str | None = None
-    language_code: str | None = None
-    reminders: ReminderState = field(default_factory=ReminderState)
 
     @property
     def status_since(self) -> datetime:
@@ -84,12 +127,12 @@ class Order:
 
 
 def is_cancelled(status: str) -> bool:
-    """Whether a status by its name means that the order was cancelled."""
+    """True for a status whose name means cancelled."""
     return status.casefold() in _CANCELLED
 
 
 def is_of_other_store(known: Order | None, event: Order) -> bool:
-    """Whether the event tells of an order by the id of another store's."""
+    """True if the event has the id of an order of another store."""
     return known is not None and None not in (known.store_id, event.store_id) and known.store_id != event.store_id
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: permissions, and the stores that a caller is bound to."""
+"""Permissions, and the stores that a caller is bound to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class Permission(StrEnum):
-    """What a caller can be allowed to do; the value is its name in tokens, keys and documents."""
+    """A permission of a caller; the value is its name in tokens, keys and documents."""
 
     READ_REVIEWS = "customerReviews:read"
     CREATE_REVIEWS = "customerReviews:create"
@@ -35,7 +35,7 @@ _NAMES: Final = frozenset(permission.value for permission in Permission)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a name, None where nobody has to say; what it may do; and in which stores, None for everywhere.
+    """A caller: its name, None without authentication; its permissions; its stores, None for all.
 
     A caller that is bound to stores has no part in what belongs to no store.
     """
@@ -45,22 +45,22 @@ class Caller:
     stores: frozenset[str] | None = None
 
     def may(self, permission: Permission) -> bool:
-        """Whether it has the permission, in its stores."""
+        """True if it has the permission, in its stores."""
         return permission in self.permissions
 
     def may_touch(self, store_id: str | None) -> bool:
-        """Whether what belongs to this store, or to none, is its business."""
+        """True if it may see and change things of this store, or without one."""
         return self.stores is None or store_id in self.stores
 
     def may_write_as(self, user_id: str | None) -> bool:
-        """Whether a review may carry this author: nobody, or the caller, or anybody for those who write for others."""
+        """True if it may write reviews as this author: None, itself, or anybody with the permission."""
         return user_id in (None, self.subject) or self.may(Permission.CREATE_REVIEWS_FOR_OTHERS)
 
 
 ANYBODY: Final = Caller(None, ALL_PERMISSIONS)
-"""Everyone, where nobody has to say who they are."""
+"""Every client of a service without authentication."""
 
 
 def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """The permissions among these names; others are somebody else's."""
+    """The permissions among these names; names of other services are left out."""
     return frozenset(Permission(name) for name in names if name in _NAMES)

@@ -1,4 +1,4 @@
-"""What is left of a person's things when they are to be forgotten: what the shop has to keep, and nothing of theirs."""
+"""Erasure of a person: orders and returns without their personal data, and messages that are about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from domain.orders import Order
+from domain.orders import Customer, Order
 from domain.returns import Return
 
 _ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate")
@@ -21,22 +21,15 @@ _PERSON_FIELDS: Final = frozenset(
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
-"""What is quoted, and what stands between signs."""
+"""Quoted texts, and words between punctuation."""
 
 
 def forgotten_order(order: Order) -> Order:
-    """The order with its quantities and prices, and without whoever ordered.
+    """The order with its quantities and prices, and without its customer.
 
     Its marks stay: the events that are known can't bring the customer back. A newer one can.
     """
-    return replace(
-        order,
-        customer_id=None,
-        customer_name=None,
-        customer_email=None,
-        language_code=None,
-        body=_body_without_person(order.body),
-    )
+    return replace(order, customer=Customer(), body=_body_without_person(order.body))
 
 
 def forgotten_return(stored: Return, customer_id: str) -> Return:
@@ -70,7 +63,7 @@ def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
 
 
 def mark_of(customer_id: str, key: bytes) -> str:
-    """By what an erasure is known without naming whom it was about: the HMAC-SHA-256 of the id, hexadecimal."""
+    """The mark of an erasure, which doesn't name the person: the HMAC-SHA-256 of the id, hexadecimal."""
     return hmac.digest(key, customer_id.encode(errors="surrogatepass"), "sha256").hex()
 
 
@@ -80,7 +73,7 @@ def unkeyed_mark_of(customer_id: str) -> str:
 
 
 def people_in(value: bytes) -> set[str]:
-    """The ids of whomever a message is about or comes from, in a JSON of any shape, as text also where it is a number.
+    """The ids of the people that a message is about or comes from, in JSON of any shape; numbers as text.
 
     Of what is no JSON: all that could be an id.
     """
@@ -91,7 +84,7 @@ def people_in(value: bytes) -> set[str]:
 
 
 def is_about(value: bytes, customer_id: str, order_ids: Collection[str]) -> bool:
-    """Whether a message is about a customer or one of their orders; of what is no JSON: whether such an id is in it."""
+    """True if a message is about a customer or one of their orders; if it is no JSON, by the ids in its text."""
     try:
         told = _parsed(value)
     except (ValueError, RecursionError):
@@ -132,7 +125,7 @@ def _text(value: bytes) -> str:
 
 
 def _occurs(id: str, text: str) -> bool:
-    """Whether the id is in the text as a word of its own, as it is or escaped as in JSON."""
+    """True if the id is in the text as a word of its own, as it is or escaped as in JSON."""
     written = {id, json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
     return any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in written)
 

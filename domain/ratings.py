@@ -15,8 +15,15 @@ Z = 1.64485
 """Quantile of the normal distribution for the Wilson interval: 95% one-sided."""
 
 
+Hundredths = int
+"""A rating, 100 to 500, or a sum of ratings: in hundredths, so that it is exact. Outside of the domain it is a number
+with two decimals, and MongoDB has it in `ratingHundredths` and `sumHundredths`."""
+
+_SCALE = 100
+
+
 class RatingMethod(StrEnum):
-    """How a rating value follows from the approved reviews."""
+    """The formula of a rating value."""
 
     AVERAGE = "average"
     WILSON = "wilson"
@@ -38,25 +45,25 @@ class TallyKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatingTally:
-    """What a rating is computed from: how many reviews, and the sum of their ratings in hundredths."""
+    """The number of approved reviews, and the sum of their ratings."""
 
     count: int = 0
-    sum_hundredths: int = 0
+    sum: Hundredths = 0
 
     def __add__(self, other: RatingTally) -> RatingTally:
-        return RatingTally(self.count + other.count, self.sum_hundredths + other.sum_hundredths)
+        return RatingTally(self.count + other.count, self.sum + other.sum)
 
     def __neg__(self) -> RatingTally:
-        return RatingTally(-self.count, -self.sum_hundredths)
+        return RatingTally(-self.count, -self.sum)
 
     def __sub__(self, other: RatingTally) -> RatingTally:
         return self + -other
 
     @classmethod
-    def of(cls, ratings_hundredths: Iterable[int]) -> RatingTally:
-        """The tally of these ratings, each in hundredths (100 to 500)."""
-        ratings = list(ratings_hundredths)
-        return cls(len(ratings), sum(ratings))
+    def of(cls, ratings: Iterable[Hundredths]) -> RatingTally:
+        """The tally of these ratings."""
+        counted = list(ratings)
+        return cls(len(counted), sum(counted))
 
 
 def rating_value(tally: RatingTally, method: RatingMethod) -> float:
@@ -65,9 +72,35 @@ def rating_value(tally: RatingTally, method: RatingMethod) -> float:
         return 0.0
     match method:
         case RatingMethod.AVERAGE:
-            return round(tally.sum_hundredths / (100 * tally.count), 2)
+            return round(tally.sum / (_SCALE * tally.count), 2)
         case RatingMethod.WILSON:
             return round(wilson_lower_bound(tally) * HIGHEST_RATING, 2)
+
+
+def hundredths(rating: float) -> Hundredths:
+    """A number with two decimals at most in hundredths."""
+    return round(rating * _SCALE)
+
+
+def rating_number(rating: Hundredths) -> int | float:
+    """A rating as a number: whole where it is whole."""
+    whole, rest = divmod(rating, _SCALE)
+    return rating / _SCALE if rest else whole
+
+
+def lowest_from(bound: float) -> Hundredths:
+    """The lowest rating that is not below this number, which may be of any size."""
+    return math.ceil(_in_hundredths(bound))
+
+
+def highest_to(bound: float) -> Hundredths:
+    """The highest rating that is not above this number, which may be of any size."""
+    return math.floor(_in_hundredths(bound))
+
+
+def _in_hundredths(bound: float) -> float:
+    # Six decimals are more than a rating has, and few enough to hide that 1.1 · 100 isn't 110.
+    return round(max(0.0, min(bound, HIGHEST_RATING + 1.0)) * _SCALE, 6)
 
 
 def wilson_lower_bound(tally: RatingTally) -> float:
@@ -76,7 +109,7 @@ def wilson_lower_bound(tally: RatingTally) -> float:
     With few reviews the bound stays far below p, so one enthusiast can't put an object on top.
     """
     n = tally.count
-    p = tally.sum_hundredths / (100 * HIGHEST_RATING * n)
+    p = tally.sum / (_SCALE * HIGHEST_RATING * n)
     z2 = Z * Z
     margin = Z * math.sqrt((p * (1 - p) + z2 / (4 * n)) / n)
     return max(0.0, (p + z2 / (2 * n) - margin) / (1 + z2 / n))

@@ -1,25 +1,24 @@
-"""Who is asked for a review by mail, when, and why others are not."""
+"""Reminders: the rule by which customers are asked for a review by mail."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
+from domain.orders import OrderHeader, ReminderState
 from domain.stores import ReminderSettings, Store
 
 PRODUCT: Final = "Product"
 """The entity type under which what was bought is reviewed."""
 
 MOST_ITEMS: Final = 100
-"""Nobody reads a mail that names more."""
+"""The most products that a mail names."""
 
 _REMINDERS: Final = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
-_ADDRESS: Final = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
 
 
 class ReviewedProduct(NamedTuple):
@@ -38,62 +37,16 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Customer:
-    """Who made an order."""
+class ReviewableOrder(OrderHeader):
+    """An order in any status as reminders see it: since when it has that, and the products that can be reviewed."""
 
-    id: str | None
-    name: str | None = None
-    email: str | None = None
-    language_code: str | None = None
-
-    @property
-    def address(self) -> str | None:
-        """Where mail reaches the customer; None when there is no such place."""
-        email = (self.email or "").strip()
-        return email if _ADDRESS.fullmatch(email) else None
-
-
-@dataclass(frozen=True, slots=True)
-class ReminderState:
-    """How far the reminders of an order have come.
-
-    `sent` of them were sent, the last at `last`. `sent_to_customer` is how many the customer had got, over all
-    orders, when this one was decided on: it never gets less, so while the limit is no higher there is no need to
-    decide again. `is_over` says that there is nothing to ask for as the order is now.
-    """
-
-    sent: int = 0
-    last: datetime | None = None
-    sent_to_customer: int = 0
-    is_over: bool = False
-
-    def counted_from(self, status_since: datetime) -> datetime:
-        """The moment from which the days are counted until the next reminder."""
-        return max(status_since, self.last) if self.last else status_since
-
-    def after_news(self) -> ReminderState:
-        """The state once an event has changed the order: what stood in the way may not any more."""
-        return replace(self, sent_to_customer=0, is_over=False)
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedOrder:
-    """What has to be known of an order to decide whether its customer is asked for a review."""
-
-    id: str
-    number: str | None
-    status: str
     status_since: datetime
-    is_cancelled: bool
-    store_id: str | None
-    customer: Customer
     items: tuple[Item, ...]
-    state: ReminderState = field(default_factory=ReminderState)
 
     @property
     def counted_from(self) -> datetime:
         """The moment from which the days are counted until the next reminder."""
-        return self.state.counted_from(self.status_since)
+        return self.reminders.counted_from(self.status_since)
 
     def products(self) -> Iterator[ReviewedProduct]:
         """The reviews that would leave nothing to ask for."""
@@ -113,7 +66,7 @@ class Reminder:
 
 
 class Skip(StrEnum):
-    """Why there is no reminder."""
+    """The reason for no reminder."""
 
     NOT_IN_STATUS = "not-in-status"
     NOT_YET = "not-yet"
@@ -128,14 +81,14 @@ class Skip(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays so until an event changes the order."""
+        """True if it stays so until an event changes the order."""
         return self in _FINAL
 
 
 class Decided(NamedTuple):
     """A decision on an order; the order is as it is afterwards."""
 
-    order: CompletedOrder
+    order: ReviewableOrder
     store: Store | None
     decision: Reminder | Skip
     is_changed: bool
@@ -161,12 +114,12 @@ def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
 
 
 def takes_reviews(store_id: str | None, store: Store | None) -> bool:
-    """Whether reviews are enabled where the order was made. Without a store there is no setting, and they are."""
+    """True if the order's store takes reviews. Without a store there is no setting, and they are taken."""
     return store_id is None or (store is not None and store.settings.reviews_enabled)
 
 
-def decided(
-    order: CompletedOrder,
+def decide(
+    order: ReviewableOrder,
     settings: ReminderSettings,
     store: Store | None,
     reviewed: Collection[ReviewedProduct],
@@ -175,7 +128,7 @@ def decided(
 ) -> Reminder | Skip:
     """The reminder that is due for an order, or why there is none.
 
-    `store` is the order's, None where nobody registered it; `reviewed` holds at least those of the order's products
+    `store` is the order's, None if it isn't registered; `reviewed` holds at least those of the order's products
     that its customer has reviewed; `sent_to_customer` counts the reminders over all orders.
     """
     if status_key(order.status) != status_key(settings.order_status):
@@ -198,7 +151,7 @@ def decided(
         return Skip.REVIEWS_DISABLED
     if sent_to_customer >= settings.max_emails_per_customer:
         return Skip.CUSTOMER_LIMIT
-    id = str(uuid5(_REMINDERS, f"{order.id}/{order.state.sent + 1}"))
+    id = str(uuid5(_REMINDERS, f"{order.id}/{order.reminders.sent + 1}"))
     return Reminder(id, address, customer.id, tuple(open_items[:MOST_ITEMS]))
 
 
@@ -211,8 +164,8 @@ def state_after(state: ReminderState, decision: Reminder | Skip, sent_to_custome
     return replace(state, is_over=True) if decision.is_final else state
 
 
-def decided_in_turn(
-    orders: Iterable[CompletedOrder],
+def decide_in_turn(
+    orders: Iterable[ReviewableOrder],
     settings: ReminderSettings,
     stores: Mapping[str, Store],
     reviewed: Collection[ReviewedProduct],
@@ -226,11 +179,11 @@ def decided_in_turn(
     """
     for order in sorted(orders, key=lambda order: (order.counted_from, order.id)):
         customer_id, store = order.customer.id or "", stores.get(order.store_id or "")
-        decision = decided(order, settings, store, reviewed, sent.get(customer_id, 0), now)
+        decision = decide(order, settings, store, reviewed, sent.get(customer_id, 0), now)
         if isinstance(decision, Reminder):
             sent[customer_id] = sent.get(customer_id, 0) + 1
-        after = state_after(order.state, decision, sent.get(customer_id, 0), now)
-        yield Decided(replace(order, state=after), store, decision, is_changed=after != order.state)
+        after = state_after(order.reminders, decision, sent.get(customer_id, 0), now)
+        yield Decided(replace(order, reminders=after), store, decision, is_changed=after != order.reminders)
 
 
 def without_mail(decided: Decided, before: ReminderState) -> Decided:
@@ -238,5 +191,5 @@ def without_mail(decided: Decided, before: ReminderState) -> Decided:
 
     The customer's other orders have been decided on as if it had been sent: the limit still holds.
     """
-    order = replace(decided.order, state=replace(before, is_over=True))
+    order = replace(decided.order, reminders=replace(before, is_over=True))
     return Decided(order, decided.store, Skip.MAIL_FAILED, is_changed=True)

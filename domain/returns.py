@@ -18,7 +18,7 @@ LineKey = tuple[str, int]
 
 
 class ReturnStatus(StrEnum):
-    """Where a return stands. Any status may follow any."""
+    """The status of a return. Any status may follow any."""
 
     NEW = "New"
     APPROVED = "Approved"
@@ -28,7 +28,7 @@ class ReturnStatus(StrEnum):
 
 
 class ReturnRefusal(StrEnum):
-    """Why a return can't be stored."""
+    """The reason for refusing a return."""
 
     UNKNOWN_ORDER = "unknown-order"
     UNKNOWN_LINE = "unknown-line"
@@ -48,7 +48,7 @@ class RefusalReason:
 
 @dataclass(frozen=True, slots=True)
 class ReturnLine:
-    """What is returned of one order line; prices are per piece."""
+    """A returned quantity of one order line; prices are per piece."""
 
     id: str
     order_line_id: str
@@ -79,7 +79,7 @@ class Return:
     store_id: str | None = None
 
     def quantities(self) -> dict[str, int]:
-        """What it takes of each order line: nothing when it is canceled."""
+        """The quantity it takes of each order line: nothing when it is canceled."""
         taken: dict[str, int] = {}
         if self.status is not ReturnStatus.CANCELED:
             for line in self.lines:
@@ -104,7 +104,7 @@ L = TypeVar("L", ReturnLine, LineRequest)
 class ReturnRequest:
     """A wish to create a return (`is_new`) or to change one; what is None stays as it is.
 
-    `stores` are those that whoever asks is bound to, None for none in particular.
+    `stores` are those that the sender is bound to, None for all.
     """
 
     id: str
@@ -120,7 +120,7 @@ class ReturnRequest:
     stores: Collection[str] | None = None
 
     def may_touch(self, order: Order) -> bool:
-        """Whether the order is the business of whoever asks."""
+        """True if the sender may touch returns of this order."""
         return self.stores is None or order.store_id in self.stores
 
 

@@ -6,27 +6,28 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from domain.delivery import RecordPosition, Seen
-from domain.ratings import Entity, RatingTally, TallyKey
+from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 
 
 class ReviewStatus(IntEnum):
-    """Where a review stands in moderation; the number is the `reviewStatusId` of the interface."""
+    """The moderation status of a review; the number is the `reviewStatusId` of the interface."""
 
     NEW = 0
     APPROVED = 1
     REJECTED = 2
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The name of the interface: New, Approved, Rejected."""
         return self.name.capitalize()
 
 
 class ModerationAction(StrEnum):
-    """What a moderator can do to a review."""
+    """An action of a moderator on a review."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -35,7 +36,7 @@ class ModerationAction(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of one item of a command."""
+    """The outcome of one item of a command."""
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
@@ -45,9 +46,9 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Review:
-    """A review as it is stored. Ratings are in hundredths, 100 to 500; times are aware, in UTC.
+    """A review as it is stored. Times are aware, in UTC.
 
-    `name_wanted`: the name of the object is missing, and can be had from whoever knows it.
+    `name_wanted`: the name of the object is missing, and a resolver can fill it in.
     """
 
     id: str
@@ -58,7 +59,7 @@ class Review:
     user_name: str | None
     title: str | None
     text: str
-    rating_hundredths: int
+    rating: Hundredths
     created: datetime
     modified: datetime
     status: ReviewStatus = ReviewStatus.NEW
@@ -86,9 +87,9 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
             return None
 
 
-def counted(status: ReviewStatus | None, rating_hundredths: int) -> RatingTally:
-    """What a review in this status adds to the rating of its object: itself if approved, else nothing."""
-    return RatingTally(1, rating_hundredths) if status is ReviewStatus.APPROVED else RatingTally()
+def counted(status: ReviewStatus | None, rating: Hundredths) -> RatingTally:
+    """The tally of one review in this status: itself if approved, else nothing."""
+    return RatingTally(1, rating) if status is ReviewStatus.APPROVED else RatingTally()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Moderation:
     """A moderation command for one review.
 
     `source` is its record in the topic of moderation commands, wherever it has been passed on since.
-    `command_id` is there when somebody may ask what became of it. `stores` are those that its sender is bound to,
+    `command_id` is set if its outcome may be asked for. `stores` are those that its sender is bound to,
     None for none in particular.
     """
 
@@ -110,22 +111,22 @@ class Moderation:
     stores: Collection[str] | None = None
 
     def may_touch(self, store_id: str | None) -> bool:
-        """Whether a review of this store, or of none, is the sender's business."""
+        """True if the sender may touch reviews of this store, or without one."""
         return self.stores is None or store_id in self.stores
 
     @property
     def answer_key(self) -> tuple[str, str] | None:
-        """Under what its outcome is remembered, if it is."""
+        """The key of its stored outcome, if it has one."""
         return (self.command_id, self.review_id) if self.command_id else None
 
 
 @dataclass(frozen=True, slots=True)
 class ModeratedReview:
-    """What moderation has to know of a review, and leaves behind. No status: it has been deleted."""
+    """The part of a review that moderation reads and writes. No status: it has been deleted."""
 
     entity: Entity
     store_id: str | None
-    rating_hundredths: int
+    rating: Hundredths
     status: ReviewStatus | None
     seen: Seen = field(default_factory=Seen)
     modified: datetime | None = None
@@ -135,7 +136,7 @@ class ModeratedReview:
 
 @dataclass(frozen=True, slots=True)
 class Moderated:
-    """What a batch of moderation commands comes to.
+    """The result of a batch of moderation commands.
 
     `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
     stayed: its marks moved. `outcomes` has one entry for each command, in order, None for a repeat.
@@ -183,7 +184,7 @@ def moderate(
                 if command.answer_key:
                     repeats.add(command.answer_key)
             if after.status is not review.status:
-                before, now = (counted(r.status, r.rating_hundredths) for r in (review, after))
+                before, now = (counted(r.status, r.rating) for r in (review, after))
                 key = TallyKey(review.entity, review.store_id)
                 tallies[key] = tallies.get(key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after

@@ -20,7 +20,7 @@ class UnknownSortError(ValueError):
 
 
 def parse_sort(expression: str, fields: type[F]) -> list[tuple[F, Direction]]:
-    """What to sort by, most significant first; an empty expression gives an empty list.
+    """The sort keys, most significant first; an empty expression gives an empty list.
 
     Letter case doesn't matter. A field named twice counts where it stands first.
     Raises UnknownSortError, whose message names what there is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -21,7 +21,7 @@ class InvalidTemplateError(ValueError):
 
 
 class Refusal(StrEnum):
-    """Why a review is not taken: a rule of its store, or that its id is another's."""
+    """The reason for refusing a review: a rule of its store, or an id that is taken."""
 
     REVIEWS_DISABLED = "reviews-disabled"
     ANONYMOUS_NOT_ALLOWED = "anonymous-not-allowed"
@@ -45,7 +45,7 @@ _REFUSAL_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """What a store decides for itself; the defaults are those of the specification."""
+    """The settings of one store; the defaults are those of the specification."""
 
     reviews_enabled: bool = False
     anonymous_reviews_allowed: bool = False
@@ -67,7 +67,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class ReminderSettings:
-    """When customers are asked for a review by mail."""
+    """The settings of review reminders."""
 
     enabled: bool = False
     cron: str = "*/15 * * * *"
@@ -76,12 +76,24 @@ class ReminderSettings:
     max_emails_per_customer: int = 2
 
 
+Setting = str | int | bool | Sequence[str] | None
+Changes = Mapping[str, Setting | Mapping[str, Setting]]
+"""New values of a store or of the general settings by the names of the interface; `settings` and `reminder` hold a
+mapping of their own. What isn't named stays as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class GeneralSettings:
-    """What holds for all stores."""
+    """The settings that hold for all stores."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
     reminder: ReminderSettings = field(default_factory=ReminderSettings)
+
+
+def store_name(store_id: str | None, stores: Mapping[str, Store]) -> str | None:
+    """The store's name, else its id; None without a store."""
+    store = stores.get(store_id) if store_id is not None else None
+    return (store and store.name) or store_id
 
 
 def rating_method(general: GeneralSettings, store: Store | None) -> RatingMethod:
@@ -105,7 +117,7 @@ def refusals(store: Store, *, user_id: str | None, has_purchased: Callable[[], b
 
 
 def refusal(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Refusal | None:
-    """Why the store doesn't take a review by this author, or None when it does: the first of the reasons.
+    """The first reason for which the store doesn't take a review by this author, or None when it does.
 
     `has_purchased` is asked only when the answer depends on it.
     """
@@ -156,7 +168,7 @@ def return_number(template: str, day: date, sequence: int) -> str:
 
 
 def return_series(template: str, day: date) -> str:
-    """What the numbers of a template and a day have in common: they are counted together, however wide they are."""
+    """The series of a template and a day: its numbers share one sequence, whatever their width."""
     return _filled(template, day, lambda _: "#")
 
 

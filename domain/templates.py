@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 Place = tuple[str | None, str | None]
-"""Where a template holds: a store (None: all stores) and a language (None: all languages)."""
+"""The scope of a template: a store (None: all stores) and a language (None: all languages)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class MailTemplate:
 
 
 def template_id(name: str, store_id: str | None, language: str | None) -> str:
-    """What identifies a template: its name, and where it holds, as in the address of the template."""
+    """The id of a template: its name and its scope, as in the address of the template."""
     place = {"storeId": store_id, "languageCode": canonical_language(language)}
     query = urlencode({field: value for field, value in place.items() if value})
     return f"{name}?{query}" if query else name
@@ -45,7 +45,7 @@ def _subtag(part: str) -> str:
 
 
 def fallbacks(store_id: str | None, language: str | None) -> Iterator[Place]:
-    """Where to look for a template, the best place first.
+    """The scopes in which to look for a template, the best first.
 
     The store in that language, in its base language ("de" for "de-AT"), in any; then the same for all stores.
     """

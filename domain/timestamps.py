@@ -7,7 +7,21 @@ from datetime import UTC, datetime
 
 def timestamp(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds: 2022-10-04T03:46:43.433Z. The moment must be aware."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = moment.isoformat("T", "milliseconds")
+    return f"{text[:-6]}Z" if text[-6:] == "+00:00" else timestamp(moment.astimezone(UTC))
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The moment in UTC; a naive one is in UTC already. Raises OverflowError outside of the years 1 to 9999."""
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def moment_in(text: str) -> datetime:
+    """The moment of an ISO 8601 text, in UTC unless it says otherwise; a day alone is its first moment.
+
+    Raises ValueError or OverflowError.
+    """
+    return in_utc(datetime.fromisoformat(text))
 
 
 def from_milliseconds(milliseconds: int) -> datetime:

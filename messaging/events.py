@@ -9,7 +9,7 @@ from typing import Final, NotRequired
 from typing_extensions import TypedDict
 
 from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_value
-from domain.reminders import CompletedOrder, Reminder
+from domain.reminders import Reminder, ReviewableOrder
 from domain.returns import RefusalReason, Return, ReturnRefusal
 from domain.reviews import ModerationAction
 from domain.stores import Refusal
@@ -131,7 +131,7 @@ def submission_refused(review_id: str, key: TallyKey, reason: Refusal) -> Submis
     }
 
 
-def reminder_requested(reminder: Reminder, order: CompletedOrder, at: datetime) -> ReminderRequested:
+def reminder_requested(reminder: Reminder, order: ReviewableOrder, at: datetime) -> ReminderRequested:
     """The event for a reminder that is due."""
     return {
         "reminderId": reminder.id,

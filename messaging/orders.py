@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated
 
@@ -10,14 +10,15 @@ import orjson
 from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from domain.orders import Order, OrderLine, is_cancelled
+from domain.orders import Customer, Order, OrderLine, is_cancelled
+from domain.timestamps import in_utc
 from messaging.decoding import InvalidMessageError
 from messaging.schemas import Id, Message, Name, NotBlank, OptionalId
 
 
 def _in_utc(moment: datetime) -> datetime:
     try:
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return in_utc(moment)
     except OverflowError:
         raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
 
@@ -60,13 +61,10 @@ class OrderEvent(Message):
             status=self.status,
             is_cancelled=self.is_cancelled or is_cancelled(self.status),
             store_id=self.store_id,
-            customer_id=self.customer_id,
+            customer=Customer(self.customer_id, self.customer_name, self.customer_email, self.language_code),
             modified=modified,
             lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
             body=body,
-            customer_name=self.customer_name,
-            customer_email=self.customer_email,
-            language_code=self.language_code,
         )
 
 

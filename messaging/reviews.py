@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from domain.ratings import Entity
+from domain.ratings import Entity, hundredths
 from domain.reviews import Review, ReviewIdentity
 from messaging.moderation import ModerationOfReview
 from messaging.schemas import (
@@ -66,7 +66,7 @@ class SubmittedReview(Message):
             user_name=self.user_name,
             title=self.title,
             text=self.review,
-            rating_hundredths=round(self.rating * 100),
+            rating=hundredths(self.rating),
             created=at,
             modified=at,
         )

@@ -8,6 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from domain.ratings import hundredths, rating_number
+
 ID_LENGTH: Final = 128
 NAME_LENGTH: Final = 128
 ENTITY_NAME_LENGTH: Final = 1_024
@@ -36,7 +38,7 @@ def _none_if_empty(value: str | None) -> str | None:
 
 
 def _at_most_two_decimals(value: float) -> float:
-    if round(value * 100) / 100 != value:
+    if rating_number(hundredths(value)) != value:
         raise PydanticCustomError("too_many_decimals", "Must have at most two decimals")
     return value
 

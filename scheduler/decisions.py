@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
-from domain.reminders import CompletedOrder, Decided, decided_in_turn
+from domain.reminders import Decided, ReviewableOrder, decide_in_turn
 from domain.stores import ReminderSettings
 from storage.database import Database, Session
 from storage.reminders import ReminderRepository
@@ -28,7 +28,7 @@ class Decisions:
 
     async def on(
         self,
-        orders: Sequence[CompletedOrder],
+        orders: Sequence[ReviewableOrder],
         settings: ReminderSettings,
         now: datetime,
         *,
@@ -41,4 +41,4 @@ class Decisions:
         sent = {id: written.get(id, 0) + unwritten.get(id, 0) for id in customers}
         stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
         reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
-        return list(decided_in_turn(orders, settings, stores, reviewed, sent, now))
+        return list(decide_in_turn(orders, settings, stores, reviewed, sent, now))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 from pydantic import ValidationError
 
-from domain.reminders import CompletedOrder, Reminder
+from domain.reminders import Reminder, ReviewableOrder
 from domain.stores import Store
 from domain.templates import MailTemplate, Place, by_preference, template_id
 from messaging.mails import MailCommand, MailItem
@@ -41,7 +41,7 @@ class MailWriter:
     sender: str
     _failed: set[Place] = field(default_factory=set)
 
-    def command(self, reminder: Reminder, order: CompletedOrder, store: Store | None) -> MailCommand:
+    def command(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> MailCommand:
         """The command to send a reminder: CPU time that grows with its template. Raises UnwritableMailError."""
         try:
             mail = self._rendered(reminder, order, store)
@@ -66,7 +66,7 @@ class MailWriter:
             wrong = ", ".join(str(detail["loc"][0]) for detail in error.errors(include_input=False))
             raise UnwritableMailError(f"a mail can't have such a field: {wrong}") from error
 
-    def _rendered(self, reminder: Reminder, order: CompletedOrder, store: Store | None) -> RenderedMail:
+    def _rendered(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> RenderedMail:
         language = order.customer.language_code
         context = order_review_context(
             order_id=order.id,

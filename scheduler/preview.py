@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Final
 
-from domain.reminders import CompletedOrder, Decided, Reminder
+from domain.reminders import Decided, Reminder, ReviewableOrder
 from domain.stores import ReminderSettings
 from scheduler.decisions import Decisions
 from storage.database import Database
@@ -30,8 +30,8 @@ async def preview(database: Database, settings: ReminderSettings, now: datetime)
             yield decided
 
 
-async def _batches(orders: AsyncIterator[CompletedOrder]) -> AsyncIterator[list[CompletedOrder]]:
-    batch: list[CompletedOrder] = []
+async def _batches(orders: AsyncIterator[ReviewableOrder]) -> AsyncIterator[list[ReviewableOrder]]:
+    batch: list[ReviewableOrder] = []
     async for order in orders:
         batch.append(order)
         if len(batch) == _BATCH:

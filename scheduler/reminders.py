@@ -114,7 +114,7 @@ class ReminderJob:
         async def decide(work: UnitOfWork) -> list[Decided]:
             orders = await self._decisions.reminders.of_ids(ids, work.session)
             decided, messages = [], list[OutgoingMessage]()
-            before, until = {order.id: order.state for order in orders}, monotonic() + _WRITING_S
+            before, until = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
             for each in await self._decisions.on(orders, settings, now, session=work.session):
                 try:
                     messages += await worked(self._messages, each, writer, now)
@@ -148,7 +148,7 @@ class ReminderJob:
 def _sent(decided: Iterable[Decided]) -> dict[str, int]:
     """The number of reminders that each customer of these has got then."""
     return {
-        each.decision.customer_id: each.order.state.sent_to_customer
+        each.decision.customer_id: each.order.reminders.sent_to_customer
         for each in decided
         if isinstance(each.decision, Reminder)
     }

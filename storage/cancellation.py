@@ -1,4 +1,4 @@
-"""How a task that uses the database is ended."""
+"""Cancellation of tasks that use the database."""
 
 from __future__ import annotations
 

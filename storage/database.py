@@ -1,4 +1,4 @@
-"""How to reach MongoDB, and how to tell that it is away."""
+"""The connection to MongoDB, transactions, and the errors that mean it is unavailable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DUPLICATE_KEY: Final = 11000
 _UNAUTHORIZED: Final = 13
 _INDEX_NOT_FOUND: Final = 27
 APP_NAME: Final = "plaudit"
-"""How our connections and sessions are told from those of others at the server."""
+"""The name of our connections and sessions at the server."""
 
 _FINAL_CODES: Final = frozenset(
     {
@@ -51,8 +51,8 @@ _FINAL_CODES: Final = frozenset(
 )
 
 _LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
-"""What PyMongo 4 was seen to say on Python 3.11 while it waited for a server: a lock of its own was gone. And what the
-lock says of the same when it is let go."""
+"""PyMongo 4 on Python 3.11 can raise RuntimeError from the lock of its connection pool during an outage of the server;
+the second text is from the release of the same lock."""
 
 
 def connect(
@@ -83,7 +83,7 @@ def connect(
 
 
 def is_database_away(error: BaseException) -> bool:
-    """Whether the same will work later: MongoDB is away, busy, full, or doesn't let us in for now.
+    """True for an error that a retry may overcome: MongoDB is unavailable, busy, full, or refuses us for now.
 
     What it says of a document alone is final; in doubt it is waited for, because nothing is lost by that.
     """
@@ -98,12 +98,12 @@ def is_database_away(error: BaseException) -> bool:
 
 
 def is_too_slow(error: BaseException) -> bool:
-    """Whether an operation took too long: the server gave it up, or we did a moment earlier."""
+    """True if an operation exceeded its time limit, at the server or at the client."""
     return isinstance(error, ExecutionTimeout | NetworkTimeout)
 
 
 def is_duplicate(error: BulkWriteError) -> bool:
-    """Whether a bulk write failed for nothing but unique keys that were taken."""
+    """True if a bulk write failed for duplicate keys alone."""
     details = error.details
     failures = details.get("writeErrors", ())
     return not details.get("writeConcernErrors") and all(f["code"] == _DUPLICATE_KEY for f in failures)
@@ -129,7 +129,7 @@ def own_values(values: Mapping[Any, Document]) -> list[Document]:
 
 
 async def stored_bytes(collection: AsyncCollection[Document], conditions: Document | None = None) -> int:
-    """How many bytes the documents of a collection that meet these conditions take; all of them by default."""
+    """The total size in bytes of a collection's documents that match the filter; of all by default."""
     total: Document = {"$group": {"_id": None, "size": {"$sum": {"$bsonSize": "$$ROOT"}}}}
     found = await (await collection.aggregate([{"$match": conditions or {}}, total])).to_list()
     return found[0]["size"] if found else 0

@@ -24,7 +24,7 @@ class ApiKey:
     revoked: datetime | None = None
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether it opens anything at that moment."""
+        """True if the key is valid at that moment."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 

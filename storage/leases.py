@@ -20,13 +20,13 @@ class Hold(NamedTuple):
 
 
 class LeaseRepository:
-    """Takes and releases leases. Time is the server's alone, so that nobody's clock matters."""
+    """Takes and releases leases. Time is the server's alone, so that clients' clocks don't matter."""
 
     def __init__(self, database: Database) -> None:
         self._leases = database[COLLECTION]
 
     async def take(self, name: str, holder: str, seconds: float) -> Hold | None:
-        """Take a lease, or renew it, for so many seconds from now. None when somebody else holds it."""
+        """Take a lease, or renew it, for so many seconds from now. None if another holder has it."""
         until = {"$add": ["$$NOW", int(seconds * 1000)]}
         before = {"$cond": [{"$gt": ["$until", "$$NOW"]}, "$holder", None]}
         taken: Document = {
@@ -45,7 +45,7 @@ class LeaseRepository:
         return Hold(found["isNew"], found["done"]) if found and found["holder"] == holder else None
 
     async def note_done(self, name: str, at: datetime) -> None:
-        """Remember that the job was done, as it stood at that moment, for whoever holds the lease next."""
+        """Remember that the job was done, as it stood at that moment, for the next holder of the lease."""
         await self._leases.update_one({"_id": name}, {"$max": {"done": at}})
 
     async def release(self, name: str, holder: str) -> None:

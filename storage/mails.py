@@ -19,7 +19,7 @@ _DAY_S: Final = 86_400
 
 
 class MailState(StrEnum):
-    """How far a mail has come."""
+    """The state of a mail."""
 
     WAITING = "waiting"
     SENDING = "sending"
@@ -69,7 +69,7 @@ class MailRepository:
     async def accept(self, records: Mapping[str, StoredRecord], now: datetime) -> None:
         """Take in mails by their ids. One that is known stays as it is.
 
-        One that was rejected is tried anew where its record is younger than the rejection: somebody sent it again.
+        One that was rejected is retried if its record is younger than the rejection: it was sent again.
         """
         if not records:
             return

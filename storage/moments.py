@@ -10,7 +10,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def microseconds(moment: datetime) -> int:
-    """How a moment is stored."""
+    """The stored form of a moment: microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 

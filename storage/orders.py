@@ -7,7 +7,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne
 
-from domain.orders import Order, OrderLine
+from domain.orders import Customer, Order, OrderLine
 from domain.reminders import status_key
 from storage import reminders_states
 from storage.database import Database, Document, Session
@@ -40,17 +40,17 @@ class OrderRepository:
         return {document["_id"]: _order(document) async for document in found}
 
     async def sizes(self, ids: Collection[str]) -> dict[str, int]:
-        """How many bytes each of these orders takes as it is stored; unknown ones are left out."""
+        """The stored size in bytes of each of these orders; unknown ones are left out."""
         found = self._orders.find({"_id": {"$in": list(ids)}}, {"size": {"$bsonSize": "$$ROOT"}})
         return {document["_id"]: document["size"] async for document in found}
 
     async def known(self, ids: Collection[str]) -> set[str]:
-        """Which of these orders are known."""
+        """The known ones among these order ids."""
         found = self._orders.find({"_id": {"$in": list(ids)}}, {"_id": 1})
         return {document["_id"] async for document in found}
 
     async def save(self, orders: Iterable[Order], session: Session) -> None:
-        """Write orders as they are now. Whoever else writes one of them in a transaction of its own has to repeat."""
+        """Write orders as they are now. Another transaction that writes one of them conflicts and is repeated."""
         writes = [ReplaceOne({"_id": order.id}, document_of(order), upsert=True) for order in orders]
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)
@@ -66,10 +66,10 @@ def document_of(order: Order) -> Document:
         "statusSince": microseconds(order.status_since),
         "isCancelled": order.is_cancelled,
         "storeId": order.store_id,
-        "customerId": order.customer_id,
-        "customerName": order.customer_name,
-        "customerEmail": order.customer_email,
-        "languageCode": order.language_code,
+        "customerId": order.customer.id,
+        "customerName": order.customer.name,
+        "customerEmail": order.customer.email,
+        "languageCode": order.customer.language_code,
         "modified": microseconds(order.modified),
         "lines": [
             {
@@ -90,6 +90,13 @@ def document_of(order: Order) -> Document:
     }
 
 
+def customer_from(document: Document) -> Customer:
+    """The customer in an order's document."""
+    return Customer(
+        document["customerId"], document["customerName"], document["customerEmail"], document["languageCode"]
+    )
+
+
 def _order(document: Document) -> Order:
     return Order(
         id=document["_id"],
@@ -97,7 +104,7 @@ def _order(document: Document) -> Order:
         status=document["status"],
         is_cancelled=document["isCancelled"],
         store_id=document["storeId"],
-        customer_id=document["customerId"],
+        customer=customer_from(document),
         modified=moment(document["modified"]),
         lines=tuple(
             OrderLine(line["id"], line["productId"], line["name"], line["quantity"], line["price"])
@@ -107,8 +114,5 @@ def _order(document: Document) -> Order:
         observations=tuple((moment(at), status) for at, status in document["observations"]),
         digests=tuple(document["digests"]),
         returned=dict(document["returned"]),
-        customer_name=document["customerName"],
-        customer_email=document["customerEmail"],
-        language_code=document["languageCode"],
         reminders=reminders_states.state_from(document["reminder"]),
     )

@@ -1,4 +1,4 @@
-"""What is kept of one person, and the record of those who were forgotten."""
+"""The data of one person, and the record of erasures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
 from secrets import token_hex
-from typing import Final
+from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
@@ -21,7 +21,8 @@ from domain.privacy import (
     unkeyed_mark_of,
 )
 from domain.returns import Return
-from storage.audit import COLLECTION as AUDIT_LOG
+from domain.reviews import ModerationAction, Review
+from storage.audit import AuditEntry, AuditLog, AuditSearch
 from storage.database import Database, Document, Session, in_transaction
 from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
@@ -31,6 +32,7 @@ from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.reminders import CUSTOMERS
 from storage.returns import ParkedReturn, ReturnRepository, ReturnSearch
 from storage.reviews import COLLECTION as REVIEWS
+from storage.reviews import ReviewRepository
 from storage.stores import SETTINGS
 
 ERASURES: Final = "erasures"
@@ -45,8 +47,19 @@ def letter_indexes(remember_days: int) -> list[IndexModel]:
 
 
 _PAGE: Final = 1_000
+_ALL: Final = 2**31 - 1
 _KEY: Final = "erasureKey"
 _KEY_BYTES: Final = 32
+
+
+class WaitingModeration(NamedTuple):
+    """A parked moderation command that came from a customer or names one."""
+
+    review_id: str
+    action: ModerationAction
+    at: datetime
+    moderator: str | None
+    reason: str | None
 
 
 class PersonalData:
@@ -58,9 +71,9 @@ class PersonalData:
         self._orders = OrderRepository(database)
         self._returns = ReturnRepository(database)
 
-    async def reviews(self) -> list[Document]:
-        """Their reviews as they are stored, in any store and status."""
-        return await self._database[REVIEWS].find({"userId": self._customer}).sort("_id").to_list()
+    async def reviews(self) -> list[Review]:
+        """Their reviews, in any store and status."""
+        return await ReviewRepository(self._database).by_user(self._customer)
 
     async def review_ids(self, limit: int) -> list[str]:
         """The ids of some of their reviews."""
@@ -77,7 +90,7 @@ class PersonalData:
         return [each for id in await self.order_ids() for each in await self._returns_of(id)]
 
     async def reminders(self) -> int:
-        """How many reminders they have got."""
+        """The number of reminders they have got."""
         document = await self._database[CUSTOMERS].find_one({"_id": self._customer})
         return int(document["sent"]) if document else 0
 
@@ -86,9 +99,9 @@ class PersonalData:
         found = self._database[MAILS].find(self._mails_filter(), {"record.value": 1})
         return [document["record"]["value"] async for document in found]
 
-    async def audit_entries(self) -> list[Document]:
-        """What they did as a moderator; it stays."""
-        return await self._database[AUDIT_LOG].find({"subject": self._customer}, {"_id": 0}).sort("at").to_list()
+    async def audit_entries(self) -> list[AuditEntry]:
+        """Their moderation of reviews, the newest first; it stays."""
+        return await AuditLog(self._database).search(AuditSearch(subject=self._customer, take=_ALL))
 
     async def order_ids(self) -> list[str]:
         """The ids of their orders."""
@@ -99,9 +112,12 @@ class PersonalData:
         """The commands of theirs that wait for their order."""
         return [p for p in await self._returns.all_parked() if is_about(p.value, self._customer, ())]
 
-    async def parked_commands(self) -> list[Document]:
+    async def parked_commands(self) -> list[WaitingModeration]:
         """The moderation commands that came from them or name them, and wait for their review."""
-        return await self._database[PARKED_COMMANDS].find(self._parked_filter(), {"_id": 0}).to_list()
+        return [
+            WaitingModeration(d["reviewId"], ModerationAction(d["action"]), d["at"], d["moderator"], d["reason"])
+            async for d in self._database[PARKED_COMMANDS].find(self._parked_filter())
+        ]
 
     async def forget_parked(self) -> int:
         """Take them out of commands that wait, which take effect without their words and name; returns how many."""
@@ -116,7 +132,7 @@ class PersonalData:
     async def forget_orders(self) -> Mapping[str, int]:
         """Take them out of their orders, and their words out of the returns; returns how many there were of each.
 
-        Order by order, each in one transaction: whoever changes it at the same time does so before or after.
+        Order by order, each in one transaction: concurrent changes come before or after.
         """
         orders, returns = 0, 0
         for id in await self.order_ids():
@@ -139,7 +155,7 @@ class PersonalData:
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)
-        if order is None or order.customer_id != self._customer:
+        if order is None or order.customer.id != self._customer:
             return 0
         stored = await self._returns.of_ids([each.id for each in await self._returns_of(id)], session)
         returns = [forgotten_return(each, self._customer) for each in stored.values() if isinstance(each, Return)]
@@ -172,12 +188,12 @@ class Erasures:
         self._configured = configured_key.encode() if configured_key else None
 
     async def add(self, customer_id: str, at: datetime, counts: Mapping[str, int]) -> None:
-        """Somebody has been forgotten, with so many things of each kind."""
+        """Record the erasure of a person, with the number of things of each kind."""
         mark = mark_of(customer_id, self._configured or await self._made_up_key())
         await self._erasures.insert_one({"mark": mark, "at": at, "counts": dict(counts)})
 
     async def latest(self, people: Collection[str]) -> dict[str, datetime]:
-        """When those of these people who were forgotten were so last."""
+        """The last erasure of each of these people who were erased."""
         if not people or not await self._erasures.find_one({}, {"_id": 1}):
             return {}
         keys = await self._keys()
@@ -191,7 +207,7 @@ class Erasures:
         return latest
 
     async def set_aside(self, letters: Collection[str], at: datetime) -> None:
-        """These dead letters are about somebody who is forgotten; they are never to be replayed."""
+        """Exclude dead letters about an erased person from replays for good."""
         writes = [UpdateOne({"_id": id}, {"$set": {"at": at}}, upsert=True) for id in letters]
         if writes:
             await self._letters.bulk_write(writes, ordered=False)

@@ -1,4 +1,4 @@
-"""Who bought what: the question behind purchase-only reviews, answered for a whole batch by one query."""
+"""Purchases, for stores that take reviews from buyers only: one query for a whole batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PurchaseRepository:
         self._item_fields = item_fields
 
     async def made(self, wanted: Collection[Purchase]) -> set[Purchase]:
-        """Which of these purchases were made: by an order that was not cancelled."""
+        """Those of these purchases that were made, by an order that was not cancelled."""
         if not wanted:
             return set()
         fields = {field for each in wanted if (field := self._item_fields.get(each.entity.type))}

@@ -41,7 +41,7 @@ class RatingRepository:
         after = {key: tallies.get(key, RatingTally()) + change for key, change in changes.items()}
         kept = {ids[key]: _tally_document(tally) for key, tally in after.items() if key in ids}
         if kept:
-            # In a transaction: whoever else changes one of them meanwhile makes one of the two begin again.
+            # In a transaction: of two that change the same tally one conflicts and begins again.
             await self._ratings.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
         first = [
             UpdateOne(_key_document(key), {"$inc": _tally_document(tally)}, upsert=True)
@@ -84,7 +84,7 @@ class RatingRepository:
         return tallies
 
     async def count_reviews(self, search: ReviewSearch) -> int | None:
-        """How many reviews match, over all pages, by the tallies; None where they don't tell. The cost follows the
+        """The number of matching reviews by the tallies; None where they don't tell. The cost follows the
         number of tallies, not of reviews."""
         condition = tallied(search)
         if condition is None:
@@ -111,7 +111,7 @@ class RatingRepository:
                 [
                     UpdateOne(
                         _key_document(key),
-                        {"$set": {"count": t.count, "sumHundredths": t.sum_hundredths}, "$max": {"recountedDate": at}},
+                        {"$set": {"count": t.count, "sumHundredths": t.sum}, "$max": {"recountedDate": at}},
                         upsert=True,
                     )
                     for key, t in wrong.items()
@@ -180,7 +180,7 @@ def _counted_key(document: Document) -> TallyKey:
 
 
 def _tally_document(tally: RatingTally) -> Document:
-    return {"count": tally.count, "sumHundredths": tally.sum_hundredths}
+    return {"count": tally.count, "sumHundredths": tally.sum}
 
 
 def _tally(document: Document) -> RatingTally:

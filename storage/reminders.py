@@ -1,4 +1,4 @@
-"""Which orders are due for a reminder, and how many reminders each customer has got."""
+"""Orders that are due for a reminder, and the number of reminders to each customer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pymongo import UpdateOne
 
-from domain.reminders import CompletedOrder, Customer, Item, due_up_to, status_key
+from domain.reminders import Item, ReviewableOrder, due_up_to, status_key
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
 from storage.database import Database, Document, Session
@@ -42,13 +42,13 @@ class ReminderRepository:
         found = self._orders.find(_due(settings, stores, now), {"_id": 1}).hint(reminders_states.INDEX_NAME)
         return [document["_id"] async for document in found.limit(limit)]
 
-    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[CompletedOrder]:
+    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[ReviewableOrder]:
         """These orders."""
         return [_order(d) async for d in self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session)]
 
     async def in_status(
         self, settings: ReminderSettings, stores: Collection[str | None], now: datetime
-    ) -> AsyncIterator[CompletedOrder]:
+    ) -> AsyncIterator[ReviewableOrder]:
         """Every order in the status that reminders are for: first those that are due, in the order of `due`."""
         due = _due(settings, stores, now)
         others = {"statusKey": due["statusKey"], "$nor": [due]}
@@ -57,17 +57,17 @@ class ReminderRepository:
         async for document in self._orders.find(others, _FIELDS):
             yield _order(document)
 
-    async def save(self, completed: Iterable[CompletedOrder], session: Session) -> None:
+    async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
         """Write how far the reminders of these orders have come."""
         writes = [
-            UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.state, o.status_since)}})
+            UpdateOne({"_id": o.id}, {"$set": {"reminder": reminders_states.document_of(o.reminders, o.status_since)}})
             for o in completed
         ]
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)
 
     async def sent_to(self, customers: Collection[str], session: Session | None = None) -> dict[str, int]:
-        """How many reminders these customers have got, over all orders; those who got none are left out."""
+        """The number of reminders to each of these customers over all orders; those without any are left out."""
         found = self._customers.find({"_id": {"$in": list(customers)}}, session=session)
         return {document["_id"]: document["sent"] async for document in found}
 
@@ -87,24 +87,22 @@ def _due(settings: ReminderSettings, stores: Collection[str | None], now: dateti
     }
 
 
-def _order(document: Document) -> CompletedOrder:
-    return CompletedOrder(
+def _order(document: Document) -> ReviewableOrder:
+    return ReviewableOrder(
         id=document["_id"],
         number=document["number"],
         status=document["status"],
         status_since=moment(document["statusSince"]),
         is_cancelled=document["isCancelled"],
         store_id=document["storeId"],
-        customer=Customer(
-            document["customerId"], document["customerName"], document["customerEmail"], document["languageCode"]
-        ),
+        customer=orders.customer_from(document),
         items=tuple(_items(document["lines"])),
-        state=reminders_states.state_from(document["reminder"]),
+        reminders=reminders_states.state_from(document["reminder"]),
     )
 
 
 def _items(lines: Iterable[Mapping[str, Any]]) -> Iterable[Item]:
-    """What can be reviewed of the lines of an order, each product once."""
+    """The products of an order's lines, each once."""
     products: dict[str, Item] = {}
     for line in lines:
         if product_id := line["productId"]:

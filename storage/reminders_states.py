@@ -1,4 +1,4 @@
-"""How the state of an order's reminders is kept in its document, and the index that finds what is due."""
+"""The state of an order's reminders in its document, and the index of orders that are due."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel
 
-from domain.reminders import ReminderState
+from domain.orders import ReminderState
 from storage.database import Document
 from storage.moments import microseconds, moment
 

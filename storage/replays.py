@@ -1,4 +1,4 @@
-"""Replayed dead letters: each is published again once, whoever asks how often."""
+"""Replayed dead letters: each is published again once, however often it is asked for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReplayRepository:
         self._replays = database[COLLECTION]
 
     async def counts(self, letters: Collection[str]) -> Mapping[str, int]:
-        """How often each of these letters was replayed; those that never were are left out."""
+        """The number of replays of each of these dead letters; those never replayed are left out."""
         return {d["_id"]: d["count"] async for d in self._replays.find({"_id": {"$in": list(letters)}})}
 
     async def remember(self, letters: Collection[str], at: datetime) -> None:
@@ -35,5 +35,5 @@ class ReplayRepository:
             await self._replays.bulk_write(writes, ordered=False)
 
     async def count(self) -> int:
-        """How many letters are remembered."""
+        """The number of replayed dead letters on record."""
         return await self._replays.estimated_document_count()

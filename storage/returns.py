@@ -58,7 +58,7 @@ PARKED_INDEXES: Final = [
 
 
 class ReturnSortField(StrEnum):
-    """What a list of returns can be sorted by."""
+    """A sort field of a list of returns."""
 
     NUMBER = "number"
     STATUS = "status"
@@ -68,7 +68,7 @@ class ReturnSortField(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReturnSearch:
-    """What to look for; every criterion that is set must hold. No sort: by number, ascending."""
+    """Criteria of a search; every one that is set must hold. No sort: by number, ascending."""
 
     order_id: str | None = None
     ids: Collection[str] | None = None
@@ -115,7 +115,7 @@ class ReturnRepository:
         self._parked = database[PARKED]
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, Return | RefusedReturn]:
-        """What stands at these ids."""
+        """The returns and refusals stored under these ids."""
         found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
         return {document["_id"]: _stored(document) async for document in found}
 
@@ -156,7 +156,7 @@ class ReturnRepository:
         return await found.to_list()
 
     async def count(self, search: ReturnSearch) -> int:
-        """How many returns match, over all pages."""
+        """The number of matching returns over all pages."""
         return await self._returns.count_documents(_filter(search))
 
     async def park(self, parked: Iterable[ParkedReturn], at: datetime) -> None:
@@ -185,7 +185,8 @@ class ReturnRepository:
 
     async def rewrite_parked(self, parked: ParkedReturn, value: bytes) -> None:
         """Let the command go on with another value, unless it has gone on already."""
-        await self._parked.update_one({"_id": parked.id}, {"$set": {"value": value}})
+        places = {"_id": {"$in": [_place(parked), parked.id]}, "orderId": parked.order_id}
+        await self._parked.update_one(places, {"$set": {"value": value}})
 
     async def parked_before(self, moment: datetime, limit: int) -> list[ParkedReturn]:
         """Commands that have been waiting since before that moment, the oldest first."""

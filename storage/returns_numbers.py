@@ -29,7 +29,7 @@ class ReturnNumbers:
     async def take(self, series: str, count: int, number: Callable[[int], str], store_id: str | None) -> list[str]:
         """So many numbers of a series that no return of the store has; `number` makes one of a sequence.
 
-        Nobody else gets them of this series. Another series of the store, as before a change of its template, can come
+        Each is handed out once in its series. Another series of the store, as before a change of its template, can come
         to the same number at the same time: `is_number_taken` tells.
         """
         free: list[str] = []
@@ -58,7 +58,7 @@ class ReturnNumbers:
 
 
 def is_number_taken(error: BulkWriteError) -> bool:
-    """Whether returns could not be saved for nothing but numbers that others have taken meanwhile."""
+    """True if returns were not saved for the sole reason that others have taken their numbers meanwhile."""
     return is_duplicate(error) and all(
         "number" in failure.get("keyPattern", ()) for failure in error.details["writeErrors"]
     )

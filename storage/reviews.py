@@ -24,7 +24,8 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.stores import Refusal
 from storage.database import Database, Document, Session, is_duplicate, own_values
-from storage.reviews_search import LISTED, SINCE_EVER, ReviewSearch, criteria, order, sorts_everything
+from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
+from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, sorts_everything
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "reviews"
@@ -33,17 +34,6 @@ _BY_USER: Final = "user_newest"
 _IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _PLACE_FIELDS: Final = (
     *("createdDate", "submittedAt", "entityType", "entityId", "storeId", "userId", "refused", "goneAt", "seen"),
-)
-_MODERATION_FIELDS: Final = (
-    "entityType",
-    "entityId",
-    "storeId",
-    "ratingHundredths",
-    "status",
-    "seen",
-    "modifiedDate",
-    "moderator",
-    "moderationReason",
 )
 _NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 
@@ -79,7 +69,7 @@ class RefusedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class TakenId:
-    """What stands at an id: a review, a refused submission, or, with neither, the trace of a deletion."""
+    """The holder of an id: a review, a refused submission, or, with neither, a deleted review."""
 
     created: datetime | None = None
     identity: ReviewIdentity | None = None
@@ -102,8 +92,8 @@ class ReviewRepository:
         self._reviews = database[COLLECTION]
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
-        """Store new reviews and the places of refused ones. Returns the ids that were taken; what is there stays."""
-        documents = [*map(_document, reviews), *map(_refused_document, refused)]
+        """Store new reviews and the places of refused ones. Returns the ids that were taken; their documents stay."""
+        documents = [*map(document_of, reviews), *map(_refused_document, refused)]
         if not documents:
             return set()
         try:
@@ -115,7 +105,7 @@ class ReviewRepository:
         return set()
 
     async def taken(self, ids: Collection[str]) -> dict[str, TakenId]:
-        """What stands at those of these ids that are taken."""
+        """The documents stored under these ids, in brief; free ids are left out."""
         if not ids:
             return {}
         found = self._reviews.find({"_id": {"$in": list(ids)}}, dict.fromkeys(_PLACE_FIELDS, 1))
@@ -123,7 +113,7 @@ class ReviewRepository:
 
     async def replace_refused(self, before: RefusedSubmission, after: Review | RefusedSubmission) -> bool:
         """Put a review, or a later refusal, in the place of a refused submission; False if it has changed meanwhile."""
-        document = _document(after) if isinstance(after, Review) else _refused_document(after)
+        document = document_of(after) if isinstance(after, Review) else _refused_document(after)
         unchanged = {"_id": before.id, "refused": before.reason.value, "seen": seen_document(before.seen)}
         return (await self._reviews.replace_one(unchanged, document)).matched_count == 1
 
@@ -143,27 +133,13 @@ class ReviewRepository:
         return {document["_id"]: document["storeId"] async for document in found}
 
     async def moderated(self, ids: Collection[str], session: Session) -> dict[str, ModeratedReview]:
-        """What moderation has to know of these reviews; those that don't exist are left out."""
-        found = self._reviews.find(
-            {"_id": {"$in": list(ids)}, **_IS_REVIEW}, dict.fromkeys(_MODERATION_FIELDS, 1), session=session
-        )
-        return {
-            document["_id"]: ModeratedReview(
-                entity=Entity(document["entityType"], document["entityId"]),
-                store_id=document["storeId"],
-                rating_hundredths=document["ratingHundredths"],
-                status=ReviewStatus(document["status"]),
-                seen=seen_from(document.get("seen")),
-                modified=document["modifiedDate"],
-                moderator=document.get("moderator"),
-                reason=document.get("moderationReason"),
-            )
-            async for document in found
-        }
+        """The part of these reviews that moderation reads; those that don't exist are left out."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, MODERATED, session=session)
+        return {document["_id"]: moderated_from(document) async for document in found}
 
     async def save_moderated(self, reviews: Mapping[str, ModeratedReview], session: Session) -> None:
         """Write what moderation left behind, in at most two updates whatever the number of reviews."""
-        kept = {id: _moderation_fields(review) for id, review in reviews.items() if review.status is not None}
+        kept = {id: moderated_fields(review) for id, review in reviews.items() if review.status is not None}
         if kept:
             await self._reviews.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
         deleted = [id for id, review in reviews.items() if review.status is None]
@@ -180,7 +156,7 @@ class ReviewRepository:
         return gone.deleted_count
 
     async def index_wanted_names(self) -> None:
-        """Create the index of `wanted_names`, which a service that asks nobody for names does without."""
+        """Create the index of `wanted_names`, which a service without resolvers does without."""
         await self._reviews.create_indexes([_NAME_WANTED])
 
     async def wanted_names(self, entity_type: str, *, after: str, limit: int) -> WantedNames:
@@ -203,7 +179,7 @@ class ReviewRepository:
             await self._reviews.bulk_write(fills, ordered=False)
 
     async def reviewed(self, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
-        """Which of these reviews there are, in any status."""
+        """Those of these reviews that exist, in any status."""
         if not wanted:
             return set()
         found = self._reviews.find(
@@ -217,32 +193,42 @@ class ReviewRepository:
         there = {ReviewedProduct(d["storeId"], d["userId"], d["entityId"]) async for d in found}
         return there.intersection(wanted)
 
-    async def get(self, id: str) -> Document | None:
-        """One review as it is stored, or None."""
-        return await self._reviews.find_one({"_id": id, **_IS_REVIEW})
+    async def get(self, id: str) -> Review | None:
+        """One review, or None."""
+        document = await self._reviews.find_one({"_id": id, **_IS_REVIEW})
+        return review_from(document) if document else None
 
-    async def search(self, search: ReviewSearch) -> list[Document]:
-        """One page as LISTED, sorted as asked, newest first by default; ties are broken by id."""
+    async def by_user(self, user_id: str) -> list[Review]:
+        """Every review of an author, in any store and status, by id."""
+        return [review_from(document) async for document in self._reviews.find({"userId": user_id}).sort("_id")]
+
+    async def search(self, search: ReviewSearch) -> ReviewPage:
+        """One page without its long texts, sorted as asked, newest first by default; ties are broken by id."""
         if search.take == 0:
-            return []
+            return ReviewPage([], {})
         found = self._reviews.find(criteria(search), LISTED).sort(order(search))
         if sorts_everything(search):
             found = found.hint([("$natural", ASCENDING)])  # it would follow an index from one review to the next
-        return await found.skip(search.skip).limit(search.take).to_list()
+        documents = await found.skip(search.skip).limit(search.take).to_list()
+        long_texts: dict[str, int] = {}
+        for document in documents:
+            if isinstance(length := document["review"], int):
+                long_texts[document["_id"]], document["review"] = length, ""
+        return ReviewPage([review_from(document) for document in documents], long_texts)
 
     async def texts(self, ids: Collection[str]) -> dict[str, str]:
         """The texts of these reviews; those that are gone are left out."""
         found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, {"review": 1})
         return {document["_id"]: document["review"] async for document in found}
 
-    async def stream(self, search: ReviewSearch) -> AsyncIterator[Document]:
+    async def stream(self, search: ReviewSearch) -> AsyncIterator[Review]:
         """Every review that matches, by id; `sort`, `skip` and `take` don't count. Memory holds one batch."""
         # By the index of ids whatever the filter: never a sort in memory, and no review comes twice.
         async for document in self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_"):
-            yield document
+            yield review_from(document)
 
     async def count(self, search: ReviewSearch) -> int:
-        """How many reviews match, over all pages."""
+        """The number of matching reviews over all pages."""
         return await self._reviews.count_documents(criteria(search))
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
@@ -250,27 +236,6 @@ class ReviewRepository:
         later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         return set(await self._reviews.distinct("entityId", {"createdDate": {"$gte": moment}, **within}))
-
-
-def _document(review: Review) -> Document:
-    document: Document = {
-        "_id": review.id,
-        "entityType": review.entity.type,
-        "entityId": review.entity.id,
-        "entityName": review.entity_name,
-        "storeId": review.store_id,
-        "userId": review.user_id,
-        "userName": review.user_name,
-        "title": review.title,
-        "review": review.text,
-        "ratingHundredths": review.rating_hundredths,
-        "status": int(review.status),
-        "createdDate": review.created,
-        "modifiedDate": review.modified,
-    }
-    if review.name_wanted:
-        document["nameWanted"] = True
-    return document
 
 
 def _place(document: Document) -> TakenId:
@@ -289,14 +254,4 @@ def _refused_document(refused: RefusedSubmission) -> Document:
         "refused": refused.reason.value,
         "goneAt": refused.at,
         "seen": seen_document(refused.seen),
-    }
-
-
-def _moderation_fields(review: ModeratedReview) -> Document:
-    return {
-        "status": int(review.status or 0),
-        "modifiedDate": review.modified,
-        "moderator": review.moderator,
-        "moderationReason": review.reason,
-        "seen": seen_document(review.seen),
     }

@@ -1,9 +1,9 @@
-"""What to look for among reviews, and how that is asked of MongoDB."""
+"""The search for reviews, and its filter and order in MongoDB."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING
 
-from domain.reviews import ReviewStatus
+from domain.ratings import Hundredths
+from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.database import Document
 
@@ -19,19 +20,9 @@ from storage.database import Document
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
 """Before every review."""
 
-LONG_TEXT_BYTES: Final = 2_048
-
-_TEXT_LENGTH: Final = {"$strLenBytes": "$review"}
-LISTED: Final[Document] = {
-    **dict.fromkeys(("entityId", "entityName", "entityType", "storeId", "status", "title", "userName"), 1),
-    **dict.fromkeys(("ratingHundredths", "createdDate"), 1),
-    "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, "$review", _TEXT_LENGTH]},
-}
-"""The fields of a review in a list. In the place of a long text stands its length in bytes."""
-
 
 class ReviewSortField(StrEnum):
-    """What a list of reviews can be sorted by."""
+    """A sort field of a list of reviews."""
 
     CREATED_DATE = "createdDate"
     MODIFIED_DATE = "modifiedDate"
@@ -50,7 +41,7 @@ _STORED_FIELD: Final = {ReviewSortField.RATING: "ratingHundredths", ReviewSortFi
 
 @dataclass(frozen=True, slots=True)
 class ReviewSearch:
-    """What to look for. Every criterion that is set must hold; ratings are in hundredths, bounds included.
+    """Criteria of a search. Every one that is set must hold, bounds included.
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it.
     """
@@ -63,12 +54,21 @@ class ReviewSearch:
     phrase: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
-    lowest_rating: int | None = None
-    highest_rating: int | None = None
+    lowest_rating: Hundredths | None = None
+    highest_rating: Hundredths | None = None
     sort: Sequence[tuple[ReviewSortField, Direction]] = field(default=())
     skip: int = 0
     take: int = 20
     stores: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPage:
+    """One page of a list. Long texts are left out: `long_texts` has their lengths in bytes by the ids of the reviews,
+    whose own texts are empty."""
+
+    reviews: Sequence[Review]
+    long_texts: Mapping[str, int]
 
 
 def criteria(search: ReviewSearch) -> Document:
@@ -113,7 +113,7 @@ def order(search: ReviewSearch) -> list[tuple[str, int]]:
 
 
 def sorts_everything(search: ReviewSearch) -> bool:
-    """Whether MongoDB has to look at all reviews, or nearly so, and to sort what it finds: no index narrows them down
+    """True if MongoDB has to scan all reviews, or nearly so, and to sort the result: no index narrows them down
     or has them in this order."""
     narrowing = (search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
     if any(each is not None for each in (*narrowing, search.created_from, search.created_to)):

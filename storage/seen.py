@@ -1,4 +1,4 @@
-"""How the marks of `domain.delivery.Seen` are kept in a document: {"<partition>": [offset, timestamp]}."""
+"""The marks of `domain.delivery.Seen` in a document: {"<partition>": [offset, timestamp]}."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from domain.delivery import Seen
 from domain.ratings import RatingMethod
-from domain.stores import GeneralSettings, ReminderSettings, Store, StoreSettings
+from domain.stores import Changes, GeneralSettings, ReminderSettings, Store, StoreSettings
 from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
 
@@ -28,11 +28,11 @@ class StoreRepository:
         return [_store(document) async for document in self._stores.find().sort("_id")]
 
     async def size(self) -> int:
-        """How many bytes all stores take."""
+        """The stored size of all stores in bytes."""
         return await stored_bytes(self._stores)
 
     async def get(self, id: str) -> Store | None:
-        """One store, or None where nobody registered it."""
+        """One store, or None if it isn't registered."""
         document = await self._stores.find_one({"_id": id})
         return _store(document) if document else None
 
@@ -63,12 +63,12 @@ class StoreRepository:
         )
 
     async def seen(self, store_id: str | None, session: Session) -> Seen:
-        """Which updates a store, or without an id the general settings, have taken into account."""
+        """The updates that a store, or without an id the general settings, has taken into account."""
         collection, id = self._place(store_id)
         document = await collection.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))
 
-    async def merge(self, store_id: str | None, changes: Mapping[str, Any], seen: Seen, session: Session) -> None:
+    async def merge(self, store_id: str | None, changes: Changes, seen: Seen, session: Session) -> None:
         """Merge changes into a store, or without an id into the general settings; nested fields one by one."""
         collection, id = self._place(store_id)
         fields = {**_flat(changes), "seen": seen_document(seen)}
@@ -78,13 +78,13 @@ class StoreRepository:
         return (self._settings, _GENERAL) if store_id is None else (self._stores, store_id)
 
 
-def _flat(changes: Mapping[str, Any], prefix: str = "") -> Document:
+def _flat(changes: Changes) -> Document:
     flat: Document = {}
     for name, value in changes.items():
         if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}.")
+            flat |= {f"{name}.{inner}": each for inner, each in value.items()}
         else:
-            flat[prefix + name] = value
+            flat[name] = value
     return flat
 
 

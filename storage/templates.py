@@ -39,7 +39,7 @@ class SavedTemplate:
 
     @property
     def place(self) -> Place:
-        """Where it holds."""
+        """The scope in which it holds."""
         return self.store_id, self.language
 
 
@@ -55,7 +55,7 @@ class TemplateRepository:
         return [_saved(document) async for document in found]
 
     async def size(self) -> int:
-        """How many bytes all saved templates take."""
+        """The stored size of all saved templates in bytes."""
         return await stored_bytes(self._templates, _SAVED)
 
     async def all_of(self, name: str, session: Session | None = None) -> Mapping[Place, MailTemplate]:
@@ -72,7 +72,7 @@ class TemplateRepository:
         return _saved(document) if document else None
 
     async def seen(self, name: str, store_id: str | None, language: str | None, session: Session) -> Seen:
-        """Which messages a template has taken into account, also one that has been deleted."""
+        """The messages that a template has taken into account, also a deleted one."""
         id = template_id(name, store_id, language)
         document = await self._templates.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))

@@ -1,4 +1,4 @@
-"""Trace contexts of what comes to an end much later: reviews until they are moderated, commands while they are parked.
+"""Trace contexts of long waits: of reviews until they are moderated, of commands while they are parked.
 
 Written and read only while tracing is on, so that other documents don't have to know of it.
 """

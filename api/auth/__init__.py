@@ -1,1 +1,1 @@
-"""Who asks: credentials in the header of a request become a caller, or the request is refused."""
+"""Authentication: credentials in the header of a request become a caller, or the request is refused."""

@@ -19,7 +19,7 @@ REMEMBERED_SECONDS: Final = 5.0
 """For so long a key that was revoked may still open."""
 
 OWNER_SECONDS: Final = 3_600.0
-"""For so long whoever has shown a key is known for its owner: looking it up again is no guess of a stranger's."""
+"""Seconds for which a verified key is remembered: looking it up again isn't counted as a guess."""
 
 _REMEMBERED_KEYS: Final = 10_000
 _NO_DIGEST: Final = bytes(32)
@@ -38,7 +38,7 @@ class ApiKeys:
         self._owners: Verified[bytes] = Verified(_REMEMBERED_KEYS)
 
     def would_look_up(self, credential: str | None) -> bool:
-        """Whether it could be a key, and nobody who has it was here of late."""
+        """True for a well-formed key that was not verified recently."""
         match = PATTERN.fullmatch(credential or "")
         if match is None or self._known.get(match[1].encode()) is not None:
             return False
@@ -74,5 +74,5 @@ _UNKNOWN: Final = _Unknown()
 
 
 def digest_of(secret: str) -> bytes:
-    """What is stored of a secret."""
+    """The stored digest of a secret: SHA-256."""
     return sha256(secret.encode()).digest()

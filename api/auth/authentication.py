@@ -1,4 +1,4 @@
-"""What every way of authentication has in common."""
+"""The interface of all ways of authentication."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Authenticator(Protocol):
     """Tells who asks."""
 
     def would_look_up(self, credential: str | None) -> bool:
-        """Whether the database would have to be asked about the credential of somebody who isn't known here."""
+        """True if the credential can only be checked by a look-up in the database."""
         ...
 
     async def caller(self, credential: str | None) -> Caller:
         """The owner of a credential. Raises RefusedCredentialError, KeysAwayError, or what its server's being away
-        raises: in doubt nobody gets in."""
+        raises: in doubt the request is refused."""
         ...
 
 

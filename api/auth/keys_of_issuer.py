@@ -22,7 +22,7 @@ PAUSE_S: Final = 5.0
 """Between two fetches, whatever tokens ask for: unknown key ids can be made up."""
 
 GRACE_S: Final = 3_600.0
-"""For so long old keys do while the issuer is away."""
+"""Seconds for which the last keys are used while the issuer is unavailable."""
 
 _TIMEOUT_S: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024
@@ -67,7 +67,7 @@ class FetchedKeys:
     """The keys at a JWKS address, kept for `lifetime` seconds.
 
     A key id that isn't among them makes it look again, so that a rotation is noticed at once; never more often than
-    every PAUSE_S. While the issuer is away its last keys do, for GRACE_S.
+    every PAUSE_S. While the issuer is unavailable its last keys are used, for GRACE_S.
     """
 
     def __init__(self, url: str, algorithms: Collection[str], *, lifetime: float) -> None:

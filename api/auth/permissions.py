@@ -31,11 +31,11 @@ class _Guard(SecurityBase):
 
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
         """The caller. Raises ProblemError: 401 unknown, 403 without the permission, 429 too often,
-        503 nobody can tell."""
+        503 the credential can't be checked."""
         authenticator: Authenticator = request.app.state.services.authenticator
         rate_limit: RateLimit = request.app.state.rate_limit
         credential, address = _credential(request), _address(request)
-        # Guesses are counted before the database is asked; whoever turns out to have the key has guessed nothing.
+        # Counted as a guess before the look-up, and given back once the key is valid.
         is_guess = authenticator.would_look_up(credential)
         if is_guess:
             rate_limit.take(address)
@@ -78,7 +78,7 @@ def _address(request: Request) -> str:
 
 
 def _credential(request: Request) -> str | None:
-    """What the client brought, None for nothing."""
+    """The credential in the request's headers, or None."""
     key = request.headers.get("x-api-key")
     if key is not None:
         return key

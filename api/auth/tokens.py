@@ -44,7 +44,7 @@ _REASONS: Final[dict[type[PyJWTError], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token has to say. `leeway` is in seconds, for clocks that differ."""
+    """The claims that a token must have. `leeway` is in seconds, for clocks that differ."""
 
     issuer: str
     audience: str
@@ -118,7 +118,7 @@ class Tokens:
         name = self._rules.stores_claim
         if name not in claims:
             return None
-        # What is there and can't be understood must not be taken for "everywhere".
+        # A claim that can't be read must not count as "all stores".
         stores = claims[name]
         if not isinstance(stores, list) or not all(isinstance(id, str) and _is_id(id) for id in stores):
             raise RefusedCredentialError(f"The claim {name} of the token must be an array of store ids.")

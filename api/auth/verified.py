@@ -1,4 +1,4 @@
-"""What was found out about a credential, remembered for a while."""
+"""A cache of verified credentials."""
 
 from __future__ import annotations
 

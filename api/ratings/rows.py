@@ -8,9 +8,8 @@ from typing import NamedTuple
 import orjson
 from typing_extensions import TypedDict
 
-from api.reviews.rows import store_name
 from domain.ratings import Entity, RatingTally, rating_value
-from domain.stores import GeneralSettings, Store, rating_method
+from domain.stores import GeneralSettings, Store, rating_method, store_name
 
 
 class EntityRating(TypedDict):

@@ -1,4 +1,4 @@
-"""What can be said against a return before it is published. The consumer decides again, on what is stored then."""
+"""Checks of a return before it is published. The consumer decides again, by the state that is stored then."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def check_change(services: Services, command: Command, known: Return, want
 
 
 async def _is_decided(services: Services, command: Command, id: str) -> bool:
-    """Whether this repeats a command that has its outcome."""
+    """True if this repeats a command that has an outcome."""
     return command.repeatable and bool(await services.outcomes.answers([(command.id, id)]))
 
 

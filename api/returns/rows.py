@@ -19,7 +19,7 @@ _ORDER_SCHEMA: Final[dict[str, Any]] = {
 
 
 class ReturnLineRow(TypedDict):
-    """What is returned of an order line; `availableQuantity` is what is still returnable of it now."""
+    """A returned quantity of an order line; `availableQuantity` is the quantity still returnable."""
 
     id: str
     returnId: str

@@ -18,7 +18,7 @@ _WORDS: Final = {"ascending": Direction.ASC, "descending": Direction.DESC}
 
 
 class ReturnSearchRequest(Message):
-    """Which returns to list. What is null, empty or missing doesn't restrict the list."""
+    """Criteria of a list of returns. A field that is null, empty or missing doesn't restrict the list."""
 
     order_id: OptionalId = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
@@ -34,7 +34,7 @@ class ReturnSearchRequest(Message):
     take: Take = DEFAULT_TAKE
 
     def criteria(self) -> ReturnSearch:
-        """What to look for. Raises ProblemError for an unknown sort field."""
+        """The search to run. Raises ProblemError for an unknown sort field."""
         return ReturnSearch(
             order_id=self.order_id,
             ids=self.object_ids or None,

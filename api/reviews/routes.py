@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import TypeAdapter
@@ -15,16 +16,7 @@ from typing_extensions import TypedDict
 from api import examples
 from api.auth.permissions import ReviewAuthor, ReviewReader
 from api.commands import Command, CommandAnswer, Commanded, carry_out
-from api.reviews.rows import (
-    ReviewDetails,
-    ReviewList,
-    ReviewRow,
-    review_details,
-    review_row,
-    store_ids,
-    text_size,
-    text_to_come,
-)
+from api.reviews.rows import ReviewDetails, ReviewList, ReviewRow, review_details, review_row, store_ids
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
@@ -39,11 +31,11 @@ from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity
+from domain.reviews import Review
 from domain.stores import Refusal
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
 from messaging.topics import Topic
-from storage.database import Document
 from storage.reviews_search import ReviewSearch, sorts_everything
 
 
@@ -54,14 +46,14 @@ class ChangesRequest(Message):
 
 
 class Permission(TypedDict):
-    """Whether somebody may leave a review, and every reason against it."""
+    """The answer to `canLeaveFeedback`, with every reason against it."""
 
     canLeaveFeedback: bool
     reasons: list[Refusal]
 
 
 _CHANGES_BYTES: Final = 4 * 1024 * 1024
-"""Nobody knows beforehand how many objects changed: as much as 100,000 ids. MongoDB's limit is four times that."""
+"""Reserved for the ids of changed objects, whose number isn't known: 100,000 ids. MongoDB's limit is 16 MiB."""
 
 CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
 
@@ -129,34 +121,38 @@ async def list_reviews(
     async with room_for_rows(services.pages, search.take) as room:
         if sorts_everything(search) and search.phrase is None:
             page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
-            stores = await services.lookups.stores(store_ids(page))
+            stores = await services.lookups.stores(store_ids(page.reviews))
         else:
             page = await services.reviews.search(search)
             stores, total = await asyncio.gather(
-                services.lookups.stores(store_ids(page)), total_count(len(page), search.skip, search.take, count)
+                services.lookups.stores(store_ids(page.reviews)),
+                total_count(len(page.reviews), search.skip, search.take, count),
             )
-        is_large = any(map(text_to_come, page))
-        room.keep(len(page), sum(text_size(document) for document in page if not text_to_come(document)))
+        room.keep(len(page.reviews), sum(len(review.text) for review in page.reviews))
 
-        async def rows(piece: list[Document]) -> list[ReviewRow]:
-            return [review_row(document, stores) for document in await _with_texts(services, piece)]
+        def size(review: Review) -> int:
+            return page.long_texts.get(review.id) or len(review.text)
 
-        return await page_response(room, total, pieces_of(page, text_size) if is_large else [page], rows)
+        async def rows(piece: Sequence[Review]) -> list[ReviewRow]:
+            return [review_row(review, stores) for review in await _with_texts(services, piece, page.long_texts)]
+
+        pieces = pieces_of(page.reviews, size) if page.long_texts else [page.reviews]
+        return await page_response(room, total, pieces, rows)
 
 
-async def _with_texts(services: Services, page: list[Document]) -> list[Document]:
-    """Reviews of a list with their long texts; those that are gone are left out."""
-    lengths = {document["_id"]: length for document in page if (length := text_to_come(document))}
+async def _with_texts(services: Services, reviews: Sequence[Review], long_texts: Mapping[str, int]) -> Sequence[Review]:
+    """Reviews of a list with their long texts; those deleted meanwhile are left out."""
+    lengths = {review.id: long_texts[review.id] for review in reviews if review.id in long_texts}
     if not lengths:
-        return page
+        return reviews
     async with room_for_piece(services.pages, sum(lengths.values())):
         texts = await services.reviews.texts(lengths)
-    known = (document for document in page if document["_id"] not in lengths or document["_id"] in texts)
-    return [document | {"review": texts.get(document["_id"], document["review"])} for document in known]
+    there = (review for review in reviews if review.id not in lengths or review.id in texts)
+    return [replace(review, text=texts.get(review.id, review.text)) for review in there]
 
 
 async def count_reviews(services: Services, search: ReviewSearch) -> int:
-    """How many reviews match over all pages; a large number may be a second old."""
+    """The number of matching reviews over all pages; a large number may be a second old."""
     same = replace(search, sort=(), skip=0, take=0)
 
     async def count() -> int:
@@ -189,7 +185,7 @@ async def can_leave_feedback(
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     user_id: Annotated[OptionalId, Query(alias="userId")] = None,
 ) -> JsonResponse:
-    """Whether this author may review this object in this store; without a store, everybody may."""
+    """Tell if this author may review this object in this store; without a store, everybody may."""
     check_store(caller, store_id)
     check_author(caller, user_id)
     reasons: list[Refusal] = []
@@ -201,8 +197,8 @@ async def can_leave_feedback(
 @router.get("/{id}", response_model=ReviewDetails, responses=problems(ProblemKind.NOT_FOUND))
 async def read_review(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """One review."""
-    document: dict[str, Any] | None = await services.reviews.get(id)
-    if document is None or not caller.may_touch(document["storeId"]):
+    review = await services.reviews.get(id)
+    if review is None or not caller.may_touch(review.store_id):
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
-    stores = await services.lookups.stores(store_ids([document]))
-    return JsonResponse(review_details(document, stores))
+    stores = await services.lookups.stores(store_ids([review]))
+    return JsonResponse(review_details(review, stores))

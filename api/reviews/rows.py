@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from typing_extensions import TypedDict
 
-from domain.reviews import ReviewStatus
-from domain.stores import Store
+from domain.ratings import rating_number
+from domain.reviews import Review
+from domain.stores import Store, store_name
 from domain.timestamps import timestamp
-from storage.database import Document
 
 
 class ReviewRow(TypedDict):
@@ -45,57 +44,35 @@ class ReviewList(TypedDict):
     results: list[ReviewRow]
 
 
-def review_row(document: Document, stores: Mapping[str, Store]) -> ReviewRow:
-    """A stored review as a row."""
-    status = ReviewStatus(document["status"])
+def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
+    """A review as a row of a list."""
+    status = review.status
     return {
-        "id": document["_id"],
-        "entityId": document["entityId"],
-        "entityName": document["entityName"],
-        "entityType": document["entityType"],
+        "id": review.id,
+        "entityId": review.entity.id,
+        "entityName": review.entity_name,
+        "entityType": review.entity.type,
         "reviewStatus": status.label,
         "reviewStatusId": int(status),
-        "title": document["title"],
-        "review": document["review"],
-        "rating": rating_number(document["ratingHundredths"]),
-        "userName": document["userName"],
-        "storeName": store_name(document["storeId"], stores),
-        "createdDate": timestamp(document["createdDate"]),
+        "title": review.title,
+        "review": review.text,
+        "rating": rating_number(review.rating),
+        "userName": review.user_name,
+        "storeName": store_name(review.store_id, stores),
+        "createdDate": timestamp(review.created),
     }
 
 
-def review_details(document: Document, stores: Mapping[str, Store]) -> ReviewDetails:
-    """A stored review with all that is told of it."""
+def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails:
+    """A review by itself."""
     return {
-        **review_row(document, stores),
-        "storeId": document["storeId"],
-        "userId": document["userId"],
-        "modifiedDate": timestamp(document["modifiedDate"]),
+        **review_row(review, stores),
+        "storeId": review.store_id,
+        "userId": review.user_id,
+        "modifiedDate": timestamp(review.modified),
     }
 
 
-def text_to_come(document: Document) -> int:
-    """The length in bytes of a text that was left out of a list, 0 where it is there."""
-    return document["review"] if isinstance(document["review"], int) else 0
-
-
-def text_size(document: Document) -> int:
-    """The size of the text of a review in a list, left out or not; in bytes, or nearly so."""
-    return text_to_come(document) or len(document["review"])
-
-
-def rating_number(hundredths: int) -> int | float:
-    """A rating in hundredths as a number: whole where it is whole."""
-    whole, rest = divmod(hundredths, 100)
-    return hundredths / 100 if rest else whole
-
-
-def store_name(store_id: str | None, stores: Mapping[str, Store]) -> str | None:
-    """The store's name, else its id; None without a store."""
-    store = stores.get(store_id) if store_id is not None else None
-    return (store and store.name) or store_id
-
-
-def store_ids(documents: Any) -> set[str]:
+def store_ids(reviews: Iterable[Review]) -> set[str]:
     """The stores that these reviews belong to."""
-    return {document["storeId"] for document in documents if document["storeId"] is not None}
+    return {review.store_id for review in reviews if review.store_id is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
@@ -12,7 +11,7 @@ from api.web.moments import Moment
 from api.web.paging import DEFAULT_TAKE, Skip, Take
 from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
-from domain.ratings import HIGHEST_RATING
+from domain.ratings import highest_to, lowest_from
 from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase
@@ -37,11 +36,6 @@ def _statuses(value: object, read_array: ValidatorFunctionWrapHandler) -> list[R
     return found
 
 
-def _hundredths(rating: float) -> float:
-    # Six decimals are more than a rating has, and few enough to hide that 1.1 · 100 isn't 110.
-    return round(max(0.0, min(rating, HIGHEST_RATING + 1.0)) * 100, 6)
-
-
 Statuses = Annotated[
     list[Annotated[ReviewStatus, WrapValidator(_status)]] | None,
     WrapValidator(_statuses),
@@ -51,7 +45,7 @@ RatingBound = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class ReviewSearchRequest(Message):
-    """Which reviews to list. What is null, empty or missing doesn't restrict the list."""
+    """Criteria of a list of reviews. A field that is null, empty or missing doesn't restrict the list."""
 
     review_status: Annotated[Statuses, Field(description="A name, or several; any letter case")] = None
     entity_type: OptionalId = None
@@ -73,7 +67,7 @@ class ReviewSearchRequest(Message):
     skip: Skip = 0
 
     def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
-        """What to look for; a type stands for its known children, too. Raises ProblemError for an unknown sort."""
+        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort."""
         try:
             sort = parse_sort(self.sort or "", ReviewSortField)
         except UnknownSortError as error:
@@ -87,8 +81,8 @@ class ReviewSearchRequest(Message):
             phrase=self.search_phrase or None,
             created_from=self.start_date,
             created_to=self.end_date,
-            lowest_rating=None if self.start_rating is None else math.ceil(_hundredths(self.start_rating)),
-            highest_rating=None if self.end_rating is None else math.floor(_hundredths(self.end_rating)),
+            lowest_rating=None if self.start_rating is None else lowest_from(self.start_rating),
+            highest_rating=None if self.end_rating is None else highest_to(self.end_rating),
             sort=sort,
             skip=self.skip or 0,
             take=DEFAULT_TAKE if self.take is None else self.take,

@@ -1,4 +1,4 @@
-"""What is within the bounds of a caller: stores, and names to write under."""
+"""Checks of a caller's bounds: its stores, and the authors it may write as."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) 
 
 
 def stores_of(caller: Caller) -> dict[str, list[str]]:
-    """What the value of a message says of the caller's stores; nothing for one that is bound to none."""
+    """The field `stores` of a message; empty for a caller that is bound to no stores."""
     return {} if caller.stores is None else {"stores": sorted(caller.stores)}

@@ -34,7 +34,7 @@ STORE_FIELDS: TypeAdapter[StoreFields] = TypeAdapter(StoreFields)
 
 
 class ShownReminder(TypedDict):
-    """When customers are asked for a review."""
+    """The settings of review reminders."""
 
     enabled: bool
     cron: str
@@ -51,7 +51,7 @@ class ShownSettings(TypedDict):
 
 
 class ShownStoreSettings(TypedDict):
-    """What a store decides for itself."""
+    """The settings of one store."""
 
     reviewsEnabled: bool
     anonymousReviewsAllowed: bool

@@ -1,4 +1,4 @@
-"""Who may leave a review where: the domain's rules on what is stored."""
+"""The rules of stores about reviews, applied to the stored settings and purchases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from messaging.reviews import SubmittedReview
 
 
 class Author(NamedTuple):
-    """Who wants to review what, and in which store."""
+    """An author, the object to review, and the store."""
 
     store_id: str
     user_id: str | None

@@ -34,7 +34,7 @@ class StalledError(Exception):
 
 
 class Share:
-    """So many bytes of a budget. Whoever took it gives it back, once or more often."""
+    """Bytes taken from a budget. Its owner gives them back, at once or in parts."""
 
     def __init__(self, budget: Budget, size: int) -> None:
         self._budget = budget

@@ -50,7 +50,7 @@ def command(body: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
 
 OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
-"""The `openapi_extra` of an endpoint that asks nobody who they are."""
+"""The `openapi_extra` of an endpoint without authentication."""
 
 
 def problems(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:

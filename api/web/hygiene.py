@@ -1,4 +1,4 @@
-"""What keeps browsers from being turned against the service: headers of answers, hosts, and who may ask from where."""
+"""Protection against abuse of browsers: security headers, trusted hosts, and CORS."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WebRules:
     allowed_hosts: Sequence[str] | None = None
 
     def middleware(self) -> list[Middleware]:
-        """What applies them, the outermost first."""
+        """The middleware that applies these rules, the outermost first."""
         found = [Middleware(SecurityHeaders)]
         if self.allowed_hosts is not None and "*" not in self.allowed_hosts:
             found.append(Middleware(TrustedHosts, allowed=self.allowed_hosts))
@@ -122,7 +122,7 @@ class TrustedHosts:
 
 
 def _is_own(name: str, server: tuple[str, int | None] | None) -> bool:
-    """Whether it is a name of this machine for itself, or the address that the connection was made to."""
+    """True for a loopback name of this machine, and for the address that the connection was made to."""
     address = _address(name)
     if address is None:
         return name == "localhost"
@@ -138,7 +138,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 class NoForgedRequests:
-    """Refuses changes that a page of another site has a browser ask for, even where nobody has to say who they are.
+    """Refuses changes that a browser requests for a page of another site, also without authentication.
 
     Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`. Other clients send neither.
     """

@@ -1,4 +1,4 @@
-"""Requests in hand: how many at a time, and how many bytes of their bodies and answers; answered 503 beyond that."""
+"""Limits on concurrent requests and on the bytes of their bodies and answers; beyond them the answer is 503."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response
 
 SMALL: Final = 16 * 1024
-"""Bodies and answers of so many bytes are free: connections are bounded, and nobody has to wait for the large ones."""
+"""Bodies and answers up to this many bytes aren't counted: connections are bounded, and small requests needn't wait."""
 
 PIECE: Final = 64 * 1024
 """An answer is passed on by so many bytes at a time, as fast as the client reads."""
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestsInHand:
-    """Answers 503 where too many requests are in hand, or too many bytes of theirs.
+    """Answers 503 to too many concurrent requests, or to too many bytes of theirs.
 
     A request that waits for its client (to send its body, to read its answer) or for the outcome of its command isn't
     in hand. The room of a body is taken before it is read, and given back with the answer, or with such a wait. That of
@@ -169,7 +169,7 @@ class RequestInHand:
 
 
 class LaterResponse(Response):
-    """A response that is yet to come. Meanwhile its request isn't in hand, and nothing of its body is kept."""
+    """A response that is made later. Meanwhile its request doesn't count as concurrent, and its body is freed."""
 
     def __init__(self, coming: Callable[[], Awaitable[Response]]) -> None:
         super().__init__()

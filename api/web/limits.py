@@ -1,4 +1,4 @@
-"""How much one client may ask: answered 429 beyond that."""
+"""The rate limit of each client; beyond it the answer is 429."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Bucket:
 
 
 class RateLimit:
-    """A token bucket for each client: `rate` requests a second for long, `burst` at once. A rate of 0 limits nobody.
+    """A token bucket for each client: `rate` requests a second for long, `burst` at once. A rate of 0 is no limit.
 
     Counted in this process alone: see docs/decisions/0011-rates-are-limited-by-each-process.md.
     """

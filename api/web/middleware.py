@@ -1,4 +1,4 @@
-"""What holds for every request, as plain ASGI."""
+"""Middleware for every request, as plain ASGI."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HeadAsGet:
 
 
 class LastResort:
-    """Turns what nobody caught into a problem: 503 where MongoDB or Kafka is away, else 500 and a logged traceback."""
+    """Turns uncaught errors into problems: 503 if MongoDB or Kafka is unavailable, else 500 and a logged traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -57,10 +57,10 @@ def _problem(scope: Scope, error: Exception) -> ProblemError:
         detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."
         return ProblemError(ProblemKind.QUERY_TIMEOUT, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
     if is_database_away(error):
-        _log.warning("MongoDB is away", path=scope["path"], error=repr(error))
+        _log.warning("MongoDB unavailable", path=scope["path"], error=repr(error))
         return unavailable("The database")
     if is_broker_away(error):
-        _log.warning("Kafka is away", path=scope["path"], error=repr(error))
+        _log.warning("Kafka unavailable", path=scope["path"], error=repr(error))
         return unavailable("The message broker")
     _log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)
     return ProblemError(ProblemKind.INTERNAL, "The request could not be served. The log of the service says why.")

@@ -22,13 +22,13 @@ ROW_BYTES: Final = 8 * 1024
 """Room for a row of a list before anybody knows how large it is: without long texts, hardly any is larger."""
 
 PIECE_BYTES: Final = 256 * 1024
-"""A piece of a page holds so much of what is stored, or one row: for so long nobody else is served."""
+"""The stored bytes of a piece of a page, unless one row has more: other requests wait while it is rendered."""
 
 _AT_ONCE: Final = 2
 """Pieces that are read and written at a time: whoever asks for little waits for no more than those."""
 
 _COPIES: Final = 4
-"""What is stored takes so many times its size while it is read and written: as it came, as objects, as an answer."""
+"""A stored byte takes so many in memory: as BSON, as objects, as JSON."""
 
 _ROW_WITHOUT_TEXT: Final = 2 * 1024
 
@@ -61,7 +61,7 @@ async def room_for_rows(budget: PageBudget, count: int) -> AsyncIterator[PageRoo
 
 
 class PageRoom:
-    """The room of a page, as long as nobody knows better for rows of ROW_BYTES."""
+    """The memory reserved for a page: ROW_BYTES for each row until its true size is known."""
 
     def __init__(self, share: Share, turns: asyncio.Semaphore) -> None:
         self.share = share

@@ -20,6 +20,6 @@ Skip = Annotated[Annotated[int, Field(ge=0, le=MAX_SKIP)] | None, AfterValidator
 
 
 async def total_count(found: int, skip: int, take: int, count: Callable[[], Awaitable[int]]) -> int:
-    """How many rows there are over all pages, when this one holds so many; counted only where it doesn't tell."""
+    """The number of rows over all pages when this one holds `found`; counted only where that doesn't tell."""
     # A page that isn't full is the last one, unless it starts behind the end.
     return skip + found if found < take and (found or not skip) else await count()

@@ -16,7 +16,7 @@ _KEY = re.compile(rf"[\x21-\x7e]{{1,{KEY_LENGTH}}}")
 
 
 def wait_seconds(prefer: Sequence[str]) -> int | None:
-    """How long the client prefers to wait, whole seconds up to 30; None where it says nothing of use.
+    """The wait that the client prefers, whole seconds up to 30; None without a usable preference.
 
     Takes the lines of the header. As the RFC has it, what isn't understood is ignored, and only the first one counts.
     """

@@ -59,13 +59,13 @@ class ProblemKind(Enum):
 
     @property
     def members(self) -> dict[str, Any]:
-        """What is the same in every problem of this kind."""
+        """The members that are the same in every problem of this kind."""
         name, status, title = self.value
         return {"type": f"/problems/{name}", "title": title, "status": status}
 
 
 class ProblemError(Exception):
-    """A request that ends with a problem. `extra` adds members of its own to the body."""
+    """A request that ends with a problem. `extra` adds members to the body."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ def invalid(errors: Sequence[ItemError]) -> ProblemError:
 
 
 def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemError:
-    """The problem of a request that needs something that is away."""
+    """The problem of a request that needs a server that is unavailable."""
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
     detail = f"{what} can't be reached at the moment. Try again."
     return ProblemError(ProblemKind.UNAVAILABLE, detail, headers=headers, extra=extra)

@@ -45,7 +45,7 @@ class PlainRoute(APIRoute):
             self.app = _without_a_query(request_response(_handler(endpoint, parameters)), self.app)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for this route; most others are told by a look at the end of their paths."""
+        """Match a request with this route; most others are excluded by the end of their paths."""
         if not (self.param_convertors or scope["path"].endswith(self.path)):
             return Match.NONE, {}
         return super().matches(scope)
@@ -89,7 +89,7 @@ def _parameters(endpoint: Dependant) -> Sequence[_Parameter] | None:
 
 
 def _takes_values(called: Dependant) -> bool:
-    """Whether it takes parts of a request or response by themselves, its query apart."""
+    """True if it has parameters of the request or response other than its query."""
     return any(
         (
             *(called.path_params, called.header_params, called.cookie_params, called.body_params),

@@ -1,4 +1,4 @@
-"""What is seen from outside of a request: its metrics, its span, and its line in the log."""
+"""Telemetry of a request: its metrics, its span, and its line in the log."""
 
 from __future__ import annotations
 

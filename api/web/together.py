@@ -42,7 +42,7 @@ class Together(Generic[K, V]):
         self._running: set[asyncio.Task[None]] = set()
 
     async def of(self, keys: Collection[K]) -> dict[K, V]:
-        """What there is for these keys; raises what the query raises."""
+        """The values of these keys; raises the errors of the query."""
         if not keys:
             return {}
         batch = self._gathering
@@ -79,7 +79,7 @@ class Kept(Generic[K, V]):
         self._forgotten = 0
 
     async def of(self, keys: Collection[K]) -> dict[K, V]:
-        """What there is for these keys; raises what the query raises."""
+        """The values of these keys; raises the errors of the query."""
         now = monotonic()
         known = {key: kept[1] for key in keys if (kept := self._kept.get(key)) and kept[0] > now}
         if len(known) == len(keys):
@@ -94,6 +94,6 @@ class Kept(Generic[K, V]):
         return known | found
 
     def forget(self) -> None:
-        """Ask anew: something has changed, or somebody has seen what it is by now."""
+        """Drop the cached values: they have changed, or a client has seen newer ones."""
         self._kept.clear()
         self._forgotten += 1

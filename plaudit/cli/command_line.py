@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
 import typer
 import uvloop
 from pydantic import ValidationError
 
+from domain.timestamps import moment_in
 from plaudit.cli.terminal import Terminal
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
@@ -75,10 +76,9 @@ def _variable(location: tuple[int | str, ...]) -> str:
 
 def _moment(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment_in(text)
+    except (ValueError, OverflowError):
         raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 Moment = Annotated[datetime | None, typer.Option(parser=_moment, help="ISO 8601, in UTC unless it says more.")]

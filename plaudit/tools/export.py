@@ -15,7 +15,6 @@ from typing import BinaryIO, Final
 import orjson
 from rich.console import Console
 
-from api.reviews.rows import ReviewDetails, review_details
 from domain.reviews import ReviewStatus
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
@@ -23,17 +22,18 @@ from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.csv_cells import cell_of
 from plaudit.tools.file_format import FileFormat
+from plaudit.tools.records import ReviewRecord, review_record
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
-_COLUMNS: Final = tuple(ReviewDetails.__annotations__)
+_COLUMNS: Final = tuple(ReviewRecord.__annotations__)
 _TOLD_EVERY: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOrder:
-    """Which reviews to write, how, and where: to standard output without a file."""
+    """The reviews to write, the format, and the file; without one, standard output."""
 
     format: FileFormat = FileFormat.JSONL
     store_id: str | None = None
@@ -63,15 +63,15 @@ async def run_export(settings: Settings, progress: Console, order: ExportOrder) 
         stores = {store.id: store for store in await StoreRepository(database).all()}
         with _output(order.output) as file, progress.status("Exporting reviews") as status:
             write = review_writer(file, order.format)
-            async for document in ReviewRepository(database).stream(search):
-                write(review_details(document, stores))
+            async for review in ReviewRepository(database).stream(search):
+                write(review_record(review, stores))
                 count += 1
                 if count % _TOLD_EVERY == 0:
                     status.update(f"Exported {count} reviews")
     progress.print(f"Exported {count} reviews.")
 
 
-def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewDetails], object]:
+def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewRecord], object]:
     """Writes reviews into the file one by one, behind a header row in CSV."""
     if format is FileFormat.JSONL:
         return lambda review: file.write(shown_json(orjson.dumps(review).decode()).encode() + b"\n")
@@ -90,7 +90,7 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            # Whoever reads has enough; Python would complain about it once more at its end.
+            # The reader closed the pipe; without this, Python would report it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     draft = path.with_name(path.name + ".draft")

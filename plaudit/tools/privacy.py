@@ -12,8 +12,6 @@ from typing import Any, Final
 import orjson
 from rich.console import Console
 
-from api.returns.rows import return_row
-from api.reviews.rows import review_details
 from domain.privacy import is_about, people_in
 from domain.reviews import ModerationAction
 from messaging.decoding import RawRecord
@@ -26,6 +24,7 @@ from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter, dead_letters, reachable
+from plaudit.tools.records import audit_record, return_record, review_record, waiting_record
 from storage.database import Database
 from storage.privacy import Erasures, PersonalData
 from storage.stores import StoreRepository
@@ -51,14 +50,14 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
         document: dict[str, Any] = {
             "customerId": customer_id,
             "at": datetime.now(UTC),
-            "reviews": [review_details(each, stores) for each in await data.reviews()],
+            "reviews": [review_record(each, stores) for each in await data.reviews()],
             "orders": [orjson.Fragment(order.body) for order in orders.values()],
-            "returns": [{**return_row(each, None), "order": None} for each in await data.returns()],
+            "returns": [return_record(each) for each in await data.returns()],
             "remindersSent": await data.reminders(),
             "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
-            "moderation": await data.audit_entries(),
+            "moderation": [audit_record(each) for each in await data.audit_entries()],
             "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
-            "waitingModeration": await data.parked_commands(),
+            "waitingModeration": [waiting_record(each) for each in await data.parked_commands()],
         }
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [

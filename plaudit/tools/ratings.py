@@ -9,6 +9,7 @@ from rich.console import Console
 
 from consumers.ratings import recount_message
 from domain.delivery import OutgoingMessage
+from domain.ratings import rating_number
 from messaging.envelope import Envelope
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
@@ -29,8 +30,8 @@ async def verify(settings: Settings, out: Console) -> int:
                 if differences <= _SHOWN:
                     out.print(
                         f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_store(key.store_id)}: "
-                        f"stored {stored.count} reviews, sum {stored.sum_hundredths / 100:.2f}; "
-                        f"counted {counted.count}, sum {counted.sum_hundredths / 100:.2f}"
+                        f"stored {stored.count} reviews, sum {rating_number(stored.sum):.2f}; "
+                        f"counted {counted.count}, sum {rating_number(counted.sum):.2f}"
                     )
     if differences:
         out.print(f"{differences} ratings differ. `plaudit ratings rebuild` has them counted anew.")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from domain.orders import Order, OrderLine
+from domain.orders import Customer, Order, OrderLine
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -14,4 +14,6 @@ NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def order_of(lines: Iterable[OrderLine] = (), **fields: Any) -> Order:
     """An order of one store and customer, of noon unless the fields say otherwise."""
     given = {"id": "o", "number": "CO1", "status": "New", "is_cancelled": False, "store_id": "shop"}
-    return Order(**{**given, "customer_id": "anna", "modified": NOON, "lines": tuple(lines), "body": b"", **fields})
+    return Order(
+        **{**given, "customer": Customer("anna"), "modified": NOON, "lines": tuple(lines), "body": b"", **fields}
+    )

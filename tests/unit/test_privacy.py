@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Order, OrderLine, after_event
+from domain.orders import Customer, Order, OrderLine, after_event
 from domain.privacy import (
     forgotten_order,
     forgotten_return,
@@ -57,8 +57,8 @@ def test_an_order_without_whoever_ordered() -> None:
 def test_events_that_were_known_bring_nobody_back() -> None:
     forgotten = forgotten_order(after_event(None, told_order(5), "d5"))
     assert after_event(forgotten, told_order(5), "d5") is forgotten
-    assert after_event(forgotten, told_order(1), "d1").customer_id is None
-    assert after_event(forgotten, told_order(9), "d9").customer_id == "anna"
+    assert after_event(forgotten, told_order(1), "d1").customer.id is None
+    assert after_event(forgotten, told_order(9), "d9").customer.id == "anna"
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,8 @@ def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other:
 
 
 def test_nothing_of_the_person_stays_in_an_order() -> None:
-    order = replace(told_order(), customer_name="Anna Berg", customer_email="anna@example.com", language_code="de")
-    assert forgotten_order(order) == replace(
-        order, customer_id=None, customer_name=None, customer_email=None, language_code=None, body=_kept(order)
-    )
+    order = replace(told_order(), customer=Customer("anna", "Anna Berg", "anna@example.com", "de"))
+    assert forgotten_order(order) == replace(order, customer=Customer(), body=_kept(order))
 
 
 def _kept(order: Order) -> bytes:

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.ratings import RatingMethod, RatingTally, rating_value
+from domain.ratings import (
+    RatingMethod,
+    RatingTally,
+    highest_to,
+    hundredths,
+    lowest_from,
+    rating_number,
+    rating_value,
+)
 
 ratings = st.integers(min_value=100, max_value=500)
 
@@ -64,3 +72,25 @@ def test_wilson_is_the_share_that_the_observed_one_is_just_compatible_with(a: li
         too_far = (p - middle) ** 2 > 1.64485**2 * middle * (1 - middle) / n
         low, high = (middle, high) if too_far else (low, middle)
     assert abs(rating_value(RatingTally.of(a), RatingMethod.WILSON) - 5 * low) <= 0.0051
+
+
+def test_whole_ratings_are_whole_numbers() -> None:
+    assert [(rating_number(h), type(rating_number(h))) for h in (500, 350)] == [(5, int), (3.5, float)]
+
+
+@given(ratings)
+def test_a_number_is_the_same_rating_again(rating: int) -> None:
+    assert hundredths(rating_number(rating)) == rating
+
+
+@given(ratings)
+def test_a_rating_is_within_bounds_that_equal_it(rating: int) -> None:
+    assert lowest_from(rating / 100) == highest_to(rating / 100) == rating
+
+
+@pytest.mark.parametrize(
+    ("bound", "lowest", "highest"),
+    [(3.001, 301, 300), (3.999, 400, 399), (1.1, 110, 110), (-1e300, 0, 0), (5.5, 550, 550), (1e300, 600, 600)],
+)
+def test_bounds_are_those_of_ratings(bound: float, lowest: int, highest: int) -> None:
+    assert (lowest_from(bound), highest_to(bound)) == (lowest, highest)

@@ -8,18 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Order, OrderLine, after_event
+from domain.orders import Customer, Order, OrderLine, ReminderState, after_event
 from domain.reminders import (
     MOST_ITEMS,
-    CompletedOrder,
-    Customer,
     Item,
     Reminder,
-    ReminderState,
+    ReviewableOrder,
     ReviewedProduct,
     Skip,
-    decided,
-    decided_in_turn,
+    decide,
+    decide_in_turn,
     due_up_to,
     state_after,
     takes_reviews,
@@ -32,11 +30,11 @@ SETTINGS = ReminderSettings(enabled=True)
 OPEN = Store("shop", settings=StoreSettings(reviews_enabled=True))
 CAMERA, TRIPOD = Item("camera", "Camera"), Item("tripod", "Tripod")
 ANNA = Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
-ORDER = CompletedOrder("o1", "CO1", "Complete", NOON, False, "shop", ANNA, (CAMERA, TRIPOD))
+ORDER = ReviewableOrder("o1", "CO1", "Complete", False, "shop", ANNA, NOON, (CAMERA, TRIPOD))
 
 
 def outcome(
-    order: CompletedOrder = ORDER,
+    order: ReviewableOrder = ORDER,
     *,
     settings: ReminderSettings = SETTINGS,
     store: Store | None = OPEN,
@@ -45,7 +43,7 @@ def outcome(
     after: timedelta = 10 * DAY,
 ) -> Reminder | Skip:
     products = {ReviewedProduct("shop", "anna", product) for product in reviewed}
-    return decided(order, settings, store, products, sent, NOON + after)
+    return decide(order, settings, store, products, sent, NOON + after)
 
 
 def named(decision: Reminder | Skip) -> tuple[Item, ...]:
@@ -65,7 +63,7 @@ def test_what_is_reviewed_is_not_named() -> None:
 
 def test_a_review_in_another_store_or_by_another_customer_does_not_count() -> None:
     elsewhere = {ReviewedProduct(None, "anna", "camera"), ReviewedProduct("shop", "bert", "tripod")}
-    assert named(decided(ORDER, SETTINGS, OPEN, elsewhere, 0, NOON + 10 * DAY)) == (CAMERA, TRIPOD)
+    assert named(decide(ORDER, SETTINGS, OPEN, elsewhere, 0, NOON + 10 * DAY)) == (CAMERA, TRIPOD)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +79,7 @@ def test_a_review_in_another_store_or_by_another_customer_does_not_count() -> No
         ),
     ],
 )
-def test_orders_that_get_none(order: CompletedOrder, reason: Skip) -> None:
+def test_orders_that_get_none(order: ReviewableOrder, reason: Skip) -> None:
     assert outcome(order) is reason
 
 
@@ -119,7 +117,7 @@ def test_not_more_items_than_anyone_reads() -> None:
 
 def test_ids_are_stable_and_tell_reminders_apart() -> None:
     states = [ReminderState(sent=sent) for sent in (0, 0, 1)]
-    ids = [d.id for state in states if isinstance(d := outcome(replace(ORDER, state=state), sent=1), Reminder)]
+    ids = [d.id for state in states if isinstance(d := outcome(replace(ORDER, reminders=state), sent=1), Reminder)]
     assert len(ids) == 3
     assert len(set(ids)) == 2
     other = outcome(replace(ORDER, id="o2"))
@@ -130,10 +128,10 @@ def test_ids_are_stable_and_tell_reminders_apart() -> None:
 # What follows looks at whole histories: a job that runs again and again.
 
 
-def run(orders: list[CompletedOrder], sent: dict[str, int], now: datetime, **settings: int) -> list[Reminder]:
+def run(orders: list[ReviewableOrder], sent: dict[str, int], now: datetime, **settings: int) -> list[Reminder]:
     """One run of the job; `orders` and `sent` are as it leaves them."""
     rules = ReminderSettings(enabled=True, **settings)  # type: ignore[arg-type]
-    outcomes = list(decided_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
+    outcomes = list(decide_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
     orders[:] = [each.order for each in outcomes]
     return [each.decision for each in outcomes if isinstance(each.decision, Reminder)]
 
@@ -161,7 +159,7 @@ def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int],
         reminders = run(orders, sent, now, days_in_status=days, max_emails_per_customer=limit)
         ids += [reminder.id for reminder in reminders]
         for order in orders:
-            if order.state.sent > before[order.id].state.sent:
+            if order.reminders.sent > before[order.id].reminders.sent:
                 reminded.setdefault(order.id, [order.status_since]).append(now)
         # Again at once: nothing is left to do.
         assert run(orders, sent, now, days_in_status=days, max_emails_per_customer=limit) == []
@@ -175,7 +173,7 @@ def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
     orders = [replace(ORDER, id=str(day), status_since=NOON + day * DAY) for day in (2, 0, 1)]
     sent: dict[str, int] = {}
     assert len(run(orders, sent, NOON + 30 * DAY)) == 2
-    assert {order.id: order.state.sent for order in orders} == {"0": 1, "1": 1, "2": 0}
+    assert {order.id: order.reminders.sent for order in orders} == {"0": 1, "1": 1, "2": 0}
     assert run(orders, sent, NOON + 60 * DAY) == []
     assert sent == {"anna": 2}
 
@@ -186,7 +184,7 @@ def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, la
     orders, counts = [ORDER], {"anna": sent}
     run(orders, counts, NOON + 20 * DAY, max_emails_per_customer=limit)
     (order,) = orders
-    is_asked_again = order.state.sent_to_customer < later_limit
+    is_asked_again = order.reminders.sent_to_customer < later_limit
     decision = outcome(
         order, sent=counts["anna"], after=40 * DAY, settings=replace(SETTINGS, max_emails_per_customer=later_limit)
     )
@@ -225,7 +223,7 @@ def test_due_is_what_has_waited_its_days_but_never_what_was_sent_just_now(days: 
 def test_a_reminder_is_known_by_its_order_and_number() -> None:
     ids = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
     for sent in range(3):
-        order = replace(ORDER, state=ReminderState(sent=sent))
+        order = replace(ORDER, reminders=ReminderState(sent=sent))
         reminder = Reminder(str(uuid5(ids, f"o1/{sent + 1}")), "anna@example.com", "anna", (CAMERA, TRIPOD))
         assert outcome(order, settings=replace(SETTINGS, max_emails_per_customer=9)) == reminder
 
@@ -255,7 +253,7 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
     closed = Store("closed")
     stores = {"shop": OPEN, "closed": closed}
     now, sent = NOON + 10 * DAY, {"anna": 1}
-    told = list(decided_in_turn(orders, SETTINGS, stores, set(), sent, now))
+    told = list(decide_in_turn(orders, SETTINGS, stores, set(), sent, now))
     assert [(each.order.id, each.store, each.is_changed) for each in told] == [
         ("o1", OPEN, True),
         ("o2", OPEN, True),
@@ -264,16 +262,16 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
         ("o5", closed, False),
     ]
     assert sent == {"anna": 2, "bert": 1}
-    assert told[0].order == replace(ORDER, state=ReminderState(1, now, 2))
-    assert told[1].order.state == ReminderState(is_over=True)
+    assert told[0].order == replace(ORDER, reminders=ReminderState(1, now, 2))
+    assert told[1].order.reminders == ReminderState(is_over=True)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
 def test_a_customer_without_reminders_has_none(limit: int) -> None:
     rules = replace(SETTINGS, max_emails_per_customer=limit)
-    (told,) = decided_in_turn([ORDER], rules, {"shop": OPEN}, set(), {}, NOON + 10 * DAY)
+    (told,) = decide_in_turn([ORDER], rules, {"shop": OPEN}, set(), {}, NOON + 10 * DAY)
     assert isinstance(told.decision, Reminder) is (limit > 0)
-    assert told.order.state.sent_to_customer == min(limit, 1)
+    assert told.order.reminders.sent_to_customer == min(limit, 1)
     assert told.is_changed is (limit > 0)
 
 

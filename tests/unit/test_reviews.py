@@ -45,7 +45,7 @@ def tallies_of(reviews: dict[str, ModeratedReview]) -> dict[TallyKey, RatingTall
     tallies: dict[TallyKey, RatingTally] = {}
     for review in reviews.values():
         key = TallyKey(review.entity, review.store_id)
-        tallies[key] = tallies.get(key, RatingTally()) + counted(review.status, review.rating_hundredths)
+        tallies[key] = tallies.get(key, RatingTally()) + counted(review.status, review.rating)
     return {key: tally for key, tally in tallies.items() if tally.count}
 
 

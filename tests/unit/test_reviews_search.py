@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from api.reviews.rows import rating_number
 from api.reviews.search import REVIEW_SEARCH
 from api.web.bodies import parse_json
 from api.web.problems import ProblemError
@@ -102,7 +101,3 @@ def test_an_unknown_sort_is_a_bad_request(sort: str) -> None:
     with pytest.raises(ProblemError) as caught:
         criteria(sort=sort)
     assert caught.value.kind.status == 400
-
-
-def test_whole_ratings_are_whole_numbers() -> None:
-    assert [(rating_number(h), type(rating_number(h))) for h in (500, 350)] == [(5, int), (3.5, float)]

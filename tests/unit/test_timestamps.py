@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.timestamps import from_milliseconds, timestamp
+from domain.timestamps import from_milliseconds, moment_in, timestamp
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,23 @@ def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_where_the_machine_stands_makes_no_difference() -> None:
     assert timestamp(datetime(2022, 10, 4, 3, tzinfo=UTC)) == "2022-10-04T03:00:00.000Z"
     assert from_milliseconds(0) == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2022-10-04T05:46:43+02:00", datetime(2022, 10, 4, 3, 46, 43, tzinfo=UTC)),
+        ("2022-10-04T03:46:43", datetime(2022, 10, 4, 3, 46, 43, tzinfo=UTC)),
+        ("2022-10-04", datetime(2022, 10, 4, tzinfo=UTC)),
+    ],
+)
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_moment_is_read_in_utc_unless_it_says_otherwise(text: str, moment: datetime) -> None:
+    assert moment_in(text) == moment
+    assert moment_in(text).tzinfo is UTC
+
+
+@pytest.mark.parametrize(("text", "error"), [("tomorrow", ValueError), ("0001-01-01T00:00+01:00", OverflowError)])
+def test_other_texts_are_no_moments(text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        moment_in(text)

@@ -1,0 +1,119 @@
+"""No MongoDB document leaves `storage/`: other rooms get domain objects, and hand over domain objects."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from asyncio import Task
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+
+from storage.database import Document
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("api", "consumers", "scheduler", "plaudit")
+# Connections are typed by the documents behind them; of a task, nobody reads the result.
+OPAQUE = (AsyncDatabase, AsyncMongoClient, Task)
+
+
+def what_others_can_reach() -> list[tuple[str, str]]:
+    """Each module and name of `storage` that another room imports, and every class, which may come with another one."""
+    found = set()
+    for room in (*ROOMS, "storage"):
+        for file in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ImportFrom) and room != "storage" and (node.module or "").startswith("storage"):
+                    found |= {(str(node.module), alias.name) for alias in node.names}
+                elif isinstance(node, ast.ClassDef) and room == "storage" and not node.name.startswith("_"):
+                    found.add((f"storage.{file.stem}", node.name))
+    return sorted(found)
+
+
+def document_types(hint: Any) -> Iterator[str]:
+    """The parts of a type that could hold a document: `Any` or a mapping to it, at any depth."""
+    if hint is Any or hint in (dict, Mapping, object):
+        yield repr(hint)
+    elif isinstance(hint, list):  # the parameters of a Callable
+        for part in hint:
+            yield from document_types(part)
+    elif get_origin(hint) not in OPAQUE:
+        for part in get_args(hint):
+            yield from document_types(part)
+
+
+def signatures(name: str, thing: object) -> Iterator[tuple[str, Any]]:
+    """The types of results, parameters and fields, each with the place where it stands."""
+    if inspect.isclass(thing):
+        if is_dataclass(thing):
+            hints = get_type_hints(thing)
+            yield from ((f"{name}.{field.name}", hints[field.name]) for field in fields(thing))
+        for attribute, member in vars(thing).items():
+            if not attribute.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                yield from signatures(f"{name}.{attribute}", member.fget if isinstance(member, property) else member)
+    elif inspect.isfunction(thing):
+        yield from ((f"{name}({place})", hint) for place, hint in get_type_hints(thing).items())
+    elif inspect.ismodule(thing):
+        for attribute, member in vars(thing).items():
+            if not attribute.startswith("_") and getattr(member, "__module__", None) == thing.__name__:
+                yield from signatures(f"{name}.{attribute}", member)
+
+
+def leaks(name: str, thing: object) -> list[str]:
+    """Where a type of `thing` lets a document through."""
+    return [f"{place}: {leak}" for place, hint in signatures(name, thing) for leak in document_types(hint)]
+
+
+@pytest.mark.parametrize(("module", "name"), what_others_can_reach())
+def test_what_other_rooms_use_of_storage_has_no_documents(module: str, name: str) -> None:
+    assert name != "Document"
+    parent = import_module(module)
+    thing = getattr(parent, name, None) or import_module(f"{module}.{name}")
+    if getattr(thing, "__module__", "storage").startswith("storage"):
+        assert leaks(f"{module}.{name}", thing) == []
+
+
+async def as_result() -> Document | None:
+    return None
+
+
+async def as_results() -> list[dict[str, Any]]:
+    return []
+
+
+async def as_parameter(fields: Mapping[str, Any]) -> None:
+    raise NotImplementedError(fields)
+
+
+async def as_callback(work: Callable[[Document], None]) -> None:
+    raise NotImplementedError(work)
+
+
+async def as_anything() -> Sequence[Any]:
+    return []
+
+
+@dataclass
+class AsField:
+    found: Mapping[str, Any]
+
+
+class AsMethod:
+    @property
+    def found(self) -> dict[str, object]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    "leaky",
+    [as_result, as_results, as_parameter, as_callback, as_anything, AsField, AsMethod],
+    ids=lambda each: each.__name__,
+)
+def test_a_document_that_leaves_is_found(leaky: object) -> None:
+    assert leaks("here", leaky)
