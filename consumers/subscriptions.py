@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -16,6 +15,7 @@ from faststream.kafka.message import KafkaAckableMessage
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
+from consumers.faststream_internals import build_consumers_by
 from consumers.inbox import Process, Publish, deliver
 from consumers.telemetry import observed
 from messaging.decoding import RawRecord
@@ -120,15 +120,7 @@ async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
     read_within_bounds()
     await broker.connect()
     # Only now, as connecting sets it anew.
-    configuration = broker.config.broker_config
-    if not isinstance(configuration.builder, partial):
-        raise TypeError("FastStream builds its consumers differently than it used to")
-    options: dict[str, Any] = configuration.builder.keywords
-    tokens = connection.client_options().get("sasl_oauth_token_provider")
-    if tokens is not None:
-        # FastStream knows the mechanism, and no way to hand the tokens on.
-        options = options | {"sasl_oauth_token_provider": tokens}
-    configuration.builder = partial(PatientConsumer, **options)
+    build_consumers_by(broker, PatientConsumer, connection.client_options().get("sasl_oauth_token_provider"))
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 

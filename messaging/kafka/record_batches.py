@@ -1,8 +1,6 @@
-"""Record batches as the consumers read them: a record that can't be decoded is told as one, among the others.
+"""Record batches as the consumers read them, in the place of aiokafka's own class.
 
-aiokafka raises for such a record, drops what it has already drained from other partitions, and meets the record again
-at the next look; a compressed batch it expands whole, whatever that comes to. So its class for the batches of a fetch
-is replaced by one that yields an `UnreadableValue` in the place of what can't be read, and expands within bounds.
+A record that can't be decoded is yielded among the others, as an `UnreadableValue`; batches expand within bounds.
 """
 
 from __future__ import annotations
@@ -13,11 +11,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import aiokafka.consumer.fetcher as fetcher
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.memory_records import MemoryRecords
 
+from messaging.kafka.aiokafka_internals import legacy_batch, record_batch, replace_batch_reader
 from messaging.kafka.expansion import MAX_EXPANDED_BYTES, MalformedError, TooFarError, expanded
 
 _LENGTH: Final = struct.Struct(">8xi")
@@ -68,9 +64,7 @@ allowance: Final[ContextVar[Allowance | None]] = ContextVar("allowance", default
 
 def read_within_bounds() -> None:
     """Have all consumers of this process read by `ReadableBatches`. Raises AttributeError if aiokafka has changed."""
-    if fetcher.MemoryRecords not in (MemoryRecords, ReadableBatches):
-        raise AttributeError("aiokafka reads the batches of a fetch by another class than it used to")
-    fetcher.MemoryRecords = ReadableBatches
+    replace_batch_reader(ReadableBatches)
 
 
 class ReadableBatches:
@@ -102,7 +96,7 @@ class ReadableBatches:
             return None
         batch, self._position = self._fetched[self._position : end], end
         if len(batch) < _HEADER.size or batch[_MAGIC] < 2:
-            return MemoryRecords(bytes(batch)).next_batch()
+            return legacy_batch(bytes(batch))
         return ReadableBatch(batch, self._allowance)
 
     def _end(self) -> int | None:
@@ -119,7 +113,7 @@ class ReadableBatch:
     def __init__(self, batch: memoryview, allowance: Allowance | None) -> None:
         self._batch = batch
         self._allowance = allowance
-        self._whole = DefaultRecordBatch(bytes(batch))
+        self._whole = record_batch(bytes(batch))
         self._records: Iterator[Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -151,7 +145,7 @@ class ReadableBatch:
             if self._allowance is not None:
                 self._allowance.left -= len(records)
             plain = b"".join((header.without_codec(self._batch), records))
-            records, batch = memoryview(plain)[_HEADER.size :], DefaultRecordBatch(plain)
+            records, batch = memoryview(plain)[_HEADER.size :], record_batch(plain)
         following = header.base_offset
         try:
             for record in batch:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from importlib.metadata import version
-from socket import socket
 from typing import Final
 
 import pymongo
@@ -26,8 +24,8 @@ from plaudit.processes.authentication import authenticator, check_authentication
 from plaudit.processes.connections import STOP_S, connected, stop_requested
 from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.processes.memory import settle
-from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import signals
+from plaudit.processes.uvicorn_internals import QuietServer
 from plaudit.processes.waiting import until_prepared
 from storage.cancellation import ended
 from storage.database import Database
@@ -39,25 +37,6 @@ _RATE_WITH_AUTHENTICATION: Final = 500.0
 _INDEXES_S: Final = 86_400.0
 _SPARE_FILES: Final = 256
 """For servers, logs and the like, beside the connections of clients."""
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn raises them again once it has stopped, and the process would end by them."""
-
-    def __init__(self, config: uvicorn.Config, probes: Probes) -> None:
-        super().__init__(config)
-        self._probes = probes
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
-        settle()
-        self._probes.is_ready = self.started
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
 
 
 async def run_api(settings: Settings) -> None:
@@ -122,8 +101,13 @@ async def run_api(settings: Settings) -> None:
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))
         looking = asyncio.create_task(app.state.gauges.keep_looking())
-        server = _Server(config, probes)
-        stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
+
+        def on_start(started: bool) -> None:
+            settle()
+            probes.is_ready = started
+
+        server = QuietServer(config, on_start)
+        stop.add_done_callback(lambda _: server.request_stop())
         try:
             await server.serve()
         except SystemExit as failed:

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from messaging.kafka.lost_connections import know_lost_connections
+from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
 from plaudit.processes.waiting import until_prepared
@@ -29,7 +29,7 @@ async def connected(
     settings: Settings, *, query_timeout: float | None = None
 ) -> AsyncIterator[tuple[Database, Publisher]]:
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
-    know_lost_connections()
+    recover_lost_connections()
     client, database = connect(
         settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
     )

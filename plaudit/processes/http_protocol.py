@@ -14,11 +14,21 @@ from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
 import structlog
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
+from plaudit.processes.uvicorn_internals import (
+    ReadingControl,
+    close_after_answer,
+    control_reading,
+    has_begun_answer,
+    has_full_body,
+    has_waiting_request,
+    is_answering,
+    parse_without_upgrade,
+    stop_idle_timer,
+)
 
 MAX_HEADERS: Final = 100
 """Lines of a head. Each costs memory beside its bytes, many times as much where it is short."""
@@ -62,17 +72,6 @@ class ConnectionLimits:
     waiting: OrderedDict[BoundedProtocol, None] = field(default_factory=OrderedDict)
 
 
-class _Reading(FlowControl):
-    """Goes on to read only once everything that was read has been parsed."""
-
-    is_behind = False
-
-    def resume_reading(self) -> None:
-        """uvicorn wants more."""
-        if not self.is_behind:
-            super().resume_reading()
-
-
 class BoundedProtocol(HttpToolsProtocol):
     """One connection. It is `waiting` while we are for the client: for a request, or the rest of one.
 
@@ -80,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     limits: ConnectionLimits
-    flow: _Reading
+    flow: ReadingControl
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -97,7 +96,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, if need be in place of the one that has kept us waiting for longest."""
         super().connection_made(transport)
-        self.flow = _Reading(transport)
+        control_reading(self, transport)
         transport.set_write_buffer_limits(high=_UNSENT)
         if len(self.connections) > self.limits.max_connections:
             longest = next(iter(self.limits.waiting), self)
@@ -197,7 +196,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_a_turn = False
         ends = time.monotonic() + _TURN_S
         data, at = self._unparsed, 0
-        while at < len(data) and not (self.pipeline or self._has_ended()):
+        while at < len(data) and not (has_waiting_request(self) or self._has_ended()):
             # Where a head ends the next request may begin, which waits while another one does.
             end = data.find(_END_OF_HEAD, at, at + _PIECE_BYTES)
             at += self._parse_piece(data[at : at + _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD)])
@@ -210,16 +209,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow.is_behind = bool(self._unparsed)
         if self.flow.is_behind:
             self.flow.pause_reading()
-            if not self.pipeline:
+            if not has_waiting_request(self):
                 self._take_a_turn()
-        elif not (self.pipeline or self._has_body_in_hand()):
+        elif not (has_waiting_request(self) or has_full_body(self)):
             self.flow.resume_reading()
 
     def _parse_piece(self, piece: bytes) -> int:
         """Feed the parser; returns how many bytes it took. Refuse what is too large before it has come to an end."""
         if self._receiving is None:
             self._expect_request()
-        self._unset_keepalive_if_required()
+        stop_idle_timer(self)
         # The parser tells of a header only once it is there as a whole.
         if self._in_head:
             self._head_bytes += len(piece)
@@ -230,8 +229,7 @@ class BoundedProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(piece)
             except HttpParserUpgrade as upgrade:
-                parsed = int(upgrade.args[0])
-                self._parse_without_upgrade()
+                parsed = parse_without_upgrade(self, upgrade)
         except HttpParserError:
             self._refuse(*self._refusal)
         self._framing_bytes = max(0, self._framing_bytes)
@@ -243,13 +241,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
         return parsed
 
-    def _parse_without_upgrade(self) -> None:
-        """Go on as if no other protocol had been asked for: the parser takes such a body for the next request."""
-        head = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
-        head += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
-        self.parser = HttpRequestParser(self)
-        self.parser.feed_data(b"\r\n".join(head) + _END_OF_HEAD)
-
     def _reject(self, refusal: Refusal) -> NoReturn:
         """Have the parser end, from within one of its callbacks."""
         self._refusal = refusal
@@ -257,11 +248,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _has_ended(self) -> bool:
         return self._is_ending or self.transport.is_closing()
-
-    def _has_body_in_hand(self) -> bool:
-        """Whether uvicorn waits for the application to take the body that is there."""
-        cycle = self.cycle
-        return cycle is not None and not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _wait(self) -> None:
         self.limits.waiting[self] = None
@@ -284,15 +270,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._has_ended():
             return
         _log.info("connection closed", status=int(status), detail=detail)
-        cycle = self.cycle
-        is_next = cycle is not None and self._in_head
-        if is_next and not cycle.response_complete:
+        if self._in_head and is_answering(self):
             # The next answer on this connection is not for this request: it gets none.
             self._is_ending = self.flow.is_behind = True
             self.flow.pause_reading()
-            cycle.keep_alive = False
+            close_after_answer(self)
             return
-        if cycle is None or is_next or not (cycle.response_started or self.pipeline):
+        if self._in_head or not (has_begun_answer(self) or has_waiting_request(self)):
             self.transport.write(answer_of(status, detail))
         self.transport.close()
 
