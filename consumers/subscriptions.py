@@ -93,6 +93,7 @@ def subscribed_broker(
         connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
         client_id=connection.client_id,
         security=_security(connection),
+        sasl_oauth_token_provider=connection.client_options().get("sasl_oauth_token_provider"),
         consumer_only=True,
         metadata_max_age_ms=_METADATA_MS,
         apply_types=False,
@@ -115,12 +116,12 @@ def subscribed_broker(
     return broker
 
 
-async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
+async def start(broker: KafkaBroker) -> None:
     """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds."""
     read_within_bounds()
     await broker.connect()
     # Only now, as connecting sets it anew.
-    build_consumers_by(broker, PatientConsumer, connection.client_options().get("sasl_oauth_token_provider"))
+    build_consumers_by(broker, PatientConsumer)
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 

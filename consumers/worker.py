@@ -103,7 +103,7 @@ async def running_worker(
     house = asyncio.create_task(keep_house(database, reviews, moderation, return_consumer, events, remember=remember))
     naming = asyncio.create_task(fill_names(reviews, entity_types, names))
     try:
-        await start(broker, connection)
+        await start(broker)
         yield RunningWorker(house, broker, topics)
     finally:
         house.cancel()

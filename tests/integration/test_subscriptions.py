@@ -48,7 +48,7 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
     broker = subscribed_broker(
         connection, topics, [Subscription(Topic.MAIL_COMMANDS, process)], publish, group_prefix=new_id("group")
     )
-    await subscriptions.start(broker, connection)
+    await subscriptions.start(broker)
     try:
         async with asyncio.timeout(60):
             for _ in range(10):

@@ -8,7 +8,10 @@ import faststream.kafka
 import pytest
 
 from consumers import faststream_internals
+from messaging.kafka.oauth import ClientCredentials
 from tests.support.renaming import loaded_anew, rename
+
+TOKENS = ClientCredentials("https://localhost", "", "", None)
 
 
 class BuiltError(Exception):
@@ -17,18 +20,18 @@ class BuiltError(Exception):
 
 async def check_builder(ours: Any) -> None:
     """A subscriber builds its consumer by what was put in, with the options of the broker and of its own."""
-    broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True, metadata_max_age_ms=7)
+    broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True, sasl_oauth_token_provider=TOKENS)
     subscriber = broker.subscriber("topic", batch=True, group_id="group")
 
     def build(**options: Any) -> Any:
         raise BuiltError(options)
 
     await broker.connect()
-    ours.build_consumers_by(broker, build, "tokens")
+    ours.build_consumers_by(broker, build)
     with pytest.raises(BuiltError) as built:
         await subscriber.start()
     (options,) = built.value.args
-    wanted = {"sasl_oauth_token_provider": "tokens", "metadata_max_age_ms": 7, "group_id": "group"}
+    wanted = {"sasl_oauth_token_provider": TOKENS, "group_id": "group"}
     assert wanted.items() <= options.items()
     assert options["bootstrap_servers"] == ["127.0.0.1:1"]
 
@@ -49,4 +52,4 @@ async def test_a_builder_of_another_shape_is_noticed() -> None:
     broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True)
     broker.config.broker_config.builder = dict
     with pytest.raises(TypeError, match="differently"):
-        faststream_internals.build_consumers_by(broker, dict, None)
+        faststream_internals.build_consumers_by(broker, dict)
