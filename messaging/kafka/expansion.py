@@ -26,7 +26,7 @@ class TooFarError(Exception):
 
 
 class MalformedError(Exception):
-    """The bytes are not what the codec makes, or are of a codec that nobody knows."""
+    """The bytes are not what the codec makes, or name an unknown codec."""
 
 
 def expanded(codec: int, payload: memoryview) -> memoryview:

@@ -1,4 +1,4 @@
-"""Many messages at once: packed by partition here, rather than one by one in the producer's queue.
+"""Publication of many messages at once, packed into one batch for each partition.
 
 A message costs about a fourth of what the producer's own `send` costs, which makes a future and looks at a queue for
 each.
@@ -74,5 +74,5 @@ def partition_of(key: bytes | None, count: int) -> int:
 
 @lru_cache(maxsize=16_384)
 def _hash(key: bytes) -> int:
-    # In pure Python, and the keys come again: those of objects.
+    # murmur2 is pure Python, and keys repeat: those of objects.
     return int(murmur2(key))

@@ -1,4 +1,4 @@
-"""The one way out to Kafka."""
+"""The publisher of all messages to Kafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.packing import send_batch
 from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES
-from messaging.tracing import published
+from messaging.tracing import trace_publication
 
 _STOP_GRACE_S: Final = 1.0
 
@@ -53,7 +53,7 @@ class Publisher:
         """Publish all messages."""
         if not messages:
             return
-        with published(messages) as traced:
+        with trace_publication(messages) as traced:
             await self._publish(traced)
         count_published(messages)
 
@@ -108,7 +108,7 @@ class Publisher:
         return self._producer
 
     def _discard(self, producer: AIOKafkaProducer) -> None:
-        """Drop a producer that failed: some of its errors are final, and a new one starts from a clean state."""
+        """Drop a producer that failed: some of its errors are final, and a new one starts clean."""
         if self._producer is producer:
             self._producer = None
         closing = asyncio.create_task(close_without_flush(producer))

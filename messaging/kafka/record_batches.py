@@ -25,7 +25,7 @@ _ATTRIBUTES_AT: Final = 21
 _CODEC: Final = 0x07
 _APPEND_TIME: Final = 0x08
 _MOST_TOLD: Final = 1_000
-"""Unreadable records of one batch that are told one by one; the last one tells of the rest."""
+"""Unreadable records of one batch that are yielded one by one; the last one stands for the rest."""
 
 UNDECODABLE: Final = "undecodable"
 TOO_LARGE: Final = "too-large"
@@ -49,12 +49,12 @@ class UnreadableValue(bytes):
 
 @dataclass(slots=True)
 class Allowance:
-    """Expanded bytes that a consumer may take in at one look; once they are used up, the rest is fetched again."""
+    """Expanded bytes that a consumer may take in at one poll; once they are used up, the rest is fetched again."""
 
     left: int = MAX_EXPANDED_BYTES
 
     def renew(self) -> None:
-        """Begin another look."""
+        """Begin another poll."""
         self.left = MAX_EXPANDED_BYTES
 
 
@@ -81,7 +81,7 @@ class ReadableBatches:
         return len(self._fetched)
 
     def has_next(self) -> bool:
-        """Whether there is a whole batch, and may be read now.
+        """True if there is a whole batch, and the allowance admits it.
 
         On arrival aiokafka takes a no for a batch that it can never have, and skips it; later, for the end.
         """
@@ -157,7 +157,7 @@ class ReadableBatch:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the header of a batch says of its records; times in milliseconds since 1970."""
+    """The header of a batch; times in milliseconds since 1970."""
 
     base_offset: int
     attributes: int
@@ -179,7 +179,7 @@ class Header:
 
     @property
     def is_stamped_by_broker(self) -> bool:
-        """Whether all records carry the time at which the broker appended them."""
+        """True if all records carry the time at which the broker appended them."""
         return bool(self.attributes & _APPEND_TIME)
 
     def without_codec(self, batch: memoryview) -> bytes:
@@ -189,7 +189,7 @@ class Header:
         return bytes(plain)
 
     def lost(self, first: int, count: int, code: str, reason: str) -> Iterator[Record]:
-        """`count` records from an offset on of which no more is known than that they were there."""
+        """`count` records from an offset on that existed and can't be read."""
         last = self.base_offset + self.last_delta
         offsets = range(first, min(first + max(count, 1), last + 1))
         for offset in offsets[: _MOST_TOLD - 1]:
@@ -213,7 +213,7 @@ class Record:
 
 
 def _one_by_one(records: memoryview, header: Header, following: int, reason: str) -> Iterator[Record]:
-    """The records from an offset on, each for itself: those that are well, and what can be told of the others."""
+    """The records from an offset on, decoded one by one: valid ones, and unreadable values for the others."""
     cursor = _Cursor(records)
     for index in range(header.count):
         try:

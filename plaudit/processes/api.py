@@ -21,14 +21,14 @@ from messaging.kafka.lag import ConsumerLag
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import authenticator, check_authentication
-from plaudit.processes.connections import STOP_S, connected, stop_requested
+from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
 from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
-from plaudit.processes.memory import settle
-from plaudit.processes.telemetry import signals
+from plaudit.processes.memory import tune_memory
+from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
-from plaudit.processes.waiting import until_prepared
-from storage.cancellation import ended
+from plaudit.processes.waiting import prepare_servers
 from storage.database import Database
+from storage.pymongo_internals import cancel_and_wait
 
 log = structlog.get_logger()
 
@@ -43,14 +43,14 @@ async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
     check_authentication(settings)
     entity_types = registered_entity_types(settings)
-    stop = stop_requested(at_most=STOP_S)
+    stop = watch_stop_signals(at_most=STOP_S)
     http = settings.http
     _allow_files(http.max_connections)
     async with (
         connected(settings, query_timeout=http.query_timeout) as (database, publisher),
         AsyncExitStack() as stack,
     ):
-        probes = stack.enter_context(signals(settings, "api"))
+        probes = stack.enter_context(serve_telemetry(settings, "api"))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
         services = Services.on(
@@ -88,7 +88,7 @@ async def run_api(settings: Settings) -> None:
                     send_timeout=http.send_timeout,
                 )
             ),
-            # Whoever isn't a proxy of ours can write into these headers what they like.
+            # A client that isn't a trusted proxy can write anything into these headers.
             proxy_headers=bool(http.trusted_proxies),
             forwarded_allow_ips=list(http.trusted_proxies),
             ws="none",
@@ -103,7 +103,7 @@ async def run_api(settings: Settings) -> None:
         looking = asyncio.create_task(app.state.gauges.keep_looking())
 
         def on_start(started: bool) -> None:
-            settle()
+            tune_memory()
             probes.is_ready = started
 
         server = QuietServer(config, on_start)
@@ -115,13 +115,13 @@ async def run_api(settings: Settings) -> None:
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
-            await ended(preparing, looking, stop)
+            await cancel_and_wait(preparing, looking, stop)
 
 
 async def _prepare(settings: Settings, database: Database) -> None:
     # The limit of queries isn't for indexes: those of a large collection take their time.
     with pymongo.timeout(_INDEXES_S):
-        await until_prepared(settings, database)
+        await prepare_servers(settings, database)
 
 
 def _rate(settings: Settings) -> float:

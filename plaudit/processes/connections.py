@@ -1,4 +1,4 @@
-"""What every process needs: the servers, and the wish to stop."""
+"""Connections to Kafka and MongoDB, and stop signals."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import structlog
 from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
-from plaudit.processes.waiting import until_prepared
+from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
 
 STOP_S: Final = 9.5
-"""How long after its signal a process of the service has ended, whatever hangs."""
+"""Seconds after its signal by which a process has ended, whatever hangs."""
 
 log = structlog.get_logger()
 
@@ -44,10 +44,10 @@ async def connected(
 async def run_init(settings: Settings) -> list[str]:
     """Create topics and indexes, and name the topics that were missing."""
     async with connected(settings) as (database, _):
-        return await until_prepared(settings, database)
+        return await prepare_servers(settings, database)
 
 
-def stop_requested(*, at_most: float | None = None) -> asyncio.Task[bool]:
+def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
     """A task that ends at SIGTERM or SIGINT.
 
     With `at_most` the process ends so many seconds later by force if it hasn't by then: nothing is lost by that, as
@@ -70,5 +70,5 @@ def stop_requested(*, at_most: float | None = None) -> asyncio.Task[bool]:
 
 
 def _end() -> None:
-    log.error("not stopped in time; what was in hand is left")
+    log.error("not stopped in time; ended by force, work in progress will be redelivered")
     os._exit(1)

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with bounds on what a client can make the server hold or do.
+"""uvicorn's HTTP protocol with bounds on the memory and time that a client can make the server spend.
 
 Bounded are connections, heads, what surrounds the chunks of a body, requests that come before the answers to earlier
 ones, and patience.
@@ -38,26 +38,26 @@ _TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The h
 _TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
 
 _TURN_S: Final = 0.001
-"""For so long one connection is parsed before others have their turn."""
+"""Seconds that one connection is parsed before others have their turn."""
 
 _PIECE_BYTES: Final = 4_096
-"""Parsed before the clock is looked at: small chunks take a hundred times as long as the same bytes of a body."""
+"""Bytes that are parsed between looks at the clock: small chunks take a hundred times as long as a body."""
 
 _CHUNK_BYTES: Final = 16
-"""What surrounds an honest chunk: its size in hexadecimal, and two ends of lines."""
+"""The framing of a usual chunk: its size in hexadecimal, and two ends of lines."""
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LAST_LOOK_S: Final = 0.1
 
 _UNSENT: Final = 16 * 1024
-"""So many bytes of an answer may lie in the buffer of a connection: what comes next waits for the client."""
+"""Bytes of an answer that the buffer of a connection may hold: the rest waits for the client."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """What one process grants its clients.
+    """The limits of one process for its clients.
 
     `max_head_bytes`: request line and headers, and again what surrounds the chunks of a body (extensions, trailers).
     `receive_timeout`: seconds for a whole request, from the connection or the first byte of a later request.
@@ -73,7 +73,7 @@ class ConnectionLimits:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. It is `waiting` while we are for the client: for a request, or the rest of one.
+    """One connection. It is `waiting` while the server waits for a request, or for the rest of one.
 
     What was read is parsed in turns with other connections, and no further than to the request after the one in hand.
     """
@@ -116,7 +116,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, or keep it until what came before has been parsed."""
+        """Parse the data, or keep them until earlier data have been parsed."""
         self._unparsed += data
         self._parse()
 
@@ -126,7 +126,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; what comes after the body is none, whatever it is called."""
+        """A header; trailers are none, whatever their names."""
         if not self._in_head:
             return
         if len(self.headers) >= MAX_HEADERS:
@@ -180,7 +180,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._sending = self.loop.call_later(self.limits.send_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """The client has read enough of the answer."""
         super().resume_writing()
         if self._sending is not None:
             self._sending.cancel()
@@ -257,7 +257,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._receiving = self.loop.call_later(self.limits.receive_timeout, self._look_once_more)
 
     def _look_once_more(self) -> None:
-        # Where we were the slow ones, the request may have come, and stand behind this timer.
+        # If the server was the slow side, the request may have come, and be read after this timer.
         self._receiving = self.loop.call_later(_LAST_LOOK_S, self._give_up)
 
     def _give_up(self) -> None:

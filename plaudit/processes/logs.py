@@ -68,7 +68,7 @@ class Repeats(logging.Filter):
         self._passed: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record may pass; those of others always may."""
+        """True if the record may pass; those of other libraries always may."""
         if not super().filter(record):
             return True
         line = record.getMessage()
@@ -89,7 +89,7 @@ def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> stru
 
 
 def _neutralise(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """What a terminal could obey comes from outside; lines stay lines, for tracebacks have several."""
+    """Escape what a terminal would obey; lines stay lines, for tracebacks have several."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = shown_lines(value)

@@ -17,7 +17,7 @@ from devservers.child import Child
 log = structlog.get_logger()
 
 STOP_GRACE_S: Final = 9.0
-"""How long a process may take to stop."""
+"""Seconds that a process may take to stop."""
 
 _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
@@ -45,7 +45,7 @@ class ServiceProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """The exit code of the last run; None while it runs."""
         return self._child.exit_code if self._child else None
 
     async def stop(self) -> None:

@@ -31,10 +31,10 @@ from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
-from plaudit.processes.connections import connected, run_init, stop_requested
+from plaudit.processes.connections import connected, run_init, watch_stop_signals
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running
-from storage.cancellation import ended
 from storage.database import Database
+from storage.pymongo_internals import cancel_and_wait
 from storage.stores import StoreRepository
 
 SAMPLE_STORE: Final = {
@@ -45,7 +45,7 @@ SAMPLE_STORE: Final = {
 """So that the specification's samples work as they are on an empty database."""
 
 FIRST_PROCESSES: Final = ("api", "worker")
-"""What has to run before the service is ready; the others start then, and don't hold these up."""
+"""Processes that have to run before the service is ready; the others start then, and don't delay these."""
 
 _READY_TIMEOUT_S: Final = 60.0
 
@@ -63,19 +63,19 @@ async def run_up(settings: Settings, report: Report) -> None:
     # What is wrong with these is better told now than in a log.
     check_authentication(settings)
     registered_entity_types(settings)
-    stop = stop_requested()
+    stop = watch_stop_signals()
     os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
     private_folder(settings.data, report)
     async with AsyncExitStack() as stack:
         starting = asyncio.create_task(_start(settings, stack, report))
         await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            await ended(starting, again_s=STOP_GRACE_S)
+            await cancel_and_wait(starting, again_s=STOP_GRACE_S)
             return
         servers, processes = starting.result()
         watching = asyncio.create_task(keep_running(servers, processes))
         await asyncio.wait([watching, stop], return_when=asyncio.FIRST_COMPLETED)
-        await ended(watching, again_s=STOP_GRACE_S)
+        await cancel_and_wait(watching, again_s=STOP_GRACE_S)
         if not stop.done():
             watching.result()
         report("Stopping")
@@ -114,7 +114,7 @@ async def _start(
 
 
 def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer]) -> dict[str, Any]:
-    """How to reach everything; for commands that are run beside it, too."""
+    """The addresses of everything, for commands that are run beside it, too."""
     endpoints: dict[str, Any] = {
         "http": f"http://{settings.http.host}:{settings.http.port}",
         "kafka": settings.kafka_connection().bootstrap_servers,
@@ -235,7 +235,7 @@ def _obituary(process: ServiceProcess) -> str:
 
 
 def _write_whole(file: Path, text: str) -> None:
-    # Whoever waits for the file reads all of it or finds none.
+    # A reader finds the whole file, or none.
     draft = file.with_suffix(".draft")
     draft.write_text(text)
     draft.replace(file)
