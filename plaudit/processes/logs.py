@@ -50,7 +50,7 @@ def configure_logs(settings: LogSettings) -> None:
     root.handlers = [handler]
     root.setLevel(level)
     # Libraries speak only of trouble: the consumers' joining and leaving is in the broker's log, too.
-    for name in ("aiokafka", "apscheduler", "pymongo", "uvicorn.access", "httpx"):
+    for name in ("aiokafka", "pymongo", "uvicorn.access", "httpx"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     # FastStream warns at every start that it leaves the creation of topics to us.
     logging.getLogger("faststream").setLevel(logging.ERROR)

@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
@@ -89,6 +90,7 @@ def test_the_log_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         except ValueError:
             logging.getLogger("library").exception("said\x9b31m")
     finally:
+        structlog.reset_defaults()
         root.handlers = handlers
         root.setLevel(level)
     said = capsys.readouterr().err
