@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from devservers.errors import EmbeddedServerError
@@ -36,8 +37,12 @@ class Child:
         *,
         folder: Path | None = None,
         keep_open: Sequence[int] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Start the command in a folder; its output goes to a file, and it inherits the descriptors `keep_open`."""
+        """Start the command in a folder; its output goes to a file.
+
+        It inherits the descriptors `keep_open`, and the environment with these variables beside.
+        """
         leash = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid())]
         self._popen = _forker.submit(
             subprocess.Popen[bytes],
@@ -46,7 +51,7 @@ class Child:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},  # else Java can't read paths that aren't ASCII
+            env={**os.environ, "LC_ALL": "C.UTF-8", **environment},  # else Java can't read paths that aren't ASCII
             pass_fds=tuple(keep_open),
             umask=UMASK,
             start_new_session=True,  # Ctrl-C in a terminal is for us; we stop the servers in order

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,17 +25,16 @@ _LONGEST_PAUSE_S: Final = 10.0
 class ServiceProcess:
     """One process of the service as a child, started again when it ends by itself."""
 
-    def __init__(self, name: str, folder: Path, metrics_port: int) -> None:
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.name = name
-        self.metrics_port = metrics_port
+        self._environment = environment
         self.log = folder / f"{name}.log"
         self._child: Child | None = None
 
     def start(self) -> None:
         """Start it; its output goes to its log."""
-        os.environ["PLAUDIT_METRICS__PORT"] = str(self.metrics_port)
         with self.log.open("ab") as output:
-            self._child = Child([sys.executable, "-m", "plaudit", self.name], output)
+            self._child = Child([sys.executable, "-m", "plaudit", self.name], output, environment=self._environment)
 
     @property
     def pid(self) -> int | None:

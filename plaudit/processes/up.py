@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic import SecretStr
 
 from devservers import (
     KAFKA_USER,
@@ -135,29 +136,24 @@ def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer])
 
 
 async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[MongoServer | KafkaServer]:
-    """Start the servers that have no address, side by side, and put their addresses into the settings.
-
-    The environment gets them, too: it is how the other processes learn of them.
-    """
+    """Start the servers that have no address, side by side, and put their addresses into the settings."""
     servers: list[MongoServer | KafkaServer] = []
 
     async def mongo() -> None:
         server = await stack.enter_async_context(embedded_mongo(settings.data, report))
-        os.environ["PLAUDIT_MONGO__URI"] = server.uri
+        settings.mongo.uri = SecretStr(server.uri)
         servers.append(server)
 
     async def kafka() -> None:
         broker = Broker(settings.broker)
         kafka = embedded_kafka(settings.data, report, broker=broker, with_password=settings.embedded.kafka_auth)
         server = await stack.enter_async_context(kafka)
-        os.environ["PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"] = server.bootstrap_servers
+        settings.kafka.bootstrap_servers = server.bootstrap_servers
         if server.password is not None:
-            os.environ["PLAUDIT_KAFKA__SECURITY_PROTOCOL"] = "SASL_PLAINTEXT"
-            os.environ["PLAUDIT_KAFKA__SASL_MECHANISM"] = "PLAIN"
-            os.environ["PLAUDIT_KAFKA__SASL_USERNAME"] = KAFKA_USER
-            os.environ["PLAUDIT_KAFKA__SASL_PASSWORD"] = server.password
+            settings.kafka.security_protocol, settings.kafka.sasl_mechanism = "SASL_PLAINTEXT", "PLAIN"
+            settings.kafka.sasl_username, settings.kafka.sasl_password = KAFKA_USER, SecretStr(server.password)
         if server.broker is Broker.TANSU:
-            os.environ["PLAUDIT_KAFKA__IDEMPOTENCE"] = "false"
+            settings.kafka.idempotence = False
         servers.append(server)
 
     try:
@@ -168,9 +164,24 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
                 group.create_task(kafka())
     except* EmbeddedServerError as group_error:
         raise group_error.exceptions[0] from group_error
-    found = Settings()
-    settings.mongo, settings.kafka = found.mongo, found.kafka
     return servers
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """The variables for the other processes: the servers of this run, and the address to listen at."""
+    kafka = settings.kafka
+    variables = {
+        "HTTP__HOST": settings.http.host,
+        "HTTP__PORT": f"{settings.http.port}",
+        "MONGO__URI": settings.mongo_uri(),
+        "KAFKA__BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        "KAFKA__SECURITY_PROTOCOL": kafka.security_protocol,
+        "KAFKA__SASL_MECHANISM": kafka.sasl_mechanism,
+        "KAFKA__SASL_USERNAME": kafka.sasl_username,
+        "KAFKA__SASL_PASSWORD": kafka.sasl_password.get_secret_value() if kafka.sasl_password else None,
+        "KAFKA__IDEMPOTENCE": f"{kafka.idempotence}",
+    }
+    return {f"PLAUDIT_{name}": value for name, value in variables.items() if value is not None}
 
 
 def _process_names(settings: Settings) -> list[str]:
@@ -182,14 +193,13 @@ def _process_names(settings: Settings) -> list[str]:
 async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     logs = settings.data / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    os.environ["PLAUDIT_HTTP__HOST"] = settings.http.host
-    os.environ["PLAUDIT_HTTP__PORT"] = str(settings.http.port)
+    common = _environment(settings)
     # The API has its metrics at its own address; each of the others needs a port.
     first = settings.metrics.port
-    processes = [
-        ServiceProcess(name, logs, metrics_port=first + index if first and name != "api" else 0)
-        for index, name in enumerate(_process_names(settings), start=-1)
-    ]
+    processes = []
+    for index, name in enumerate(_process_names(settings), start=-1):
+        port = first + index if first and name != "api" else 0
+        processes.append(ServiceProcess(name, logs, {**common, "PLAUDIT_METRICS__PORT": f"{port}"}))
     try:
         for process in processes:
             if process.name in FIRST_PROCESSES:
