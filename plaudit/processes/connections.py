@@ -6,9 +6,9 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -17,6 +17,9 @@ from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
+from storage.pymongo_internals import cancel_and_wait
+
+T = TypeVar("T")
 
 STOP_S: Final = 9.5
 """Seconds after its signal by which a process has ended, whatever hangs."""
@@ -67,6 +70,16 @@ def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, request)
     return asyncio.create_task(event.wait())
+
+
+async def run_unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Task[bool], *, again_s: float) -> T | None:
+    """Run to the end, or until `stop` has ended: then cancel, again after so many seconds, and return None."""
+    running = asyncio.create_task(work)
+    await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        return running.result()
+    await cancel_and_wait(running, again_s=again_s)
+    return None
 
 
 def _end() -> None:

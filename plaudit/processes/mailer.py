@@ -13,10 +13,9 @@ from consumers.mails.smtp import SmtpServer
 from consumers.subscriptions import GRACE_S
 from domain.mails import RetryPlan
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
-from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
+from plaudit.processes.connections import STOP_S, connected, run_unless_stopped, watch_stop_signals
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import prepare_servers
-from storage.pymongo_internals import cancel_and_wait
 
 log = structlog.get_logger()
 
@@ -39,12 +38,9 @@ async def run_mailer(settings: Settings) -> None:
             return await stack.enter_async_context(mailer)
 
         # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
-        starting = asyncio.create_task(start())
-        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            await cancel_and_wait(starting, again_s=GRACE_S + 1)
+        sending = await run_unless_stopped(start(), stop, again_s=GRACE_S + 1)
+        if sending is None:
             return
-        sending = starting.result()
         probes.is_ready = True
         log.info("mailer ready")
         await asyncio.wait([sending, stop], return_when=asyncio.FIRST_COMPLETED)

@@ -10,14 +10,13 @@ from uuid import uuid4
 import structlog
 
 from plaudit.config import Settings
-from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
+from plaudit.processes.connections import STOP_S, connected, run_unless_stopped, watch_stop_signals
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import prepare_servers
 from scheduler.clock import GRACE_S, ReminderClock
 from scheduler.reminders import ReminderJob
 from storage.leases import LeaseRepository
-from storage.pymongo_internals import cancel_and_wait
 from storage.stores import StoreRepository
 
 log = structlog.get_logger()
@@ -47,8 +46,4 @@ async def _keep_time(settings: Settings, stop: asyncio.Task[bool], probes: Probe
             log.info("scheduler ready")
             await clock.keep()
 
-        keeping = asyncio.create_task(keep_time())
-        await asyncio.wait([keeping, stop], return_when=asyncio.FIRST_COMPLETED)
-        if keeping.done():
-            keeping.result()
-        await cancel_and_wait(keeping, again_s=GRACE_S + 1)
+        await run_unless_stopped(keep_time(), stop, again_s=GRACE_S + 1)

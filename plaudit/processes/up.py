@@ -32,10 +32,9 @@ from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
-from plaudit.processes.connections import connected, run_init, watch_stop_signals
+from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running
 from storage.database import Database
-from storage.pymongo_internals import cancel_and_wait
 from storage.stores import StoreRepository
 
 SAMPLE_STORE: Final = {
@@ -68,17 +67,10 @@ async def run_up(settings: Settings, report: Report) -> None:
     os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
     private_folder(settings.data, report)
     async with AsyncExitStack() as stack:
-        starting = asyncio.create_task(_start(settings, stack, report))
-        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            await cancel_and_wait(starting, again_s=STOP_GRACE_S)
+        started = await run_unless_stopped(_start(settings, stack, report), stop, again_s=STOP_GRACE_S)
+        if started is None:
             return
-        servers, processes = starting.result()
-        watching = asyncio.create_task(keep_running(servers, processes))
-        await asyncio.wait([watching, stop], return_when=asyncio.FIRST_COMPLETED)
-        await cancel_and_wait(watching, again_s=STOP_GRACE_S)
-        if not stop.done():
-            watching.result()
+        await run_unless_stopped(keep_running(*started), stop, again_s=STOP_GRACE_S)
         report("Stopping")
 
 

@@ -16,7 +16,7 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
-from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
+from plaudit.processes.connections import STOP_S, connected, run_unless_stopped, watch_stop_signals
 from plaudit.processes.memory import tune_memory
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
@@ -46,12 +46,9 @@ async def run_worker(settings: Settings) -> None:
             return await stack.enter_async_context(worker)
 
         # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
-        starting = asyncio.create_task(start())
-        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            await cancel_and_wait(starting, again_s=GRACE_S + 1)
+        running = await run_unless_stopped(start(), stop, again_s=GRACE_S + 1)
+        if running is None:
             return
-        running = starting.result()
         looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
         stack.push_async_callback(cancel_and_wait, looking)
         tune_memory()
