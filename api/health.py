@@ -52,7 +52,7 @@ async def ready(services: Injected, request: Request) -> JsonResponse:
     if away:
         raise unavailable(" and ".join(away), {"checks": shown})
     # The facade can serve, so it stays ready; the workers whose partitions these are don't.
-    standing = request.app.state.gauges.standstill.told()
+    standing = request.app.state.gauges.standstill.describe()
     if standing:
         return JsonResponse({"status": "warn", "checks": shown | {"consumers": "warn"}, "standstill": standing})
     return JsonResponse({"status": "pass", "checks": shown})

@@ -24,7 +24,7 @@ from benchmarks.progress import tell
 from devservers import embedded_kafka, embedded_mongo
 from messaging.topics import Topic
 from plaudit.config import Settings
-from plaudit.processes.waiting import until_prepared
+from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
 from storage.indexes import ensure_indexes
 
@@ -203,7 +203,7 @@ class Ground:
         )
         try:
             async with _database(settings) as database:
-                await until_prepared(settings, database)
+                await prepare_servers(settings, database)
                 yield Place(settings, database)
         finally:
             admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka)

@@ -29,7 +29,7 @@ from rich.table import Table
 from devservers import embedded_kafka, embedded_mongo
 from domain.orders import Customer, Order, OrderLine, ReminderState
 from plaudit.config import Settings
-from plaudit.processes.waiting import until_prepared
+from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
 from storage.orders import COLLECTION, document_of
 
@@ -144,7 +144,7 @@ async def main(sizes: list[int]) -> None:
                     }
                 )
                 client, database = connect(mongo.uri, settings.mongo.database)
-                await until_prepared(settings, database)
+                await prepare_servers(settings, database)
                 with out.status(f"Storing {size:,} orders"):
                     await store(database, size)
                 await client.close()

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -16,6 +15,7 @@ from faststream.kafka.message import KafkaAckableMessage
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
+from consumers.faststream_internals import build_consumers_by
 from consumers.inbox import Inbox
 from consumers.telemetry import observed
 from messaging.decoding import RawRecord
@@ -79,6 +79,7 @@ def subscribed_broker(
         connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
         client_id=connection.client_id,
         security=_security(connection),
+        sasl_oauth_token_provider=connection.client_options().get("sasl_oauth_token_provider"),
         consumer_only=True,
         metadata_max_age_ms=_METADATA_MS,
         apply_types=False,
@@ -101,20 +102,12 @@ def subscribed_broker(
     return broker
 
 
-async def start(broker: KafkaBroker, connection: KafkaConnection) -> None:
+async def start(broker: KafkaBroker) -> None:
     """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds."""
     read_within_bounds()
     await broker.connect()
     # Only now, as connecting sets it anew.
-    configuration = broker.config.broker_config
-    if not isinstance(configuration.builder, partial):
-        raise TypeError("FastStream builds its consumers differently than it used to")
-    options: dict[str, Any] = configuration.builder.keywords
-    tokens = connection.client_options().get("sasl_oauth_token_provider")
-    if tokens is not None:
-        # FastStream knows the mechanism, and no way to hand the tokens on.
-        options = options | {"sasl_oauth_token_provider": tokens}
-    configuration.builder = partial(PatientConsumer, **options)
+    build_consumers_by(broker, PatientConsumer)
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 

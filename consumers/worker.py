@@ -33,8 +33,8 @@ from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
-from storage.cancellation import ended
 from storage.database import Database
+from storage.pymongo_internals import cancel_and_wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ async def running_worker(
     house = asyncio.create_task(keep_house(database, services, commands, returns, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
     try:
-        await start(broker, connection)
+        await start(broker)
         yield RunningWorker(house, broker, topics)
     finally:
         house.cancel()
         naming.cancel()
         await broker.stop()
-        await ended(house, naming)
+        await cancel_and_wait(house, naming)

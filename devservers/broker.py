@@ -1,4 +1,4 @@
-"""Which broker runs: Apache Kafka where it can, Tansu where Java or Maven is missing."""
+"""The choice of a broker: Apache Kafka, or Tansu if Java or Maven is missing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ class KafkaServer:
 
     @property
     def password(self) -> str | None:
-        """The password of the user `USER` for SASL PLAIN; None where everybody on this machine gets in."""
+        """The password of the user `USER` for SASL PLAIN; None if every user of this machine has access."""
         return self.process.password if isinstance(self.process, KafkaProcess) else None
 
     @property

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from devservers.errors import EmbeddedServerError
@@ -36,8 +37,12 @@ class Child:
         *,
         folder: Path | None = None,
         keep_open: Sequence[int] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Start the command in a folder; its output goes to a file, and it inherits the descriptors `keep_open`."""
+        """Start the command in a folder; its output goes to a file.
+
+        It inherits the descriptors `keep_open`, and the environment with these variables beside.
+        """
         leash = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid())]
         self._popen = _forker.submit(
             subprocess.Popen[bytes],
@@ -46,7 +51,7 @@ class Child:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},  # else Java can't read paths that aren't ASCII
+            env={**os.environ, "LC_ALL": "C.UTF-8", **environment},  # else Java can't read paths that aren't ASCII
             pass_fds=tuple(keep_open),
             umask=UMASK,
             start_new_session=True,  # Ctrl-C in a terminal is for us; we stop the servers in order
@@ -62,8 +67,8 @@ class Child:
         """None while it runs; negative when a signal ended it."""
         return self._popen.poll()
 
-    async def ended(self) -> bool:
-        """Whether the command has ended."""
+    async def has_ended(self) -> bool:
+        """True once the command has ended."""
         return self.exit_code is not None
 
     async def stop(self, grace_s: float) -> None:
@@ -73,7 +78,7 @@ class Child:
         try:
             self._popen.terminate()
             async with asyncio.timeout(grace_s):
-                await until(self.ended)
+                await until(self.has_ended)
         except TimeoutError:
             pass  # it had its time; killed below
         finally:
@@ -88,7 +93,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended, and all that it printed."""
+    """The exit code of a command, and all that it printed."""
 
     exit_code: int
     output: str
@@ -102,7 +107,7 @@ async def run(
         child = Child(command, output, folder=folder, keep_open=keep_open)
         try:
             async with asyncio.timeout(timeout_s):
-                await until(child.ended)
+                await until(child.has_ended)
         except TimeoutError:
             message = f"{command[0]} hasn't finished in {timeout_s:.0f} s. Try again when the machine is less busy."
             raise EmbeddedServerError(message) from None

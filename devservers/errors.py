@@ -1,4 +1,4 @@
-"""The errors of this package, and the channel on which it tells what it is doing."""
+"""The errors of this package, and the callback for its progress."""
 
 from collections.abc import Callable
 

@@ -35,7 +35,7 @@ async def find_java() -> Java:
 
 
 def _build(output: str) -> str:
-    """What it says of itself, without the mode that options from the environment may have put it into."""
+    """Version and build, without the mode that options from the environment may have set."""
     return "\n".join(re.findall(r'^.*(?:version "|\(build )[^,)\n]+', output, re.MULTILINE))
 
 

@@ -12,7 +12,7 @@ from devservers.child import run
 from devservers.errors import EmbeddedServerError
 from devservers.java import Java
 from devservers.ports import HOST, ReservedPort
-from devservers.private import kept_secret
+from devservers.private import load_secret
 from devservers.server import ServerProcess, accepts_connections
 
 USER = "plaudit"
@@ -41,8 +41,8 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """What Kafka's programs run on: Java, the jars, and what an earlier run has left: an archive of their classes, and
-    the features of a new cluster as Kafka's own tool wrote them down."""
+    """The parts that Kafka's programs run on: Java and the jars, and from an earlier run an archive of their classes
+    and the features of a new cluster."""
 
     java: Java
     class_path: str
@@ -53,7 +53,7 @@ class KafkaRuntime:
         """The command that runs one of the programs."""
         archive: Sequence[str] = ()
         if self.archive is not None:
-            # Without a word about an archive that doesn't fit after all: the JVM goes on without it.
+            # Silent about an archive that doesn't fit: the JVM goes on without it.
             archive = (f"-XX:SharedArchiveFile={self.archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
         jvm = (*_JVM, *archive, *options)
         return [self.java.binary, *jvm, "-cp", self.class_path, main_class, *arguments]
@@ -118,7 +118,7 @@ class KafkaProcess(ServerProcess):
 
     async def _prepare(self) -> None:
         if self._with_password:
-            self.password = kept_secret(self.folder / "password")
+            self.password = load_secret(self.folder / "password")
         properties = "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._access()}.items())
         (self.folder / "server.properties").write_text(properties)
         # Kafka writes this file last, so a format that was killed is done again.
@@ -142,7 +142,7 @@ class KafkaProcess(ServerProcess):
             raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{finished.output}")
 
     def _format_alike(self, checkpoint: Path) -> None:
-        """Do what the tool would do, and a JVM less takes its second: the same file, and a name of one's own."""
+        """Format the folder as Kafka's tool would, without starting a JVM: the same file, with a directory id."""
         log = self.folder / "log"
         log.mkdir(exist_ok=True)
         shutil.copyfile(checkpoint, log / CHECKPOINT)

@@ -31,7 +31,7 @@ class KafkaJars:
 
     @property
     def cached(self) -> bool:
-        """Whether the jars are there."""
+        """True if the jars are there."""
         return self.folder.is_dir()
 
     @property
@@ -44,7 +44,7 @@ class KafkaJars:
         return FolderLock(self.folder.with_name(f"{self.folder.name}.lock"))
 
     async def fetch(self, report: Report, lock: FolderLock) -> None:
-        """Fetch the jars; whoever calls holds the lock. Raises EmbeddedServerError with Maven's error."""
+        """Fetch the jars; the caller holds the lock. Raises EmbeddedServerError with Maven's error."""
         maven = find_maven()
         report(f"Fetching Apache Kafka {kafka_version()} by Maven (once, about 45 MB)")
         partial = self.folder.with_name(f"{self.folder.name}.partial")

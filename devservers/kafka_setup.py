@@ -1,4 +1,4 @@
-"""What happens once before the first Kafka starts: its jars are fetched, and its classes archived.
+"""Set-up before the first Kafka starts: fetch its jars, and archive its classes.
 
 The archive holds Kafka's classes as the JVM wants them in memory (class data sharing), and halves the time of a start.
 Beside it is kept what the run that made it began with, so that later ones need not have their folders formatted.

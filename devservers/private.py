@@ -1,4 +1,4 @@
-"""Files and folders that nobody else on the machine can read, and the secrets that lie in them."""
+"""Files and folders for their owner alone, and the secrets in them."""
 
 import os
 import secrets
@@ -37,8 +37,8 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def kept_secret(file: Path) -> str:
-    """The secret in a file, made up at the first time: 64 hexadecimal digits, which nobody else can read."""
+def load_secret(file: Path) -> str:
+    """Read the secret in a file, made at the first time: 64 hexadecimal digits, readable for its owner alone."""
     if not file.exists():
         # Whole or not there: a start may be killed at any moment.
         draft = file.with_suffix(".draft")

@@ -1,4 +1,4 @@
-"""What the embedded servers have in common: a folder, a port, a log, and one process at a time."""
+"""The base of the embedded servers: a folder, a port, a log, and one process at a time."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from devservers.waiting import until
 
 _LAST_LINES = 12
 _LONGEST_LINE = 400
-# A server that was killed a moment ago needs this long at most to give its memory back and let go of the folder.
+# A server that was killed a moment ago needs at most this long to release its memory and its folder.
 _FOLDER_PATIENCE_S = 3.0
 
 
@@ -60,7 +60,7 @@ class ServerProcess(ABC):
 
     @property
     def running(self) -> bool:
-        """Whether the process lives, ready or not."""
+        """True while the process lives, ready or not."""
         return self._child is not None and self._child.exit_code is None
 
     async def claim(self) -> None:
@@ -147,11 +147,11 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def _command(self) -> Sequence[str | Path]:
-        """What to run, in the server's folder."""
+        """The command to run in the server's folder."""
 
     @abstractmethod
     async def _serves(self) -> bool:
-        """Whether clients are served by now; returns soon either way."""
+        """True once clients are served; returns soon either way."""
 
     @abstractmethod
     async def _prepare(self) -> None:
@@ -180,7 +180,7 @@ class ServerProcess(ABC):
 
 
 async def accepts_connections(port: int) -> bool:
-    """Whether something listens on a local port."""
+    """True if a process listens on a local port."""
     try:
         _, writer = await asyncio.open_connection(HOST, port)
     except OSError:

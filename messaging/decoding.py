@@ -1,4 +1,4 @@
-"""Decode raw records into checked messages, or say why they can't be."""
+"""Decoding of raw records into checked messages, and the reasons against those that can't be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from messaging.kafka.record_batches import UnreadableValue
 T = TypeVar("T")
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
-"""The largest value that is looked at, as for HTTP bodies."""
+"""The largest value that is decoded, as for HTTP bodies."""
 
 LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
@@ -79,7 +79,7 @@ def unreadable_error(record: RawRecord) -> InvalidMessageError | None:
 
 
 def position_of(record: RawRecord) -> RecordPosition:
-    """The position of a record in its topic."""
+    """The place of the record in its topic."""
     return RecordPosition(record.partition, record.offset, record.timestamp)
 
 

@@ -29,7 +29,7 @@ _SPEC_HEADERS: Final = (("ce_specversion", b"1.0"), ("content-type", b"applicati
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """How the messages of one process are wrapped: who sends them."""
+    """Wraps the messages of one process, with its name as their source."""
 
     source: str
 
@@ -66,7 +66,7 @@ def command_id_in(headers: Iterable[Header]) -> str | None:
 
 
 def cloud_event_identity(headers: Iterable[Header]) -> str | None:
-    """What identifies the event, source and id together; None where the sender gave no id, or an empty one.
+    """The identity of the event, source and id together; None if the sender gave no id, or an empty one.
 
     Bytes that aren't UTF-8 are written out, so that different ones stay different.
     """

@@ -1,4 +1,4 @@
-"""Events: what others may follow."""
+"""Events that Plaudit publishes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SubmissionRefused(TypedDict):
 
 
 class ReturnedLine(TypedDict):
-    """What is returned of one order line."""
+    """The quantity and reason of one returned order line."""
 
     id: str
     orderLineItemId: str

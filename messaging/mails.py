@@ -1,4 +1,4 @@
-"""Mail commands: mails to be sent by whoever sends them, the mailer for one."""
+"""Mail commands, for the mailer or another reader of the topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from messaging.topics import Topic, TopicNames
 
 
 class MailItem(Message):
-    """Something that the mail is about."""
+    """A product that the mail is about."""
 
     product_id: str
     name: str | None = None
@@ -45,7 +45,7 @@ MAIL_COMMAND: TypeAdapter[MailCommand] = TypeAdapter(MailCommand)
 
 
 def mail_command_message(topics: TopicNames, envelope: Envelope, command: MailCommand) -> OutgoingMessage:
-    """The message for a mail, keyed by its customer; whoever gets it twice sees the same id."""
+    """The message for a mail, keyed by its customer; a repeat carries the same id."""
     value = command.model_dump(mode="json", by_alias=True)
     topic, key = topics.name(Topic.MAIL_COMMANDS), command.customer_id or command.id
     return envelope.wrap(topic, key, "mail.send", value, id=command.id)

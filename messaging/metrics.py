@@ -1,4 +1,4 @@
-"""Every metric there is, for all processes. Labels have few values and hold neither ids nor anything personal.
+"""All metrics of all processes. Labels have few values and hold neither ids nor anything personal.
 
 A process exposes all of these names; what it has nothing to say about has no samples. `topic` is a topic's name
 without the prefix, for its dead letters as well.
@@ -119,7 +119,7 @@ ProcessCollector(registry=REGISTRY)  # CPU, memory and open files of the process
 
 
 def name_build(version: str, process: str) -> None:
-    """Say what runs here."""
+    """Set the version and name of this process."""
     BUILD.labels(version, platform.python_version(), process).set(1)
 
 

@@ -77,6 +77,6 @@ def order_event(value: bytes) -> tuple[OrderEvent, str]:
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        # Fields that nobody checks are shown as they came, so they have to be JSON by the letter.
+        # Fields without a schema are shown as they came, so they have to be strict JSON.
         raise InvalidMessageError("invalid-json", f"Not JSON by RFC 8259: {error}") from error
     return event, blake2b(value, digest_size=12).hexdigest()

@@ -42,7 +42,7 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
 
 
 def letter_id(letter: RawRecord) -> str:
-    """By what a dead letter is known: `<topic>/<partition>-<offset>-<timestamp>`."""
+    """The identity of a dead letter: `<topic>/<partition>-<offset>-<timestamp>`."""
     return f"{letter.topic}/{position_of(letter)}"
 
 

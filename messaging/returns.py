@@ -13,7 +13,7 @@ from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId, St
 
 
 class ReturnLineFields(Message):
-    """What is returned of one order line."""
+    """The quantity and reason of one returned order line."""
 
     order_line_item_id: Id
     quantity: Annotated[int, Field(ge=1, le=2**31 - 1)]

@@ -1,4 +1,4 @@
-"""What all message schemas share: strictness, names, bounds."""
+"""The base of all message schemas: strictness, names, bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REVIEW_LENGTH: Final = 20_000
 MAX_ITEMS: Final = 1_000
 
 _NO_NULL: Final = r"^[^\x00]*$"
-"""The null character ends a string in too many places behind us to be let in."""
+"""The null character is refused: it ends a string in too many systems downstream."""
 
 
 class Message(BaseModel):
@@ -62,4 +62,4 @@ Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator
 PartitionNumber = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Offset = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Milliseconds = Annotated[int, Field(ge=-62_135_596_800_000, le=253_402_300_799_999)]
-"""Since 1970: what is from the year 1 to 9999."""
+"""Milliseconds since 1970, in the years 1 to 9999."""

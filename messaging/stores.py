@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from domain.ratings import RatingMethod
 from domain.stores import InvalidTemplateError, check_return_number_template
-from messaging.cron import InvalidCronError, cron_trigger
+from messaging.cron import InvalidCronError, check_cron
 from messaging.schemas import Id, Message, Name, OptionalId
 from messaging.templates.messages import NotificationTemplateUpdate
 
@@ -24,7 +24,7 @@ def _usable_number_template(template: str) -> str:
 
 def _usable_cron(expression: str) -> str:
     try:
-        cron_trigger(expression)
+        check_cron(expression)
     except InvalidCronError as error:
         raise PydanticCustomError("invalid_cron", "{reason}", {"reason": str(error)}) from error
     return expression
@@ -63,7 +63,7 @@ class StoreUpdate(StoreFields):
 
 
 class ReminderSettingsUpdate(Message):
-    """When customers are asked for a review; what is left out stays as it is."""
+    """The rules by which customers are asked for a review; what is left out stays as it is."""
 
     enabled: bool = False
     cron: Annotated[str, Field(max_length=128), AfterValidator(_usable_cron)] = "*/15 * * * *"

@@ -1,4 +1,4 @@
-"""The topics: what flows where, and how each is kept.
+"""The topics: their names, partitions and retention.
 
 Message schemas are declared once, here and in the modules named after the features; validation of incoming
 records, the publisher and the AsyncAPI document all come from them.
@@ -14,8 +14,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 MAX_RECORD_BYTES: Final = 4 * 1024 * 1024
-"""What the broker takes in. Far above MAX_MESSAGE_BYTES, so that what is too large ends as a dead letter with a
-reason rather than as an error at its producer alone."""
+"""The largest record that the broker takes. Far above MAX_MESSAGE_BYTES, so that a message that is too large becomes a
+dead letter with a reason rather than an error at its producer alone."""
 
 MAX_DEAD_LETTER_BYTES: Final = MAX_RECORD_BYTES + 64 * 1024
 """A dead letter has more headers than the record that it was."""
@@ -37,7 +37,7 @@ class Topic(StrEnum):
 
     @property
     def is_consumed(self) -> bool:
-        """Whether we read it, so that it has a dead-letter topic."""
+        """True if Plaudit consumes it, so that it has a dead-letter topic."""
         return self is not Topic.EVENTS
 
 
@@ -52,7 +52,7 @@ class TopicNames:
         return f"{self.prefix}{topic}"
 
     def dead_letters(self, topic: Topic) -> str:
-        """Where messages of this topic go that can never work."""
+        """The dead-letter topic of this topic."""
         return f"{self.prefix}{topic}{DEAD_LETTER_SUFFIX}"
 
     def all(self) -> list[str]:
@@ -63,7 +63,7 @@ class TopicNames:
 
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
-    """How topics are created: partitions, copies, and how long records are kept (days)."""
+    """The settings that topics are created with: partitions, replicas, and retention (days)."""
 
     partitions: int = 12
     replication_factor: int = 1
@@ -96,7 +96,7 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
         error = for_code(code)
         if not code:
             created.append(name)
-        # Another process may have been faster, or the list a moment old: it is there, which was wanted.
+        # Another process may have created it since the list was made.
         elif error is not TopicAlreadyExistsError:
             raise error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
     return created

@@ -41,12 +41,12 @@ _switch: Final = _Switch()
 
 
 def switch(on: bool) -> None:
-    """Trace, or don't, as it is at first."""
+    """Switch tracing on or off; it is off at first."""
     _switch.is_on = on
 
 
 def is_on() -> bool:
-    """Whether spans are made at all."""
+    """True while spans are made."""
     return _switch.is_on
 
 
@@ -58,7 +58,7 @@ class _Batch:
     """By the place of the record, or of the command that it passes on."""
 
     current: list[Span] = field(default_factory=list)
-    """What the next step is a child of, in each trace."""
+    """The parents of the next step, one in each trace."""
 
 
 _batch: ContextVar[_Batch | None] = ContextVar("traced_batch", default=None)
@@ -70,14 +70,14 @@ def context_in(carrier: Mapping[str, str]) -> Context:
 
 
 def traceparent(span: Span) -> str:
-    """The header for what follows from a span."""
+    """The `traceparent` for children of a span."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier, trace.set_span_in_context(span, Context()))
     return carrier.get(HEADER, "")
 
 
 @contextmanager
-def published(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[OutgoingMessage]]:
+def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[OutgoingMessage]]:
     """The span of a publication; yields the messages with its context in their headers.
 
     A message that carries the context of what caused it goes on in that trace. Dead letters stay as they are.
@@ -119,7 +119,7 @@ def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
         try:
             _enter(stack, topic, records)
         except Exception:
-            # What is only looked at must not keep a record from its effect.
+            # Tracing must not keep a record from its effect.
             log.exception("a batch is not traced", topic=topic)
         yield
 
@@ -178,14 +178,14 @@ def step(name: str, others: Iterable[tuple[str, Link | None]] = ()) -> Iterator[
 
 
 def same_cause(record: RawRecord, command: RecordPosition) -> None:
-    """Have what is told of a command followed back to the record that passed it on."""
+    """Attribute the spans of a command to the record that passed it on."""
     batch = _batch.get()
     if batch is not None and (span := batch.spans.get(position_of(record))):
         batch.spans[command] = span
 
 
 def cause_of(position: RecordPosition) -> str:
-    """The `traceparent` for what follows from a record of the batch in hand, or from its command; else empty."""
+    """The `traceparent` for messages that follow from a record of the batch, or from its command; else empty."""
     batch = _batch.get()
     span = batch.spans.get(position) if batch is not None else None
     return traceparent(span) if span else ""

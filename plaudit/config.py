@@ -16,7 +16,7 @@ from messaging.topics import TopicLayout, TopicNames
 AuthMode = Literal["none", "api_key", "jwt"]
 SignatureAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
-]  # asymmetric ones alone: whoever checks a token must not be able to make one
+]  # asymmetric ones alone: a service that checks tokens must not be able to make one
 SmtpSecurity = Literal["none", "starttls", "tls"]
 
 ENDPOINTS_FILE: Final = "endpoints.json"
@@ -27,11 +27,11 @@ class MissingAddressError(Exception):
 
 
 class ConfigurationError(Exception):
-    """What is configured can't be used; the message names the variable and the place in it."""
+    """A setting can't be used; the message names the variable and the place in it."""
 
 
 class KafkaSettings(BaseModel):
-    """How to reach Kafka, and how topics are created."""
+    """The connection to Kafka, and the settings of new topics."""
 
     bootstrap_servers: str | None = None
     security_protocol: SecurityProtocol = "PLAINTEXT"
@@ -53,7 +53,7 @@ class KafkaSettings(BaseModel):
 
 
 class MongoSettings(BaseModel):
-    """How to reach MongoDB."""
+    """The connection to MongoDB."""
 
     uri: SecretStr | None = None
     database: str = "plaudit"
@@ -61,7 +61,7 @@ class MongoSettings(BaseModel):
 
 
 class HttpSettings(BaseModel):
-    """Where the facade listens."""
+    """The address of the facade, and its limits."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
@@ -110,7 +110,7 @@ class HttpSettings(BaseModel):
 
 
 class JwtSettings(BaseModel):
-    """Which tokens are taken, and by what keys they are checked: a JWKS address or a file, one of the two."""
+    """The rules for tokens, and the keys that they are checked by: a JWKS address or a file, one of the two."""
 
     issuer: Annotated[str | None, Field(description="Must be the token's `iss`")] = None
     audience: Annotated[str | None, Field(description="Must be in the token's `aud`")] = None
@@ -124,7 +124,7 @@ class JwtSettings(BaseModel):
 
 
 class AuthSettings(BaseModel):
-    """Who gets in."""
+    """The authentication of callers."""
 
     mode: Annotated[
         AuthMode | None, Field(description="Missing: everyone, and the API starts on a loopback address only")
@@ -133,7 +133,7 @@ class AuthSettings(BaseModel):
 
 
 class SmtpSettings(BaseModel):
-    """How mails are sent: by which server, and from which address where a store has none."""
+    """The mail server, and the sender of mails for stores without an address."""
 
     host: Annotated[str | None, Field(description="Missing: `plaudit up` runs no mailer")] = None
     port: Annotated[int | None, Field(ge=1, le=65_535, description="Missing: as usual for `security`")] = None
@@ -149,7 +149,7 @@ class SmtpSettings(BaseModel):
 
 
 class SchedulerSettings(BaseModel):
-    """How schedulers take turns."""
+    """The lease by which schedulers take turns."""
 
     lease: Annotated[
         float, Field(ge=1, le=3_600, description="Seconds after which another scheduler takes over from one that died")
@@ -157,14 +157,14 @@ class SchedulerSettings(BaseModel):
 
 
 class MetricsSettings(BaseModel):
-    """Where a process serves metrics and health to whoever asks; the API has them at its own address, too."""
+    """The address at which a process serves metrics and health; the API serves them at its own, too."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="0: not served")] = 0
 
 
 class TracesSettings(BaseModel):
-    """Where traces go, beside what the variables of OpenTelemetry (`OTEL_*`) say."""
+    """The export of traces, beside the variables of OpenTelemetry (`OTEL_*`)."""
 
     file: Annotated[Path | None, Field(description="Spans as JSON lines, to look at")] = None
 
@@ -179,7 +179,7 @@ class EmbeddedSettings(BaseModel):
 
 
 class PrivacySettings(BaseModel):
-    """How erasures are kept on record."""
+    """The record of erasures."""
 
     erasure_key: Annotated[
         SecretStr | None,
@@ -188,14 +188,14 @@ class PrivacySettings(BaseModel):
 
 
 class LogSettings(BaseModel):
-    """How the log looks."""
+    """The format and level of the log."""
 
     format: Literal["console", "json"] = "console"
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 class Settings(BaseSettings):
-    """Everything that is decided outside of the program."""
+    """All settings."""
 
     model_config = SettingsConfigDict(env_prefix="PLAUDIT_", env_nested_delimiter="__", env_file=".env", extra="ignore")
 
@@ -221,7 +221,7 @@ class Settings(BaseSettings):
 
     @property
     def endpoints_file(self) -> Path:
-        """Where a running `plaudit up` says how to reach it."""
+        """The file in which a running `plaudit up` keeps its addresses."""
         return self.data / ENDPOINTS_FILE
 
     @property
@@ -231,16 +231,16 @@ class Settings(BaseSettings):
 
     @property
     def topic_layout(self) -> TopicLayout:
-        """How topics are created."""
+        """The settings that topics are created with."""
         return TopicLayout(self.kafka.partitions, self.kafka.replication_factor, self.kafka.retention_days)
 
     @property
     def remember_days(self) -> int:
-        """For how long the id of a deleted review stays taken: well beyond Kafka's memory of its submission."""
+        """Days that the id of a deleted review stays taken: well beyond Kafka's retention of its submission."""
         return 2 * self.kafka.retention_days + 7
 
     def kafka_connection(self) -> KafkaConnection:
-        """How to reach Kafka; raises MissingAddressError."""
+        """The connection to Kafka; raises MissingAddressError."""
         kafka = self.kafka
         embedded = {} if kafka.bootstrap_servers else self._endpoints() or {}
         connection = KafkaConnection(
@@ -267,12 +267,12 @@ class Settings(BaseSettings):
         )
 
     def mongo_uri(self) -> str:
-        """How to reach MongoDB; raises MissingAddressError."""
+        """The address of MongoDB; raises MissingAddressError."""
         uri = self.mongo.uri
         return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
 
     def http_address(self) -> str:
-        """Where a running service answers; the configured address unless `plaudit up` says otherwise."""
+        """The address of a running service: that of `plaudit up` if it runs, else the configured one."""
         endpoints = self._endpoints()
         return str(endpoints["http"]) if endpoints else f"http://{self.http.host}:{self.http.port}"
 

@@ -11,7 +11,7 @@ HIDDEN: Final = "**********"
 # To the last @: a password that should have been percent-encoded, and wasn't, is hidden as a whole.
 _USER_OF_ADDRESS: Final = re.compile(r"(?<=://)\S*(?=@)")
 _USER_AND_PASSWORD: Final = re.compile(r"(?<!\S)[^\s/:@]+:(?!//)\S*(?=@)")
-# The @ may belong to a password with a ? or to a query: nobody can tell where the host stands.
+# The @ may belong to a password with a ? or to a query, so the place of the host is unknown.
 _AMBIGUOUS: Final = re.compile(r"(?<=://)[^\s?#]*[?#]\S*@\S*")
 _QUERY: Final = re.compile(r"(://[^\s?#]*[?#])\S+")
 

@@ -14,10 +14,10 @@ _TIMEOUT_S = 4.0
 
 
 def is_ready(http_port: int, metrics_port: int) -> bool:
-    """Whether the process of this machine that listens on one of the ports says that it is ready.
+    """True if the process of this machine that listens on one of the ports reports that it is ready.
 
     The facade knows whether Kafka and MongoDB answer; where there is none, the process says so beside its metrics.
-    Raises OSError or HTTPException when nobody answers.
+    Raises OSError or HTTPException when no process answers.
     """
     try:
         return _says_ready(http_port)

@@ -1,1 +1,1 @@
-"""The reminder job and its clock."""
+"""The reminder job and its schedule."""

@@ -1,4 +1,4 @@
-"""The clock of the job: the cron expression of the settings, in one scheduler at a time."""
+"""The schedule of the job: runs it by the cron expression of the settings, in one scheduler at a time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
-from apscheduler.job import Job
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.base import BaseTrigger
 
 from domain.stores import ReminderSettings
-from messaging.cron import InvalidCronError, cron_trigger, next_time
+from messaging.cron import InvalidCronError, check_cron, next_time
 from messaging.metrics import count_wait
 from scheduler.reminders import ReminderJob
 from storage.leases import Hold, LeaseRepository
@@ -24,7 +21,7 @@ log = structlog.get_logger()
 LEASE: Final = "reminders"
 
 _MAKE_UP: Final = timedelta(hours=1)
-"""A run that nobody finished is made up for by whoever takes over, but not after so long: a time was chosen for it."""
+"""An unfinished run is repeated by the next active scheduler within this time: its hour was chosen on purpose."""
 
 _AGAIN: Final = timedelta(seconds=30)
 """After a run that failed because MongoDB or Kafka was away."""
@@ -36,8 +33,8 @@ GRACE_S: Final = 7.0
 class ReminderClock:
     """Runs the job whenever the cron expression says so, while this scheduler holds the lease.
 
-    The lease is renewed and the settings are looked at ten times within its duration, so that a change of settings
-    takes effect within a tenth of it, and the death of the scheduler that works, within a little more than all of it.
+    The lease is renewed and the settings are read ten times within its duration: a change of settings takes effect
+    within a tenth of it. A standby takes over at most 1.1 times its duration after the active scheduler dies.
     """
 
     def __init__(
@@ -48,23 +45,17 @@ class ReminderClock:
         self._leases = leases
         self._holder = holder
         self._lease_s = lease_s
-        self._scheduler = AsyncIOScheduler(timezone=UTC)
-        self._planned: Job | None = None
-        self._trigger: BaseTrigger | None = None
+        self.next_run: datetime | None = None
+        """None while this scheduler has nothing planned."""
+        self._running: asyncio.Task[None] | None = None
+        self._told = ""
         self._cron = ""
         self._held_until = float("-inf")
         self._taken_over: Hold | None = None
         self._stopping = False
-        self._working = asyncio.Lock()
-
-    @property
-    def next_run(self) -> datetime | None:
-        """When the job runs next; None while this scheduler has nothing planned."""
-        return self._planned.next_run_time if self._planned else None
 
     async def keep(self) -> None:
-        """Keep time until cancelled; then finish the batch in hand and let go of the lease."""
-        self._scheduler.start()
+        """Run the job on schedule until cancelled; then finish the batch in hand and release the lease."""
         try:
             while True:
                 try:
@@ -73,10 +64,8 @@ class ReminderClock:
                     if not is_unavailable(error):
                         raise
                     count_wait("scheduler", error)
-                    log.warning(
-                        "retrying: MongoDB or Kafka unavailable", error=f"{type(error).__name__}: {error}"[:300]
-                    )
-                await asyncio.sleep(self._lease_s / 10)
+                    log.warning("retrying: MongoDB or Kafka unavailable", error=repr(error)[:300])
+                await asyncio.sleep(self._start_if_due())
         finally:
             await self._stop()
 
@@ -90,7 +79,7 @@ class ReminderClock:
         self._held_until = asked + self._lease_s
         if hold.is_new:
             self._taken_over = hold
-            log.info("this scheduler works", holder=self._holder)
+            log.info("this scheduler is active", holder=self._holder)
         self._follow((await self._stores.general()).reminder)
 
     def _follow(self, settings: ReminderSettings) -> None:
@@ -98,56 +87,58 @@ class ReminderClock:
             self._taken_over = None
             self._plan_nothing("reminders are disabled")
             return
-        if settings.cron != self._cron:
-            self._cron = settings.cron
+        if settings.cron != self._told:
+            self._told = settings.cron
             try:
-                self._trigger = cron_trigger(settings.cron)
+                check_cron(settings.cron)
             except InvalidCronError as error:
-                # Only by a change behind our back: messages with such an expression are refused.
-                log.error("invalid cron expression; the one before it stays", cron=settings.cron, error=str(error))
+                # Only by a change in the database itself: messages with such an expression are refused.
+                log.error("invalid cron expression; the previous one stays", cron=settings.cron, error=str(error))
             else:
+                self._cron = settings.cron
                 self._plan_nothing("another cron expression")
-        if self._planned is None and self._trigger is not None:
-            self._plan(self._trigger)
+        if self.next_run is None and self._cron:
+            self._plan()
 
-    def _plan(self, trigger: BaseTrigger) -> None:
+    def _plan(self) -> None:
         now = datetime.now(UTC)
         hold, self._taken_over = self._taken_over, None
-        unfinished = next_time(trigger, max(hold.done, now - _MAKE_UP)) if hold else None
-        is_overdue = unfinished is not None and unfinished <= now
-        self._planned = self._scheduler.add_job(
-            self._run,
-            trigger,
-            next_run_time=now if is_overdue else next_time(trigger, now),
-            max_instances=1,
-            coalesce=True,
-            misfire_grace_time=None,
-        )
+        is_overdue = hold is not None and next_time(self._cron, max(hold.done, now - _MAKE_UP)) <= now
+        self.next_run = now if is_overdue else next_time(self._cron, now)
         log.info("next reminders", at=str(self.next_run), cron=self._cron)
 
     def _plan_nothing(self, reason: str) -> None:
-        if self._planned is not None:
-            self._planned.remove()
-            self._planned = None
+        if self.next_run is not None:
+            self.next_run = None
             log.info("no reminders planned", reason=reason)
 
-    async def _run(self) -> None:
-        async with self._working:
-            now = datetime.now(UTC)
-            try:
-                report = await self._job.run(now, self._may_go_on)
-                if self._may_go_on():
-                    await self._leases.note_done(LEASE, now)
-            except Exception as error:
-                if not is_unavailable(error):
-                    log.exception("the run of reminders failed")
-                    return
-                count_wait("scheduler", error)
-                log.warning("the run of reminders will be repeated", error=f"{type(error).__name__}: {error}"[:300])
-                if self._planned is not None:
-                    self._planned.modify(next_run_time=datetime.now(UTC) + _AGAIN)
+    def _start_if_due(self) -> float:
+        """Start the run that is due, unless one is under way; returns seconds to wait until the next look."""
+        pause = self._lease_s / 10
+        if self.next_run is None or (self._running is not None and not self._running.done()):
+            return pause
+        now = datetime.now(UTC)
+        if self.next_run <= now:
+            self.next_run = next_time(self._cron, now)
+            self._running = asyncio.create_task(self._run(now))
+        return min(pause, (self.next_run - now).total_seconds())
+
+    async def _run(self, now: datetime) -> None:
+        try:
+            report = await self._job.run(now, self._may_go_on)
+            if self._may_go_on():
+                await self._leases.note_done(LEASE, now)
+        except Exception as error:
+            if not is_unavailable(error):
+                log.exception("reminder run failed")
                 return
-            log.info("reminders sent", sent=report.reminders, skipped=dict(report.skipped), seconds=_seconds_since(now))
+            count_wait("scheduler", error)
+            log.warning("reminder run failed; it will be repeated", error=repr(error)[:300])
+            if self.next_run is not None:
+                self.next_run = datetime.now(UTC) + _AGAIN
+            return
+        seconds = round((datetime.now(UTC) - now).total_seconds(), 3)
+        log.info("reminders sent", sent=report.reminders, skipped=dict(report.skipped), seconds=seconds)
 
     def _may_go_on(self) -> bool:
         return not self._stopping and asyncio.get_running_loop().time() < self._held_until
@@ -155,12 +146,9 @@ class ReminderClock:
     async def _stop(self) -> None:
         self._stopping = True
         try:
-            async with asyncio.timeout(GRACE_S), self._working:
+            async with asyncio.timeout(GRACE_S):
+                if self._running is not None:
+                    await self._running
                 await self._leases.release(LEASE, self._holder)
         except Exception as error:
-            log.warning("stopped without letting go", error=f"{type(error).__name__}: {error}"[:300])
-        self._scheduler.shutdown(wait=False)
-
-
-def _seconds_since(moment: datetime) -> float:
-    return round((datetime.now(UTC) - moment).total_seconds(), 3)
+            log.warning("stopped without releasing the lease", error=f"{type(error).__name__}: {error}"[:300])

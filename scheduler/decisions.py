@@ -1,4 +1,4 @@
-"""Decisions on orders, with what the database knows of them."""
+"""Decisions on orders, with their stores, reviews and customers from the database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Decisions:
         self._reviews = ReviewRepository(database)
 
     async def open_stores(self) -> list[str | None]:
-        """Where reminders can be due: the stores that take reviews, and no store at all."""
+        """The stores for which reminders can be due: those that take reviews, and None for orders without a store."""
         return [None, *await self.stores.taking_reviews()]
 
     async def on(
@@ -35,7 +35,7 @@ class Decisions:
         unwritten: Mapping[str, int] = MappingProxyType({}),
         session: Session | None = None,
     ) -> list[Decided]:
-        """Decide. `unwritten` are reminders by customer that count though nobody has written them."""
+        """Decide on orders. `unwritten` are reminders by customer that count though they are not stored."""
         customers = {order.customer.id for order in orders if order.customer.id}
         written = await self.reminders.sent_to(customers, session)
         sent = {id: written.get(id, 0) + unwritten.get(id, 0) for id in customers}

@@ -1,4 +1,4 @@
-"""What a run would do now, without doing it."""
+"""A preview of the decisions of a run, which changes nothing."""
 
 from __future__ import annotations
 

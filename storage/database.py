@@ -21,6 +21,8 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from storage.pymongo_internals import is_lost_lock
+
 T = TypeVar("T")
 Document = dict[str, Any]
 Database = AsyncDatabase[Document]
@@ -49,10 +51,6 @@ _FINAL_CODES: Final = frozenset(
         51091,  # a regular expression that can't be compiled
     }
 )
-
-_LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
-"""PyMongo 4 on Python 3.11 can raise RuntimeError from the lock of its connection pool during an outage of the server;
-the second text is from the release of the same lock."""
 
 
 def connect(
@@ -93,7 +91,7 @@ def is_database_away(error: BaseException) -> bool:
     if isinstance(error, OperationFailure):
         return error.code not in _FINAL_CODES
     if isinstance(error, RuntimeError):
-        return str(error) in _LOST_LOCK
+        return is_lost_lock(error)
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
 
 

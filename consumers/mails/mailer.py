@@ -47,7 +47,7 @@ async def running_mailer(
     )
     sending = asyncio.create_task(sender.run())
     try:
-        await start(broker, connection)
+        await start(broker)
         yield sending
     finally:
         await asyncio.gather(broker.stop(), sender.stop(sending))

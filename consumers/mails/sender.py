@@ -17,8 +17,8 @@ from domain.mails import RetryPlan
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.metrics import MAILS, RETRIES, count_wait
-from storage.cancellation import ended
 from storage.mails import ClaimedMail, MailRepository
+from storage.pymongo_internals import cancel_and_wait
 from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 
 log = structlog.get_logger()
@@ -73,7 +73,7 @@ class MailSender:
         self._stopping.set()
         self.wake()
         await asyncio.wait([running], timeout=_GRACE_S)
-        await ended(running)
+        await cancel_and_wait(running)
 
     async def _lane(self) -> None:
         connection, pause = SmtpConnection(self._server), _FIRST_PAUSE_S

@@ -1,4 +1,4 @@
-"""How to reach Kafka, and how to tell that it is away."""
+"""The connection to Kafka, and the errors that mean that it is unavailable."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ class KafkaConnection:
 
 
 def is_broker_away(error: BaseException) -> bool:
-    """Whether the error means that Kafka is away, busy, or doesn't let us in for now: the same will work later."""
+    """True if Kafka is unavailable, busy, or denies access for now: the same operation can work later."""
     if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable):
         return True
-    # Somebody has to grant the right; what waits for it is not at fault, and is kept.
+    # An administrator has to grant the right; messages that wait for it are not at fault.
     if isinstance(error, _NOT_LET_IN):
         return True
     return isinstance(error, KafkaError) and bool(error.retriable)

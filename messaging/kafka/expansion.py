@@ -26,7 +26,7 @@ class TooFarError(Exception):
 
 
 class MalformedError(Exception):
-    """The bytes are not what the codec makes, or are of a codec that nobody knows."""
+    """The bytes are not what the codec makes, or name an unknown codec."""
 
 
 def expanded(codec: int, payload: memoryview) -> memoryview:
@@ -89,10 +89,15 @@ def _framed(decompress_into: Callable[[bytes, bytearray], int], payload: memoryv
     try:
         length = decompress_into(bytes(payload), _room)
     except cramjam.DecompressionError as error:
-        if "whole buffer" in str(error):
+        if _is_beyond_buffer(error):
             raise TooFarError from error
         raise
     return memoryview(_room)[:length]
+
+
+def _is_beyond_buffer(error: cramjam.DecompressionError) -> bool:
+    """The content is larger than the buffer: the text of cramjam 2, which has one error for all that goes wrong."""
+    return "whole buffer" in str(error)
 
 
 _NAMES: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}

@@ -1,4 +1,4 @@
-"""How far the consumer groups are behind, asked from outside: it shows also when no consumer runs."""
+"""The lag of the consumer groups, measured from outside, so that it shows also when no consumer runs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ConsumerLag:
             *(admin.list_consumer_group_offsets(name) for name in names),
         )
         committed = {place: offset.offset for group in groups for place, offset in group.items() if offset.offset >= 0}
-        # What retention has removed is nobody's to read any more.
+        # Records that retention has removed are no backlog.
         following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
         return {
             (names[place.topic], place.partition): Backlog(max(0, ends[place] - offset), offset)

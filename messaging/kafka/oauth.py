@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaConnectionError
 
 _TIMEOUT_S: Final = 10.0
 _MARGIN_S: Final = 30.0
-"""So long before its end a token is replaced."""
+"""Seconds before its end at which a token is replaced."""
 
 _SHORTEST_S: Final = 1.0
 
@@ -29,7 +29,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafk
         self._asking = asyncio.Lock()
 
     async def token(self) -> str:
-        """A token that is valid. Raises KafkaConnectionError where none can be had: it is tried again then."""
+        """A token that is valid. Raises KafkaConnectionError if none can be had, so that aiokafka tries again."""
         async with self._asking:
             if monotonic() >= self._until:
                 try:

@@ -1,4 +1,4 @@
-"""Many messages at once: packed by partition here, rather than one by one in the producer's queue.
+"""Publication of many messages at once, packed into one batch for each partition.
 
 A message costs about a fourth of what the producer's own `send` costs, which makes a future and looks at a queue for
 each.
@@ -9,22 +9,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from copy import copy
 from functools import lru_cache
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import ProducerClosed
 from aiokafka.partitioner import murmur2
-from aiokafka.producer.message_accumulator import BatchBuilder
 
 from domain.delivery import OutgoingMessage
+from messaging.kafka.aiokafka_internals import queue_batch
 
 _WORTHWHILE: Final = 8
 _LARGE_BYTES: Final = 64 * 1024
 
 
-async def sent(producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage]) -> list[asyncio.Future[Any]]:
+async def send_batch(producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage]) -> list[asyncio.Future[Any]]:
     """Send messages; each future ends when the broker has acknowledged its part of them, or not.
 
     Messages with one key keep their order.
@@ -40,10 +38,10 @@ async def sent(producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage]) 
     for message in messages:
         partition = partition_of(message.key, counts[message.topic])
         parts.setdefault((message.topic, partition), []).append(message)
-    return [future for part, content in parts.items() for future in _packed(producer, *part, content)]
+    return [future for part, content in parts.items() for future in _send_packed(producer, *part, content)]
 
 
-def _packed(
+def _send_packed(
     producer: AIOKafkaProducer, topic: str, partition: int, messages: Sequence[OutgoingMessage]
 ) -> list[asyncio.Future[Any]]:
     place, futures = TopicPartition(topic, partition), []
@@ -56,26 +54,10 @@ def _packed(
             "headers": list(message.headers),
         }
         if batch.append(**content) is None:
-            futures.append(_queued(producer, batch, place))
+            futures.append(queue_batch(producer, batch, place))
             batch = producer.create_batch()
             batch.append(**content)
-    return [*futures, _queued(producer, batch, place)]
-
-
-def _queued(producer: AIOKafkaProducer, batch: BatchBuilder, place: TopicPartition) -> asyncio.Future[Any]:
-    """Put a batch behind those that wait for its partition.
-
-    The producer's own `send_batch` waits until none does, which is never while others send, and counts that wait
-    several times over: it gives up within a second or two. Raises what the producer has failed of.
-    """
-    batch.close()
-    accumulator = producer._message_accumulator
-    if accumulator._closed:
-        raise ProducerClosed
-    if accumulator._exception is not None:
-        raise copy(accumulator._exception)
-    queued: asyncio.Future[Any] = accumulator._append_batch(batch, place).future
-    return asyncio.shield(queued)
+    return [*futures, queue_batch(producer, batch, place)]
 
 
 def _place(message: OutgoingMessage, count: int) -> int | None:
@@ -92,5 +74,5 @@ def partition_of(key: bytes | None, count: int) -> int:
 
 @lru_cache(maxsize=16_384)
 def _hash(key: bytes) -> int:
-    # In pure Python, and the keys come again: those of objects.
+    # murmur2 is pure Python, and keys repeat: those of objects.
     return int(murmur2(key))

@@ -1,4 +1,4 @@
-"""A consumer whose look into its partitions ends with records, and loses none when it fails."""
+"""A consumer that returns from a poll only with records, and loses none when decoding fails."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableVal
 log = structlog.get_logger()
 
 TRIES: Final = 3
-"""Attempts at a record before it is given up: what was spoilt on the way is whole when it is fetched again."""
+"""Attempts at a record before it is given up: one that was damaged in transit is whole when it is fetched again."""
 
 _LOOK_MS: Final = 500
-"""How long to wait for the records of one partition when each is read by itself."""
+"""The wait for the records of one partition when each is read by itself."""
 
 Found = dict[TopicPartition, list[RawRecord]]
 
 
 class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
-    """Returns from a look only with records: after one that found none, FastStream sleeps.
+    """Returns from a poll only with records: after an empty one, FastStream sleeps.
 
     aiokafka takes records out of its partitions one partition after the other; when it raises at one of them, what it
     has taken out of the others is gone. So after any exception all partitions go back to what is committed, and each
@@ -50,7 +50,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             allowance.reset(token)
 
     async def getmany(self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None) -> Found:
-        """Wait for records, for as long as it takes. Raises the errors of aiokafka that say that Kafka is away."""
+        """Wait for records, for as long as it takes. Raises aiokafka's errors if Kafka is unavailable."""
         found: Found = {}
         while not found:
             self._allowance.renew()
@@ -73,19 +73,19 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return found
 
     async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, which settle what the last look returned."""
+        """Commit these offsets, after which the records of the last poll are processed."""
         await super().commit(offsets)
         self._is_settled = True
 
     async def _commit_past_markers(self) -> None:
-        """Commit what is read and holds no records, such as the ends of transactions: it would look like a backlog."""
+        """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
         read = {place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None}
         if read == self._told:
             return
         try:
             await self.commit(read)
         except (CommitFailedError, IllegalStateError):
-            return  # a rebalance: whoever has them now commits
+            return  # a rebalance: the new owner commits
         self._told = read
 
     async def _return_to_committed(self) -> None:
@@ -129,7 +129,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return records
 
     def _is_given_up(self, partition: TopicPartition, position: int) -> bool:
-        # A batch that is spoilt as a whole fails for each of its records: those behind the first get one attempt.
+        # A batch that is damaged as a whole fails for each of its records: those behind the first get one attempt.
         failed_at, attempts = self._failures.get(partition, (-1, 0))
         attempts = attempts + 1 if position == failed_at else TRIES if position == failed_at + 1 else 1
         self._failures[partition] = position, attempts

@@ -1,4 +1,4 @@
-"""The one way out to Kafka."""
+"""The publisher of all messages to Kafka."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
 from domain.delivery import OutgoingMessage
+from messaging.kafka.aiokafka_internals import close_without_flush
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
-from messaging.kafka.packing import sent
+from messaging.kafka.packing import send_batch
 from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES
-from messaging.tracing import published
+from messaging.tracing import trace_publication
 
 _STOP_GRACE_S: Final = 1.0
 
@@ -46,13 +47,13 @@ class Publisher:
         if producer is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_GRACE_S):
-                    await _abandon(producer)
+                    await close_without_flush(producer)
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         """Publish all messages."""
         if not messages:
             return
-        with published(messages) as traced:
+        with trace_publication(messages) as traced:
             await self._publish(traced)
         count_published(messages)
 
@@ -61,7 +62,7 @@ class Publisher:
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
-                await asyncio.gather(*await sent(producer, messages))
+                await asyncio.gather(*await send_batch(producer, messages))
         except TimeoutError as error:
             if producer is not None:
                 self._discard(producer)
@@ -107,23 +108,9 @@ class Publisher:
         return self._producer
 
     def _discard(self, producer: AIOKafkaProducer) -> None:
-        """Drop a producer that failed: some of its errors are final, and a new one starts from a clean state."""
+        """Drop a producer that failed: some of its errors are final, and a new one starts clean."""
         if self._producer is producer:
             self._producer = None
-        closing = asyncio.create_task(_abandon(producer))
+        closing = asyncio.create_task(close_without_flush(producer))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
-
-
-async def _abandon(producer: AIOKafkaProducer) -> None:
-    """Disconnect without what is buffered: whoever published it was told that it failed, and will try again.
-
-    aiokafka's own stop sends the buffer first. An idempotent producer tries that for ever while Kafka is away, and
-    when Kafka is back, what was said to have failed would take effect.
-    """
-    if producer._closed:
-        return
-    producer._closed = True
-    if producer._sender is not None:
-        await producer._sender.close()
-    await producer.client.close()

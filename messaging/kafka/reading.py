@@ -1,4 +1,4 @@
-"""Reading topics from outside of the consumers: what stands in them now, once, and without a group."""
+"""A reader of topics for the tools: their present content, once, and without a consumer group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_RECORDS: Final = 500
 
 
 class TopicReader:
-    """Streams what stands in topics; memory holds one batch whatever their length. Commits nothing.
+    """Streams the records of topics; memory holds one batch whatever their length. Commits nothing.
 
     Use within `opened`. On brokers that tell their ends one batch behind (Tansu) the last batch is left out.
     """
@@ -50,7 +50,7 @@ class TopicReader:
     async def batches(
         self, partitions: Collection[TopicPartition], *, since: datetime | None = None
     ) -> AsyncIterator[list[RawRecord]]:
-        """The records that stand in these partitions now, each partition in its order, from a moment on.
+        """The present records of these partitions, each partition in its order, from a moment on.
 
         Records that come while this runs are not read, so it ends.
         """

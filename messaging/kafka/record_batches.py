@@ -1,8 +1,6 @@
-"""Record batches as the consumers read them: a record that can't be decoded is told as one, among the others.
+"""Record batches as the consumers read them, in the place of aiokafka's own class.
 
-aiokafka raises for such a record, drops what it has already drained from other partitions, and meets the record again
-at the next look; a compressed batch it expands whole, whatever that comes to. So its class for the batches of a fetch
-is replaced by one that yields an `UnreadableValue` in the place of what can't be read, and expands within bounds.
+A record that can't be decoded is yielded among the others, as an `UnreadableValue`; batches expand within bounds.
 """
 
 from __future__ import annotations
@@ -13,11 +11,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import aiokafka.consumer.fetcher as fetcher
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.memory_records import MemoryRecords
 
+from messaging.kafka.aiokafka_internals import legacy_batch, record_batch, replace_batch_reader
 from messaging.kafka.expansion import MAX_EXPANDED_BYTES, MalformedError, TooFarError, expanded
 
 _LENGTH: Final = struct.Struct(">8xi")
@@ -29,7 +25,7 @@ _ATTRIBUTES_AT: Final = 21
 _CODEC: Final = 0x07
 _APPEND_TIME: Final = 0x08
 _MOST_TOLD: Final = 1_000
-"""Unreadable records of one batch that are told one by one; the last one tells of the rest."""
+"""Unreadable records of one batch that are yielded one by one; the last one stands for the rest."""
 
 UNDECODABLE: Final = "undecodable"
 TOO_LARGE: Final = "too-large"
@@ -53,12 +49,12 @@ class UnreadableValue(bytes):
 
 @dataclass(slots=True)
 class Allowance:
-    """Expanded bytes that a consumer may take in at one look; once they are used up, the rest is fetched again."""
+    """Expanded bytes that a consumer may take in at one poll; once they are used up, the rest is fetched again."""
 
     left: int = MAX_EXPANDED_BYTES
 
     def renew(self) -> None:
-        """Begin another look."""
+        """Begin another poll."""
         self.left = MAX_EXPANDED_BYTES
 
 
@@ -68,9 +64,7 @@ allowance: Final[ContextVar[Allowance | None]] = ContextVar("allowance", default
 
 def read_within_bounds() -> None:
     """Have all consumers of this process read by `ReadableBatches`. Raises AttributeError if aiokafka has changed."""
-    if fetcher.MemoryRecords not in (MemoryRecords, ReadableBatches):
-        raise AttributeError("aiokafka reads the batches of a fetch by another class than it used to")
-    fetcher.MemoryRecords = ReadableBatches
+    replace_batch_reader(ReadableBatches)
 
 
 class ReadableBatches:
@@ -87,7 +81,7 @@ class ReadableBatches:
         return len(self._fetched)
 
     def has_next(self) -> bool:
-        """Whether there is a whole batch, and may be read now.
+        """True if there is a whole batch, and the allowance admits it.
 
         On arrival aiokafka takes a no for a batch that it can never have, and skips it; later, for the end.
         """
@@ -102,7 +96,7 @@ class ReadableBatches:
             return None
         batch, self._position = self._fetched[self._position : end], end
         if len(batch) < _HEADER.size or batch[_MAGIC] < 2:
-            return MemoryRecords(bytes(batch)).next_batch()
+            return legacy_batch(bytes(batch))
         return ReadableBatch(batch, self._allowance)
 
     def _end(self) -> int | None:
@@ -119,7 +113,7 @@ class ReadableBatch:
     def __init__(self, batch: memoryview, allowance: Allowance | None) -> None:
         self._batch = batch
         self._allowance = allowance
-        self._whole = DefaultRecordBatch(bytes(batch))
+        self._whole = record_batch(bytes(batch))
         self._records: Iterator[Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -151,7 +145,7 @@ class ReadableBatch:
             if self._allowance is not None:
                 self._allowance.left -= len(records)
             plain = b"".join((header.without_codec(self._batch), records))
-            records, batch = memoryview(plain)[_HEADER.size :], DefaultRecordBatch(plain)
+            records, batch = memoryview(plain)[_HEADER.size :], record_batch(plain)
         following = header.base_offset
         try:
             for record in batch:
@@ -163,7 +157,7 @@ class ReadableBatch:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the header of a batch says of its records; times in milliseconds since 1970."""
+    """The header of a batch; times in milliseconds since 1970."""
 
     base_offset: int
     attributes: int
@@ -185,7 +179,7 @@ class Header:
 
     @property
     def is_stamped_by_broker(self) -> bool:
-        """Whether all records carry the time at which the broker appended them."""
+        """True if all records carry the time at which the broker appended them."""
         return bool(self.attributes & _APPEND_TIME)
 
     def without_codec(self, batch: memoryview) -> bytes:
@@ -195,7 +189,7 @@ class Header:
         return bytes(plain)
 
     def lost(self, first: int, count: int, code: str, reason: str) -> Iterator[Record]:
-        """`count` records from an offset on of which no more is known than that they were there."""
+        """`count` records from an offset on that existed and can't be read."""
         last = self.base_offset + self.last_delta
         offsets = range(first, min(first + max(count, 1), last + 1))
         for offset in offsets[: _MOST_TOLD - 1]:
@@ -219,7 +213,7 @@ class Record:
 
 
 def _one_by_one(records: memoryview, header: Header, following: int, reason: str) -> Iterator[Record]:
-    """The records from an offset on, each for itself: those that are well, and what can be told of the others."""
+    """The records from an offset on, decoded one by one: valid ones, and unreadable values for the others."""
     cursor = _Cursor(records)
     for index in range(header.count):
         try:

@@ -1,4 +1,4 @@
-"""Partitions with a backlog that make no progress, by whatever cause."""
+"""Detection of partitions with a backlog that make no progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOK_EVERY_S: Final = 10.0
 
 
 class Standstill:
-    """Remembers since when each partition with a backlog has been at the same offset, as far as it was asked.
+    """Remembers since when each partition with a backlog has been at the same offset.
 
     Times are seconds of one clock that never goes back.
     """
@@ -25,7 +25,7 @@ class Standstill:
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
-        """Take into account how it is now."""
+        """Record the lag at a moment."""
         since = {}
         for place, backlog in lag.items():
             offset, moment = self._since.get(place, (backlog.next_offset, now))
@@ -34,10 +34,10 @@ class Standstill:
         self._since, self._now = since, now
 
     def seconds(self) -> dict[tuple[Topic, int], float]:
-        """For how long each partition with a backlog has made no progress, at the last observation."""
+        """Seconds that each partition with a backlog has made no progress, at the last observation."""
         return {place: self._now - moment for place, (_, moment) in self._since.items()}
 
-    def told(self, among: Collection[tuple[Topic, int]] | None = None) -> list[str]:
+    def describe(self, among: Collection[tuple[Topic, int]] | None = None) -> list[str]:
         """A sentence for each partition, or each of these, that has stood for STANDS_AFTER_S."""
         return [
             f"partition {partition} of {topic} has stood at offset {offset} for {self._now - moment:.0f} s"

@@ -1,4 +1,4 @@
-"""Which templates are usable: every variable is followed into a sample, whether it is reached or not."""
+"""Checks of a template: every variable is followed into a sample, also in branches that are not taken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from messaging.templates.tokens import refuse
 LONGEST_RANGE: Final = 1_000
 
 _ANY: Final = object()
-"""A value of which nothing is known: what the template has assigned."""
+"""An unknown value, such as one that the template has assigned."""
 
 _LOOP: Final = dict.fromkeys(("index", "index0", "rindex", "rindex0", "first", "last", "length", "parentloop"), _ANY)
 

@@ -1,4 +1,4 @@
-"""The language of mail templates: Liquid, without what reaches beyond its data.
+"""The language of mail templates: Liquid, without access to anything but its data.
 
 There are variables, `if`, `unless`, `case`, `for`, `assign`, `capture`, `cycle`, comments, `raw`, and the filters
 listed here; no template can load another, and data can't be declared safe. Work is bounded by `MAX_STEPS` while a
@@ -28,7 +28,7 @@ from messaging.templates.work import MAX_OUTPUT_BYTES, WorkForTag, WorkTemplate
 __all__ = ["FILTERS", "MAX_OUTPUT_BYTES", "MAX_SOURCE_BYTES", "SourceError", "TemplateLanguage"]
 
 MAX_SOURCE_BYTES: Final = 100_000
-"""How large a part of a template may be."""
+"""The size of a part of a template."""
 
 TAGS: Final = (
     *(TOKEN_CONTENT, TOKEN_OUTPUT, TOKEN_ILLEGAL),
@@ -98,7 +98,7 @@ class TemplateLanguage:
         self._compiled: Final = lru_cache(maxsize=64)(self._compile)
 
     def render(self, source: str, data: Mapping[str, Any], *, html: bool) -> str:
-        """What a source makes of the data: bounded, without control characters. Raises SourceError.
+        """The text that a source makes of the data: bounded, without control characters. Raises SourceError.
 
         In HTML the data are escaped: they stay text, whatever they hold.
         """
@@ -115,7 +115,7 @@ class TemplateLanguage:
             raise SourceError(1, f"{type(error).__name__}: {error}"[:300]) from error
 
     def _compile(self, source: str, html: bool) -> WorkTemplate | SourceError:
-        """The template, or why there is none: a wrong one takes as long to read, and is asked for as often."""
+        """The template, or its error, which is cached alike: a wrong one takes as long to read."""
         if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
             return SourceError(1, f"a part of a template may have {MAX_SOURCE_BYTES} bytes")
         try:
@@ -131,7 +131,7 @@ class TemplateLanguage:
 
 
 def _source_error(error: LiquidError, source: str) -> SourceError:
-    """What python-liquid found, with the line; the last one where it expected more."""
+    """The error of python-liquid with its line, the last one where it expected more."""
     match error.__cause__:
         case SourceError() as cause:
             return cause

@@ -54,10 +54,10 @@ SAMPLE_CONTEXT: Final = order_review_context(
     language_code="en-US",
     items=[("9cbd8f316e254a679ba34a900fccb076", "3DR Solo Quadcopter"), ("f9330eb5ed78427abb4dc4089bc37d9f", "Camera")],
 )
-"""What a preview shows."""
+"""The data of a preview."""
 
 SPARSE_CONTEXT: Final = order_review_context(order_id="1", items=[("1", None)])
-"""The least that is known of a mail."""
+"""A mail with only the required data."""
 
 DEFAULT_ORDER_REVIEW_REQUEST: Final = MailTemplate(
     subject="How do you like what you bought{% if store.name %} at {{ store.name }}{% endif %}?",
@@ -93,4 +93,4 @@ A few words and a rating are enough.
 </html>
 """,
 )
-"""What is sent where nobody saved another one."""
+"""The built-in template, used if no other is saved."""

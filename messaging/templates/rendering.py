@@ -43,7 +43,7 @@ Part = Literal["subject", "text", "html"]
 PARTS: Final[tuple[Part, ...]] = ("subject", "text", "html")
 
 BUILT_IN: Final[Mapping[str, MailTemplate]] = {ORDER_REVIEW_REQUEST: DEFAULT_ORDER_REVIEW_REQUEST}
-"""Every template that there is, by name, as it is where nobody saved another one."""
+"""The built-in templates by name, used if no other is saved."""
 
 SUBJECT_LENGTH: Final = 250
 """Characters of a subject; what is beyond them is cut off."""
@@ -99,7 +99,7 @@ def check_part(part: Part, source: str) -> None:
 
 
 async def worked(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do what checks or writes mails, beside the event loop and one at a time; returns or raises what `work` does."""
+    """Run a function that checks or writes mails in a thread, one at a time; returns or raises as `work` does."""
     return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
 
 

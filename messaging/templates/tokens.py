@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from liquid.token import TOKEN_CONTENT, TOKEN_EXPRESSION, TOKEN_OUTPUT, TOKEN_TAG, Token
 
 MAX_STATEMENTS: Final = 1_000
-"""How many `{{ }}` and `{% %}` a part of a template may have."""
+"""The number of `{{ }}` and `{% %}` that a part of a template may have."""
 
 MAX_STATEMENT_LENGTH: Final = 1_000
 """Characters between `{{` and `}}`, or `{%` and `%}`."""
@@ -21,7 +21,7 @@ MAX_STATEMENTS_LENGTH: Final = 30_000
 """Characters of all statements of a part: to read them takes far longer than the text between them."""
 
 _MAX_BRACKETS: Final = 20
-"""In one statement; the lexer of expressions looks as far as its end for what closes each."""
+"""In one statement; the lexer of expressions searches it to its end for each closing character."""
 
 _OPENER: Final = re.compile(r"\{[{%#]")
 _CLOSERS: Final = {"{{": "}}", "{%": "%}"}
@@ -78,7 +78,7 @@ def _content(source: str, start: int, end: int, *, is_trimmed: bool, trim: bool)
 
 
 def _statement(source: str, start: int, opener: str) -> tuple[str, int]:
-    """What stands between an opener and its closer, and where the text goes on."""
+    """The content between an opener and its closer, and the place at which the text goes on."""
     if opener == "{#":
         refuse(source, start, "comments are `{% comment %}…{% endcomment %}`; in CSS write `{ #` with a space")
     end = source.find(_CLOSERS[opener], start + 2, start + 4 + MAX_STATEMENT_LENGTH)
@@ -91,5 +91,5 @@ def _statement(source: str, start: int, opener: str) -> tuple[str, int]:
 
 
 def refuse(source: str, at: int, reason: str) -> NoReturn:
-    """Raises SourceError for what stands at this index of the source."""
+    """Raise SourceError for this index of the source."""
     raise SourceError(source.count("\n", 0, at) + 1, reason)

@@ -1,8 +1,8 @@
-"""How much work a Liquid template may do: counted in steps while it renders.
+"""The bound on the work of a Liquid template, counted in steps while it renders.
 
 The limits of python-liquid are on loops within loops, on names and on output. What happens between them is counted
-here: each turn of a loop by what is in it, each name by the size of its value, each filter by what goes in and comes
-out, and what is written. One step is a microsecond or two of CPU.
+here: each turn of a loop by its content, each name by the size of its value, each filter by its input and output, and
+the text that is written. One step is a microsecond or two of CPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_STEPS: Final = 25_000
 """Of one part of one mail."""
 
 MAX_OUTPUT_BYTES: Final = 200_000
-"""How much a part may write: two parts fit a message of one MiB even where every character is escaped."""
+"""The output of a part: two parts fit a message of one MiB even where every character is escaped."""
 
 TOO_MUCH_WORK: Final = f"it takes more than {MAX_STEPS} steps: loop over less, or use fewer filters"
 
@@ -55,7 +55,7 @@ class WorkContext(RenderContext):
             raise ResourceLimitError(TOO_MUCH_WORK, token=None)
 
     def get(self, path: list[object], *, token: Token | None, **default: Any) -> object:
-        """The value of a variable: what compares or writes it takes time by its size."""
+        """The value of a variable, charged by its size: comparing and writing it take time."""
         value = super().get(path, token=token, **default)
         self.charge(len(path) + (len(value) // _COPIED_PER_STEP if isinstance(value, str) else 0))
         if isinstance(value, list):
@@ -76,12 +76,12 @@ class WorkContext(RenderContext):
         return counted
 
     def get_buffer(self, buf: TextIO | None = None) -> StringIO:
-        """Where a part, or what is captured in it, is written."""
+        """The buffer for a part, or for a `capture` in it."""
         return _Output(self)
 
 
 class _Output(StringIO):
-    """Text that may be so long, and whose writing is work."""
+    """Text of a bounded length, whose writing is charged."""
 
     def __init__(self, context: WorkContext) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class WorkForTag(ForTag):
 
 
 class WorkTemplate(BoundTemplate):
-    """A template that knows how much is in it."""
+    """A template with the weight of its nodes."""
 
     context_class = WorkContext
 

@@ -1,4 +1,4 @@
-"""How every command runs, and how it ends. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+"""The run of every command, and its exit code: 0 done, 1 failed, 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UsageError(Exception):
 
 
 def run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Exception]) -> Any:
-    """Run a command to its end; what it raises of `failures` is told in a line, exit code 1."""
+    """Run a command to its end; an error of `failures` is printed in a line, exit code 1."""
     settings = read_settings()
     configure_logs(settings.log)
     try:
@@ -52,7 +52,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Ex
 
 
 def read_settings() -> Settings:
-    """The configuration; what is wrong with it is told in a line, exit code 2."""
+    """The configuration; its errors are printed in a line, exit code 2."""
     try:
         return Settings()
     except ValidationError as error:
@@ -60,7 +60,7 @@ def read_settings() -> Settings:
 
 
 def wrong_settings(error: ValidationError) -> str:
-    """What is wrong with the configuration, by variable."""
+    """The errors of the configuration, by variable."""
     return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
 
 

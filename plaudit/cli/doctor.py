@@ -17,7 +17,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array
     """Check configuration, servers, topics, indexes and backlogs, and say what to do; exit code 1 if any failed."""
     from plaudit.tools.doctor.examination import examine
 
-    # The clients tell at length what the findings tell in a line.
+    # The clients log at length what the findings say in a line.
     configure_logs(LogSettings(level="error"))
     for talkative in ("aiokafka", "asyncio"):
         logging.getLogger(talkative).setLevel(logging.CRITICAL)

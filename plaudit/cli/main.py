@@ -70,7 +70,7 @@ def scheduler() -> None:
 
 @app.command()
 def mailer() -> None:
-    """Send the mails that others asked for, by SMTP."""
+    """Send the mails of mail commands, by SMTP."""
     from plaudit.processes.mailer import run_mailer
 
     run(run_mailer)

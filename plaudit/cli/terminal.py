@@ -1,4 +1,4 @@
-"""Text from outside on a terminal, which obeys some of what that could hold."""
+"""Text from outside on a terminal, with its control characters escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 class Terminal(Console):
-    """A console that obeys no text: markup, emoji names and escape codes in it are characters like any other."""
+    """A console that interprets nothing: markup, emoji names and escape codes in a text are printed as characters."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
@@ -27,7 +27,7 @@ def print_json(console: Console, value: Any) -> None:
 
 
 def shown(text: str) -> str:
-    """Text from outside, for one line of a terminal, which obeys some of what it could hold."""
+    """Text from outside for one line of a terminal, with its control characters escaped."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
@@ -39,7 +39,7 @@ def shown_lines(text: str) -> str:
 
 
 def shown_json(text: str) -> str:
-    """The same JSON with escapes for all that a terminal could obey; it stands in strings only."""
+    """The same JSON with escapes for all control characters, which stand in strings only."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

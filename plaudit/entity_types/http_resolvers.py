@@ -17,7 +17,7 @@ from domain.entity_types import ResolvedEntity, ResolverError
 from plaudit.entity_types.resolvers import resolved_entity
 
 MOST_REQUESTS: Final = 8
-"""So many requests run at a time."""
+"""Requests that run at a time."""
 
 MOST_BYTES: Final = 1024 * 1024
 """The longest answer that is read."""
@@ -131,7 +131,7 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 def value_at(answer: Any, path: str) -> Any:
-    """What stands at a path like `product.images.0.url`, None where there is no such place."""
+    """The value at a path like `product.images.0.url`, None if there is no such place."""
     for step in path.split("."):
         if isinstance(answer, dict):
             answer = answer.get(step)

@@ -1,4 +1,4 @@
-"""Asking other people's code for names: apart from the service's event loop, so that it can't hold that up."""
+"""Resolvers from Python functions, run apart from the service's event loop, so that they can't block it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from domain.entity_types import ResolvedEntity, ResolverError
 from messaging.schemas import ENTITY_NAME_LENGTH
 
 MOST_THREADS: Final = 8
-"""So many calls of a plain function run at a time; others wait. One that hangs keeps its thread until it ends."""
+"""Calls of a plain function that run at a time; others wait. One that hangs keeps its thread until it ends."""
 
 Function = Callable[[list[str]], Any]
 
@@ -41,7 +41,7 @@ class FunctionResolver:
         except ResolverError:
             raise
         except Exception as error:
-            # The text of the error stays behind: it may name an object.
+            # Without the text of the error: it may name an object.
             raise ResolverError(f"the function raised {type(error).__name__}") from error
         if not isinstance(found, Mapping):
             raise ResolverError(f"the function must return a mapping by id, not {type(found).__name__}")

@@ -96,7 +96,7 @@ class _Registration(BaseModel):
 
 
 class HttpTemplate(_Registration):
-    """Whom to ask over HTTP."""
+    """The HTTP request that resolves names."""
 
     url: Annotated[str, AfterValidator(_is_address)]
     name: JsonPath
@@ -105,13 +105,13 @@ class HttpTemplate(_Registration):
     timeout: Annotated[float, Field(gt=0, le=60, allow_inf_nan=False)] = 2.0
 
     def resolver(self) -> Resolver:
-        """Who asks."""
+        """The resolver that asks over HTTP."""
         headers = {name: value.get_secret_value() for name, value in self.headers.items()}
         return HttpResolver(self.url, name=self.name, image=self.image, headers=headers, timeout=self.timeout)
 
 
 class BladeRegistration(_Registration):
-    """What shows an object."""
+    """The blade that shows an object."""
 
     controller: Text
     template: Text
@@ -160,7 +160,7 @@ REGISTRATIONS: Final[TypeAdapter[list[EntityTypeRegistration]]] = TypeAdapter(li
 
 
 def place_of(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Where in the configuration an error is; Pydantic adds which kind of `getEntity` it took it for."""
+    """The place of an error in the configuration, without the kind of `getEntity` that Pydantic adds."""
     return tuple(
         part for i, part in enumerate(location) if not (part in _KINDS and i and location[i - 1] == "getEntity")
     )

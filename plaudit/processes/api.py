@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from importlib.metadata import version
-from socket import socket
 from typing import Final
 
 import pymongo
@@ -23,14 +21,14 @@ from messaging.kafka.lag import ConsumerLag
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import authenticator, check_authentication
-from plaudit.processes.connections import STOP_S, connected, stop_requested
+from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
 from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
-from plaudit.processes.memory import settle
-from plaudit.processes.probes import Probes
-from plaudit.processes.telemetry import signals
-from plaudit.processes.waiting import until_prepared
-from storage.cancellation import ended
+from plaudit.processes.memory import tune_memory
+from plaudit.processes.telemetry import serve_telemetry
+from plaudit.processes.uvicorn_internals import QuietServer
+from plaudit.processes.waiting import prepare_servers
 from storage.database import Database
+from storage.pymongo_internals import cancel_and_wait
 
 log = structlog.get_logger()
 
@@ -41,37 +39,18 @@ _SPARE_FILES: Final = 256
 """For servers, logs and the like, beside the connections of clients."""
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn raises them again once it has stopped, and the process would end by them."""
-
-    def __init__(self, config: uvicorn.Config, probes: Probes) -> None:
-        super().__init__(config)
-        self._probes = probes
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
-        settle()
-        self._probes.is_ready = self.started
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
-
-
 async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
     check_authentication(settings)
     entity_types = registered_entity_types(settings)
-    stop = stop_requested(at_most=STOP_S)
+    stop = watch_stop_signals(at_most=STOP_S)
     http = settings.http
     _allow_files(http.max_connections)
     async with (
         connected(settings, query_timeout=http.query_timeout) as (database, publisher),
         AsyncExitStack() as stack,
     ):
-        probes = stack.enter_context(signals(settings, "api"))
+        probes = stack.enter_context(serve_telemetry(settings, "api"))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
         services = Services(
@@ -109,7 +88,7 @@ async def run_api(settings: Settings) -> None:
                     send_timeout=http.send_timeout,
                 )
             ),
-            # Whoever isn't a proxy of ours can write into these headers what they like.
+            # A client that isn't a trusted proxy can write anything into these headers.
             proxy_headers=bool(http.trusted_proxies),
             forwarded_allow_ips=list(http.trusted_proxies),
             ws="none",
@@ -122,8 +101,13 @@ async def run_api(settings: Settings) -> None:
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))
         looking = asyncio.create_task(app.state.gauges.keep_looking())
-        server = _Server(config, probes)
-        stop.add_done_callback(lambda _: server.handle_exit(signal.SIGTERM, None))
+
+        def on_start(started: bool) -> None:
+            tune_memory()
+            probes.is_ready = started
+
+        server = QuietServer(config, on_start)
+        stop.add_done_callback(lambda _: server.request_stop())
         try:
             await server.serve()
         except SystemExit as failed:
@@ -131,13 +115,13 @@ async def run_api(settings: Settings) -> None:
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
-            await ended(preparing, looking, stop)
+            await cancel_and_wait(preparing, looking, stop)
 
 
 async def _prepare(settings: Settings, database: Database) -> None:
     # The limit of queries isn't for indexes: those of a large collection take their time.
     with pymongo.timeout(_INDEXES_S):
-        await until_prepared(settings, database)
+        await prepare_servers(settings, database)
 
 
 def _rate(settings: Settings) -> float:

@@ -1,4 +1,4 @@
-"""Which authentication the configuration asks for."""
+"""The authenticator of the configured mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_authentication(settings: Settings) -> None:
 
 
 def authenticator(settings: Settings, database: Database) -> Authenticator:
-    """Tells who asks. Raises ConfigurationError."""
+    """The authenticator of the API. Raises ConfigurationError."""
     check_authentication(settings)
     match settings.auth.mode:
         case "api_key":
@@ -51,7 +51,7 @@ def authenticator(settings: Settings, database: Database) -> Authenticator:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens there."""
+    """True if only this machine reaches a server that listens there."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -66,7 +66,7 @@ def _keys(given: JwtSettings) -> IssuerKeys:
         raise ConfigurationError(f"{_JWT}JWKS_URL or {_JWT}PUBLIC_KEY_FILE: set one of them, not both.")
     if given.jwks_url is not None:
         if given.jwks_url.scheme != "https" and not is_loopback((given.jwks_url.host or "").strip("[]")):
-            raise ConfigurationError(f"{_JWT}JWKS_URL: must be https, or whoever is on the way can sign tokens.")
+            raise ConfigurationError(f"{_JWT}JWKS_URL: must be https, else an attacker on the network can sign tokens.")
         return FetchedKeys(str(given.jwks_url), given.algorithms, lifetime=given.jwks_lifetime)
     try:
         pem = given.public_key_file.read_bytes() if given.public_key_file else b""

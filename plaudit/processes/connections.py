@@ -1,4 +1,4 @@
-"""What every process needs: the servers, and the wish to stop."""
+"""Connections to Kafka and MongoDB, and stop signals."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
-from messaging.kafka.lost_connections import know_lost_connections
+from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
-from plaudit.processes.waiting import until_prepared
+from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
+from storage.pymongo_internals import cancel_and_wait
+
+T = TypeVar("T")
 
 STOP_S: Final = 9.5
-"""How long after its signal a process of the service has ended, whatever hangs."""
+"""Seconds after its signal by which a process has ended, whatever hangs."""
 
 log = structlog.get_logger()
 
@@ -29,7 +32,7 @@ async def connected(
     settings: Settings, *, query_timeout: float | None = None
 ) -> AsyncIterator[tuple[Database, Publisher]]:
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
-    know_lost_connections()
+    recover_lost_connections()
     client, database = connect(
         settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
     )
@@ -44,10 +47,10 @@ async def connected(
 async def run_init(settings: Settings) -> list[str]:
     """Create topics and indexes, and name the topics that were missing."""
     async with connected(settings) as (database, _):
-        return await until_prepared(settings, database)
+        return await prepare_servers(settings, database)
 
 
-def stop_requested(*, at_most: float | None = None) -> asyncio.Task[bool]:
+def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
     """A task that ends at SIGTERM or SIGINT.
 
     With `at_most` the process ends so many seconds later by force if it hasn't by then: nothing is lost by that, as
@@ -69,6 +72,16 @@ def stop_requested(*, at_most: float | None = None) -> asyncio.Task[bool]:
     return asyncio.create_task(event.wait())
 
 
+async def run_unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Task[bool], *, again_s: float) -> T | None:
+    """Run to the end, or until `stop` has ended: then cancel, again after so many seconds, and return None."""
+    running = asyncio.create_task(work)
+    await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        return running.result()
+    await cancel_and_wait(running, again_s=again_s)
+    return None
+
+
 def _end() -> None:
-    log.error("not stopped in time; what was in hand is left")
+    log.error("not stopped in time; ended by force, work in progress will be redelivered")
     os._exit(1)

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with bounds on what a client can make the server hold or do.
+"""uvicorn's HTTP protocol with bounds on the memory and time that a client can make the server spend.
 
 Bounded are connections, heads, what surrounds the chunks of a body, requests that come before the answers to earlier
 ones, and patience.
@@ -14,11 +14,21 @@ from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
 import structlog
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
+from plaudit.processes.uvicorn_internals import (
+    ReadingControl,
+    close_after_answer,
+    control_reading,
+    has_begun_answer,
+    has_full_body,
+    has_waiting_request,
+    is_answering,
+    parse_without_upgrade,
+    stop_idle_timer,
+)
 
 MAX_HEADERS: Final = 100
 """Lines of a head. Each costs memory beside its bytes, many times as much where it is short."""
@@ -28,26 +38,26 @@ _TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The h
 _TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
 
 _TURN_S: Final = 0.001
-"""For so long one connection is parsed before others have their turn."""
+"""Seconds that one connection is parsed before others have their turn."""
 
 _PIECE_BYTES: Final = 4_096
-"""Parsed before the clock is looked at: small chunks take a hundred times as long as the same bytes of a body."""
+"""Bytes that are parsed between looks at the clock: small chunks take a hundred times as long as a body."""
 
 _CHUNK_BYTES: Final = 16
-"""What surrounds an honest chunk: its size in hexadecimal, and two ends of lines."""
+"""The framing of a usual chunk: its size in hexadecimal, and two ends of lines."""
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LAST_LOOK_S: Final = 0.1
 
 _UNSENT: Final = 16 * 1024
-"""So many bytes of an answer may lie in the buffer of a connection: what comes next waits for the client."""
+"""Bytes of an answer that the buffer of a connection may hold: the rest waits for the client."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """What one process grants its clients.
+    """The limits of one process for its clients.
 
     `max_head_bytes`: request line and headers, and again what surrounds the chunks of a body (extensions, trailers).
     `receive_timeout`: seconds for a whole request, from the connection or the first byte of a later request.
@@ -62,25 +72,14 @@ class ConnectionLimits:
     waiting: OrderedDict[BoundedProtocol, None] = field(default_factory=OrderedDict)
 
 
-class _Reading(FlowControl):
-    """Goes on to read only once everything that was read has been parsed."""
-
-    is_behind = False
-
-    def resume_reading(self) -> None:
-        """uvicorn wants more."""
-        if not self.is_behind:
-            super().resume_reading()
-
-
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. It is `waiting` while we are for the client: for a request, or the rest of one.
+    """One connection. It is `waiting` while the server waits for a request, or for the rest of one.
 
     What was read is parsed in turns with other connections, and no further than to the request after the one in hand.
     """
 
     limits: ConnectionLimits
-    flow: _Reading
+    flow: ReadingControl
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -97,7 +96,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, if need be in place of the one that has kept us waiting for longest."""
         super().connection_made(transport)
-        self.flow = _Reading(transport)
+        control_reading(self, transport)
         transport.set_write_buffer_limits(high=_UNSENT)
         if len(self.connections) > self.limits.max_connections:
             longest = next(iter(self.limits.waiting), self)
@@ -117,7 +116,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, or keep it until what came before has been parsed."""
+        """Parse the data, or keep them until earlier data have been parsed."""
         self._unparsed += data
         self._parse()
 
@@ -127,7 +126,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; what comes after the body is none, whatever it is called."""
+        """A header; trailers are none, whatever their names."""
         if not self._in_head:
             return
         if len(self.headers) >= MAX_HEADERS:
@@ -181,7 +180,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._sending = self.loop.call_later(self.limits.send_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """The client has read enough of the answer."""
         super().resume_writing()
         if self._sending is not None:
             self._sending.cancel()
@@ -197,7 +196,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_a_turn = False
         ends = time.monotonic() + _TURN_S
         data, at = self._unparsed, 0
-        while at < len(data) and not (self.pipeline or self._has_ended()):
+        while at < len(data) and not (has_waiting_request(self) or self._has_ended()):
             # Where a head ends the next request may begin, which waits while another one does.
             end = data.find(_END_OF_HEAD, at, at + _PIECE_BYTES)
             at += self._parse_piece(data[at : at + _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD)])
@@ -210,16 +209,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow.is_behind = bool(self._unparsed)
         if self.flow.is_behind:
             self.flow.pause_reading()
-            if not self.pipeline:
+            if not has_waiting_request(self):
                 self._take_a_turn()
-        elif not (self.pipeline or self._has_body_in_hand()):
+        elif not (has_waiting_request(self) or has_full_body(self)):
             self.flow.resume_reading()
 
     def _parse_piece(self, piece: bytes) -> int:
         """Feed the parser; returns how many bytes it took. Refuse what is too large before it has come to an end."""
         if self._receiving is None:
             self._expect_request()
-        self._unset_keepalive_if_required()
+        stop_idle_timer(self)
         # The parser tells of a header only once it is there as a whole.
         if self._in_head:
             self._head_bytes += len(piece)
@@ -230,8 +229,7 @@ class BoundedProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(piece)
             except HttpParserUpgrade as upgrade:
-                parsed = int(upgrade.args[0])
-                self._parse_without_upgrade()
+                parsed = parse_without_upgrade(self, upgrade)
         except HttpParserError:
             self._refuse(*self._refusal)
         self._framing_bytes = max(0, self._framing_bytes)
@@ -243,13 +241,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
         return parsed
 
-    def _parse_without_upgrade(self) -> None:
-        """Go on as if no other protocol had been asked for: the parser takes such a body for the next request."""
-        head = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
-        head += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
-        self.parser = HttpRequestParser(self)
-        self.parser.feed_data(b"\r\n".join(head) + _END_OF_HEAD)
-
     def _reject(self, refusal: Refusal) -> NoReturn:
         """Have the parser end, from within one of its callbacks."""
         self._refusal = refusal
@@ -257,11 +248,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _has_ended(self) -> bool:
         return self._is_ending or self.transport.is_closing()
-
-    def _has_body_in_hand(self) -> bool:
-        """Whether uvicorn waits for the application to take the body that is there."""
-        cycle = self.cycle
-        return cycle is not None and not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _wait(self) -> None:
         self.limits.waiting[self] = None
@@ -271,7 +257,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._receiving = self.loop.call_later(self.limits.receive_timeout, self._look_once_more)
 
     def _look_once_more(self) -> None:
-        # Where we were the slow ones, the request may have come, and stand behind this timer.
+        # If the server was the slow side, the request may have come, and be read after this timer.
         self._receiving = self.loop.call_later(_LAST_LOOK_S, self._give_up)
 
     def _give_up(self) -> None:
@@ -284,15 +270,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._has_ended():
             return
         _log.info("connection closed", status=int(status), detail=detail)
-        cycle = self.cycle
-        is_next = cycle is not None and self._in_head
-        if is_next and not cycle.response_complete:
+        if self._in_head and is_answering(self):
             # The next answer on this connection is not for this request: it gets none.
             self._is_ending = self.flow.is_behind = True
             self.flow.pause_reading()
-            cycle.keep_alive = False
+            close_after_answer(self)
             return
-        if cycle is None or is_next or not (cycle.response_started or self.pipeline):
+        if self._in_head or not (has_begun_answer(self) or has_waiting_request(self)):
             self.transport.write(answer_of(status, detail))
         self.transport.close()
 

@@ -50,7 +50,7 @@ def configure_logs(settings: LogSettings) -> None:
     root.handlers = [handler]
     root.setLevel(level)
     # Libraries speak only of trouble: the consumers' joining and leaving is in the broker's log, too.
-    for name in ("aiokafka", "apscheduler", "pymongo", "uvicorn.access", "httpx"):
+    for name in ("aiokafka", "pymongo", "uvicorn.access", "httpx"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     # FastStream warns at every start that it leaves the creation of topics to us.
     logging.getLogger("faststream").setLevel(logging.ERROR)
@@ -68,7 +68,7 @@ class Repeats(logging.Filter):
         self._passed: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record may pass; those of others always may."""
+        """True if the record may pass; those of other libraries always may."""
         if not super().filter(record):
             return True
         line = record.getMessage()
@@ -89,7 +89,7 @@ def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> stru
 
 
 def _neutralise(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """What a terminal could obey comes from outside; lines stay lines, for tracebacks have several."""
+    """Escape what a terminal would obey; lines stay lines, for tracebacks have several."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = shown_lines(value)

@@ -13,10 +13,9 @@ from consumers.mails.smtp import SmtpServer
 from consumers.subscriptions import GRACE_S
 from domain.mails import RetryPlan
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
-from plaudit.processes.connections import STOP_S, connected, stop_requested
-from plaudit.processes.telemetry import signals
-from plaudit.processes.waiting import until_prepared
-from storage.cancellation import ended
+from plaudit.processes.connections import STOP_S, connected, run_unless_stopped, watch_stop_signals
+from plaudit.processes.telemetry import serve_telemetry
+from plaudit.processes.waiting import prepare_servers
 
 log = structlog.get_logger()
 
@@ -28,23 +27,20 @@ async def run_mailer(settings: Settings) -> None:
     """
     server = _server(settings)
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
-    stop = stop_requested(at_most=STOP_S)
+    stop = watch_stop_signals(at_most=STOP_S)
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
-        probes = stack.enter_context(signals(settings, "mailer"))
+        probes = stack.enter_context(serve_telemetry(settings, "mailer"))
 
         async def start() -> asyncio.Task[None]:
-            await until_prepared(settings, database)
+            await prepare_servers(settings, database)
             connection, topics = settings.kafka_connection(), settings.topics
             mailer = running_mailer(connection, topics, database, publisher, server, plan)
             return await stack.enter_async_context(mailer)
 
         # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
-        starting = asyncio.create_task(start())
-        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            await ended(starting, again_s=GRACE_S + 1)
+        sending = await run_unless_stopped(start(), stop, again_s=GRACE_S + 1)
+        if sending is None:
             return
-        sending = starting.result()
         probes.is_ready = True
         log.info("mailer ready")
         await asyncio.wait([sending, stop], return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""How memory is kept: Python looks for garbage seldom, and large blocks go back to the system."""
+"""Settings of memory: Python collects garbage less often, and large blocks go back to the system."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ _M_MMAP_THRESHOLD: Final = -3
 _LARGE: Final = 256 * 1024
 
 
-def settle() -> None:
-    """Have a process that has started keep little: what there is stays for good and is looked at no more, what comes is
-    looked at less often, and what is large is given back as soon as it is freed.
-    """
+def tune_memory() -> None:
+    """Freeze start-up objects so that the garbage collector skips them, collect less often, and return large blocks."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     _give_back_large_blocks()

@@ -1,4 +1,4 @@
-"""What a process answers to those who watch over it, whoever they are: `/health/live`, `/health/ready`, `/metrics`."""
+"""The HTTP server for health and metrics of a process: `/health/live`, `/health/ready`, `/metrics`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Refresh = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Probes:
-    """Whether the process lives and does its work; asked by threads beside that of the event loop."""
+    """The health of the process; asked by threads beside that of the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -32,12 +32,12 @@ class Probes:
         """Set by the process once it does its work. Servers that go away later are waited for, and don't unset it: only
         partitions that stand for a minute make a worker unready."""
         self.hindrances: list[str] = []
-        """Sentences of the process on why it does not do its work at the moment; while there is one, it isn't ready."""
+        """Reasons why the process does not do its work at the moment; while there is one, it isn't ready."""
         self.refresh: Refresh | None = None
         """Brings the metrics up to date, on the event loop, before they are told."""
 
     def refreshed(self) -> bool:
-        """Whether the metrics are up to date: where something has to be asked for, that gets LIVE_SECONDS."""
+        """Bring the metrics up to date; False if that takes more than LIVE_SECONDS."""
         if self.refresh is None:
             return True
         refreshing = asyncio.run_coroutine_threadsafe(self.refresh(), self._loop)
@@ -49,14 +49,14 @@ class Probes:
         return True
 
     def is_alive(self) -> bool:
-        """Whether the event loop still turns: it gets LIVE_SECONDS to do so."""
+        """True if the event loop turns within LIVE_SECONDS."""
         turned = threading.Event()
         self._loop.call_soon_threadsafe(turned.set)
         return turned.wait(LIVE_SECONDS)
 
 
 class _Server(ThreadingHTTPServer):
-    """Knows whom its handlers ask."""
+    """Gives its handlers the probes."""
 
     def __init__(self, host: str, port: int, probes: Probes) -> None:
         self.probes = probes
@@ -93,7 +93,7 @@ class _Handler(MetricsHandler):
 
 
 @contextmanager
-def answered(probes: Probes, host: str, port: int) -> Iterator[None]:
+def serve_health(probes: Probes, host: str, port: int) -> Iterator[None]:
     """Answer until the block ends, by threads, so that metrics come also while the event loop is busy.
 
     Raises OSError when the address can't be listened on.

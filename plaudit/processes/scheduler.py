@@ -1,4 +1,4 @@
-"""`plaudit scheduler`: the clock of the reminders as a process."""
+"""`plaudit scheduler`: the scheduler of reminders as a process."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from uuid import uuid4
 import structlog
 
 from plaudit.config import Settings
-from plaudit.processes.connections import STOP_S, connected, stop_requested
+from plaudit.processes.connections import STOP_S, connected, run_unless_stopped, watch_stop_signals
 from plaudit.processes.probes import Probes
-from plaudit.processes.telemetry import signals
-from plaudit.processes.waiting import until_prepared
+from plaudit.processes.telemetry import serve_telemetry
+from plaudit.processes.waiting import prepare_servers
 from scheduler.clock import GRACE_S, ReminderClock
 from scheduler.reminders import ReminderJob
-from storage.cancellation import ended
 from storage.leases import LeaseRepository
 from storage.stores import StoreRepository
 
@@ -25,8 +24,8 @@ log = structlog.get_logger()
 
 async def run_scheduler(settings: Settings) -> None:
     """Keep time until SIGTERM or SIGINT; then finish what is in hand, and let others take over."""
-    stop = stop_requested(at_most=STOP_S)
-    with signals(settings, "scheduler") as probes:
+    stop = watch_stop_signals(at_most=STOP_S)
+    with serve_telemetry(settings, "scheduler") as probes:
         await _keep_time(settings, stop, probes)
     log.info("scheduler stopped")
 
@@ -35,7 +34,7 @@ async def _keep_time(settings: Settings, stop: asyncio.Task[bool], probes: Probe
     async with connected(settings) as (database, publisher):
 
         async def keep_time() -> None:
-            await until_prepared(settings, database)
+            await prepare_servers(settings, database)
             clock = ReminderClock(
                 ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender),
                 StoreRepository(database),
@@ -47,8 +46,4 @@ async def _keep_time(settings: Settings, stop: asyncio.Task[bool], probes: Probe
             log.info("scheduler ready")
             await clock.keep()
 
-        keeping = asyncio.create_task(keep_time())
-        await asyncio.wait([keeping, stop], return_when=asyncio.FIRST_COMPLETED)
-        if keeping.done():
-            keeping.result()
-        await ended(keeping, again_s=GRACE_S + 1)
+        await run_unless_stopped(keep_time(), stop, again_s=GRACE_S + 1)

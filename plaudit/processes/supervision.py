@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,7 @@ from devservers.child import Child
 log = structlog.get_logger()
 
 STOP_GRACE_S: Final = 9.0
-"""How long a process may take to stop."""
+"""Seconds that a process may take to stop."""
 
 _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
@@ -26,17 +25,16 @@ _LONGEST_PAUSE_S: Final = 10.0
 class ServiceProcess:
     """One process of the service as a child, started again when it ends by itself."""
 
-    def __init__(self, name: str, folder: Path, metrics_port: int) -> None:
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.name = name
-        self.metrics_port = metrics_port
+        self._environment = environment
         self.log = folder / f"{name}.log"
         self._child: Child | None = None
 
     def start(self) -> None:
         """Start it; its output goes to its log."""
-        os.environ["PLAUDIT_METRICS__PORT"] = str(self.metrics_port)
         with self.log.open("ab") as output:
-            self._child = Child([sys.executable, "-m", "plaudit", self.name], output)
+            self._child = Child([sys.executable, "-m", "plaudit", self.name], output, environment=self._environment)
 
     @property
     def pid(self) -> int | None:
@@ -45,7 +43,7 @@ class ServiceProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """The exit code of the last run; None while it runs."""
         return self._child.exit_code if self._child else None
 
     async def stop(self) -> None:

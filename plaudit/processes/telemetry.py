@@ -1,4 +1,4 @@
-"""What a process lets others see of it: its build, its health, its metrics, its traces."""
+"""The telemetry of a process: its build, health, metrics and traces."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import structlog
 
 from messaging.metrics import TASKS, name_build
 from plaudit.config import ConfigurationError, MetricsSettings, Settings
-from plaudit.processes.probes import Probes, answered
-from plaudit.processes.traces import traced
+from plaudit.processes.probes import Probes, serve_health
+from plaudit.processes.traces import export_traces
 
 log = structlog.get_logger()
 
 
 @contextmanager
-def signals(settings: Settings, process: str) -> Iterator[Probes]:
-    """Show the process until the block ends; it says by the probes that it is ready.
+def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
+    """Serve health and metrics, and export traces, until the block ends; the process sets the probes.
 
     Raises ConfigurationError when the port for metrics is taken.
     """
@@ -28,7 +28,7 @@ def signals(settings: Settings, process: str) -> Iterator[Probes]:
     loop = asyncio.get_running_loop()
     TASKS.set_function(lambda: len(asyncio.all_tasks(loop)))
     probes = Probes(loop)
-    with traced(settings.traces, process, release), ExitStack() as stack:
+    with export_traces(settings.traces, process, release), ExitStack() as stack:
         if settings.metrics.port:
             _answer(probes, settings.metrics, stack)
         yield probes
@@ -36,7 +36,7 @@ def signals(settings: Settings, process: str) -> Iterator[Probes]:
 
 def _answer(probes: Probes, settings: MetricsSettings, stack: ExitStack) -> None:
     try:
-        stack.enter_context(answered(probes, settings.host, settings.port))
+        stack.enter_context(serve_health(probes, settings.host, settings.port))
     except OSError as error:
         raise ConfigurationError(f"PLAUDIT_METRICS__PORT {settings.port} can't be listened on: {error}.") from error
     log.info("serving metrics", host=settings.host, port=settings.port)

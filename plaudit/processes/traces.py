@@ -1,4 +1,4 @@
-"""Where spans go: to whom OpenTelemetry's standard variables say, and to a file of JSON lines."""
+"""The export of spans: to the collector of OpenTelemetry's standard variables, and to a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from plaudit.config import TracesSettings
 
 _OTLP_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _FLUSH_S: Final = 2.0
-"""At a stop; what can't be sent by then is lost, for a stop must not wait for whoever collects traces."""
+"""At a stop; spans that can't be sent by then are lost, for a stop must not wait for a collector."""
 
 
 @contextmanager
-def traced(settings: TracesSettings, process: str, version: str) -> Iterator[None]:
+def export_traces(settings: TracesSettings, process: str, version: str) -> Iterator[None]:
     """Trace until the block ends, if there is anywhere to send spans to."""
     is_exported = any(os.environ.get(name) for name in _OTLP_VARIABLES)
     if not (is_exported or settings.file) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":

@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic import SecretStr
 
 from devservers import (
     KAFKA_USER,
@@ -31,9 +32,8 @@ from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
-from plaudit.processes.connections import connected, run_init, stop_requested
+from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running
-from storage.cancellation import ended
 from storage.database import Database
 from storage.stores import StoreRepository
 
@@ -45,7 +45,7 @@ SAMPLE_STORE: Final = {
 """So that the specification's samples work as they are on an empty database."""
 
 FIRST_PROCESSES: Final = ("api", "worker")
-"""What has to run before the service is ready; the others start then, and don't hold these up."""
+"""Processes that have to run before the service is ready; the others start then, and don't delay these."""
 
 _READY_TIMEOUT_S: Final = 60.0
 
@@ -63,21 +63,14 @@ async def run_up(settings: Settings, report: Report) -> None:
     # What is wrong with these is better told now than in a log.
     check_authentication(settings)
     registered_entity_types(settings)
-    stop = stop_requested()
+    stop = watch_stop_signals()
     os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
     private_folder(settings.data, report)
     async with AsyncExitStack() as stack:
-        starting = asyncio.create_task(_start(settings, stack, report))
-        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            await ended(starting, again_s=STOP_GRACE_S)
+        started = await run_unless_stopped(_start(settings, stack, report), stop, again_s=STOP_GRACE_S)
+        if started is None:
             return
-        servers, processes = starting.result()
-        watching = asyncio.create_task(keep_running(servers, processes))
-        await asyncio.wait([watching, stop], return_when=asyncio.FIRST_COMPLETED)
-        await ended(watching, again_s=STOP_GRACE_S)
-        if not stop.done():
-            watching.result()
+        await run_unless_stopped(keep_running(*started), stop, again_s=STOP_GRACE_S)
         report("Stopping")
 
 
@@ -114,7 +107,7 @@ async def _start(
 
 
 def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer]) -> dict[str, Any]:
-    """How to reach everything; for commands that are run beside it, too."""
+    """The addresses of everything, for commands that are run beside it, too."""
     endpoints: dict[str, Any] = {
         "http": f"http://{settings.http.host}:{settings.http.port}",
         "kafka": settings.kafka_connection().bootstrap_servers,
@@ -135,29 +128,24 @@ def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer])
 
 
 async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[MongoServer | KafkaServer]:
-    """Start the servers that have no address, side by side, and put their addresses into the settings.
-
-    The environment gets them, too: it is how the other processes learn of them.
-    """
+    """Start the servers that have no address, side by side, and put their addresses into the settings."""
     servers: list[MongoServer | KafkaServer] = []
 
     async def mongo() -> None:
         server = await stack.enter_async_context(embedded_mongo(settings.data, report))
-        os.environ["PLAUDIT_MONGO__URI"] = server.uri
+        settings.mongo.uri = SecretStr(server.uri)
         servers.append(server)
 
     async def kafka() -> None:
         broker = Broker(settings.broker)
         kafka = embedded_kafka(settings.data, report, broker=broker, with_password=settings.embedded.kafka_auth)
         server = await stack.enter_async_context(kafka)
-        os.environ["PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"] = server.bootstrap_servers
+        settings.kafka.bootstrap_servers = server.bootstrap_servers
         if server.password is not None:
-            os.environ["PLAUDIT_KAFKA__SECURITY_PROTOCOL"] = "SASL_PLAINTEXT"
-            os.environ["PLAUDIT_KAFKA__SASL_MECHANISM"] = "PLAIN"
-            os.environ["PLAUDIT_KAFKA__SASL_USERNAME"] = KAFKA_USER
-            os.environ["PLAUDIT_KAFKA__SASL_PASSWORD"] = server.password
+            settings.kafka.security_protocol, settings.kafka.sasl_mechanism = "SASL_PLAINTEXT", "PLAIN"
+            settings.kafka.sasl_username, settings.kafka.sasl_password = KAFKA_USER, SecretStr(server.password)
         if server.broker is Broker.TANSU:
-            os.environ["PLAUDIT_KAFKA__IDEMPOTENCE"] = "false"
+            settings.kafka.idempotence = False
         servers.append(server)
 
     try:
@@ -168,9 +156,24 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
                 group.create_task(kafka())
     except* EmbeddedServerError as group_error:
         raise group_error.exceptions[0] from group_error
-    found = Settings()
-    settings.mongo, settings.kafka = found.mongo, found.kafka
     return servers
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """The variables for the other processes: the servers of this run, and the address to listen at."""
+    kafka = settings.kafka
+    variables = {
+        "HTTP__HOST": settings.http.host,
+        "HTTP__PORT": f"{settings.http.port}",
+        "MONGO__URI": settings.mongo_uri(),
+        "KAFKA__BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        "KAFKA__SECURITY_PROTOCOL": kafka.security_protocol,
+        "KAFKA__SASL_MECHANISM": kafka.sasl_mechanism,
+        "KAFKA__SASL_USERNAME": kafka.sasl_username,
+        "KAFKA__SASL_PASSWORD": kafka.sasl_password.get_secret_value() if kafka.sasl_password else None,
+        "KAFKA__IDEMPOTENCE": f"{kafka.idempotence}",
+    }
+    return {f"PLAUDIT_{name}": value for name, value in variables.items() if value is not None}
 
 
 def _process_names(settings: Settings) -> list[str]:
@@ -182,14 +185,13 @@ def _process_names(settings: Settings) -> list[str]:
 async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     logs = settings.data / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    os.environ["PLAUDIT_HTTP__HOST"] = settings.http.host
-    os.environ["PLAUDIT_HTTP__PORT"] = str(settings.http.port)
+    common = _environment(settings)
     # The API has its metrics at its own address; each of the others needs a port.
     first = settings.metrics.port
-    processes = [
-        ServiceProcess(name, logs, metrics_port=first + index if first and name != "api" else 0)
-        for index, name in enumerate(_process_names(settings), start=-1)
-    ]
+    processes = []
+    for index, name in enumerate(_process_names(settings), start=-1):
+        port = first + index if first and name != "api" else 0
+        processes.append(ServiceProcess(name, logs, {**common, "PLAUDIT_METRICS__PORT": f"{port}"}))
     try:
         for process in processes:
             if process.name in FIRST_PROCESSES:
@@ -235,7 +237,7 @@ def _obituary(process: ServiceProcess) -> str:
 
 
 def _write_whole(file: Path, text: str) -> None:
-    # Whoever waits for the file reads all of it or finds none.
+    # A reader finds the whole file, or none.
     draft = file.with_suffix(".draft")
     draft.write_text(text)
     draft.replace(file)

@@ -1,4 +1,4 @@
-"""Start-up waits for servers that aren't there yet."""
+"""Start-up that waits for Kafka and MongoDB to be available."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 _WORTH_TELLING: Final = 4
 
 
-async def until_prepared(settings: Settings, database: Database) -> list[str]:
+async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing."""
     connection = settings.kafka_connection()
 

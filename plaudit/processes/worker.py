@@ -16,12 +16,12 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
-from plaudit.processes.connections import STOP_S, connected, stop_requested
-from plaudit.processes.memory import settle
+from plaudit.processes.connections import STOP_S, connected, run_unless_stopped, watch_stop_signals
+from plaudit.processes.memory import tune_memory
 from plaudit.processes.probes import Probes
-from plaudit.processes.telemetry import signals
-from plaudit.processes.waiting import until_prepared
-from storage.cancellation import ended
+from plaudit.processes.telemetry import serve_telemetry
+from plaudit.processes.waiting import prepare_servers
+from storage.pymongo_internals import cancel_and_wait
 
 log = structlog.get_logger()
 
@@ -29,12 +29,12 @@ log = structlog.get_logger()
 async def run_worker(settings: Settings) -> None:
     """Consume until SIGTERM or SIGINT; then finish what is in hand."""
     entity_types = registered_entity_types(settings)
-    stop = stop_requested(at_most=STOP_S)
+    stop = watch_stop_signals(at_most=STOP_S)
     async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
-        probes = stack.enter_context(signals(settings, "worker"))
+        probes = stack.enter_context(serve_telemetry(settings, "worker"))
 
         async def start() -> RunningWorker:
-            await until_prepared(settings, database)
+            await prepare_servers(settings, database)
             worker = running_worker(
                 settings.kafka_connection(),
                 settings.topics,
@@ -46,15 +46,12 @@ async def run_worker(settings: Settings) -> None:
             return await stack.enter_async_context(worker)
 
         # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
-        starting = asyncio.create_task(start())
-        await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            await ended(starting, again_s=GRACE_S + 1)
+        running = await run_unless_stopped(start(), stop, again_s=GRACE_S + 1)
+        if running is None:
             return
-        running = starting.result()
         looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
-        stack.push_async_callback(ended, looking)
-        settle()
+        stack.push_async_callback(cancel_and_wait, looking)
+        tune_memory()
         probes.is_ready = True
         log.info("worker ready")
         # Both go on for as long as the worker does.
@@ -67,7 +64,7 @@ async def run_worker(settings: Settings) -> None:
 
 
 async def _look_for_standstill(settings: Settings, running: RunningWorker, probes: Probes) -> None:
-    """Have the probes tell of partitions of this worker that make no progress, and the log of each that begins to."""
+    """Report partitions of this worker that make no progress to the probes, and new ones to the log."""
     lag, standstill = ConsumerLag(settings.kafka_connection(), settings.topics), Standstill()
     told = 0
     try:
@@ -78,9 +75,9 @@ async def _look_for_standstill(settings: Settings, running: RunningWorker, probe
                 if not (isinstance(error, TimeoutError) or is_broker_away(error)):
                     raise
                 log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
-            probes.hindrances = standstill.told(running.partitions())
+            probes.hindrances = standstill.describe(running.partitions())
             if len(probes.hindrances) > told:
-                log.error("no progress", partitions=probes.hindrances)
+                log.error("partitions make no progress", partitions=probes.hindrances)
             told = len(probes.hindrances)
             await asyncio.sleep(LOOK_EVERY_S)
     finally:

@@ -1,4 +1,4 @@
-"""`plaudit dlq list` and `show`: what stands in the dead-letter topics."""
+"""`plaudit dlq list` and `show`: the content of the dead-letter topics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FLOW: Final = (
     Topic.RETURN_COMMANDS,
     Topic.MAIL_COMMANDS,
 )
-"""What others build on comes first: a store before its reviews, an order before its returns."""
+"""Dependencies first: a store before its reviews, an order before its returns."""
 
 
 class NoSuchLetterError(Exception):
@@ -39,7 +39,7 @@ class NoSuchLetterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which dead letters: all that hold every criterion that is set, at most `limit` of them."""
+    """A selection of dead letters: all that meet every criterion that is set, at most `limit` of them."""
 
     topics: Sequence[str] = ()
     codes: Sequence[str] = ()
@@ -63,7 +63,7 @@ class Filter:
 
     @property
     def is_one(self) -> bool:
-        """Whether it names one letter. Raises UsageError if it does so by half."""
+        """True if it names one letter. Raises UsageError if it names one incompletely."""
         named = (self.partition is not None, self.offset is not None)
         if any(named) and not (all(named) and len(self.topics) == 1):
             raise UsageError("One letter is named by --topic, --partition and --offset together.")
@@ -113,7 +113,7 @@ async def reachable(settings: Settings) -> KafkaConnection:
 
 
 async def dead_letters(settings: Settings, reader: TopicReader, wanted: Filter) -> AsyncIterator[list[RawRecord]]:
-    """The letters that stand in the topics now, in batches, each partition in its order, topics by the flow.
+    """The present letters of the topics, in batches, each partition in its order, topics by the flow.
 
     Raises UsageError for a topic that has no dead letters, NoSuchLetterError for a place without one.
     """

@@ -33,7 +33,7 @@ class _Client:
         self._out = out
 
     def title(self, text: str) -> None:
-        """Say what comes next."""
+        """Print a heading."""
         self._out.print(f"\n{text}", style="bold")
 
     async def send(
@@ -69,7 +69,7 @@ class _Client:
             await publisher.stop()
 
     async def until_found(self, path: str) -> None:
-        """Wait until there is something at a path."""
+        """Wait until a path answers 200."""
 
         async def found() -> bool:
             return (await self._client.get(path)).status_code == httpx.codes.OK

@@ -1,4 +1,4 @@
-"""What files of reviews look like."""
+"""The formats of files of reviews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plaudit reminders`: what the scheduler would do, and doing it by hand."""
+"""`plaudit reminders`: a preview of the scheduler's run, and a run by hand."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ async def show_preview(settings: Settings, out: Console, now: datetime | None) -
     others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
     out.print(f"{sum(counts.values())} would not{f': {others}' if others else ''}.")
     if not reminder.enabled:
-        out.print("Reminders are disabled: nobody is reminded until `reminder.enabled` is set.")
+        out.print("Reminders are disabled: no mail is sent until `reminder.enabled` is set.")
 
 
 async def run_once(settings: Settings, out: Console, now: datetime | None) -> None:
-    """Send what is due."""
+    """Send the reminders that are due."""
     async with connected(settings) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")

@@ -18,7 +18,7 @@ from messaging.replays import letter_id, replayed_message
 from plaudit.cli.command_line import UsageError
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
-from plaudit.processes.waiting import until_prepared
+from plaudit.processes.waiting import prepare_servers
 from plaudit.tools.dead_letters import Filter, dead_letters, reachable
 from plaudit.tools.privacy import erasures_of, people_of
 from storage.privacy import Erasures
@@ -29,7 +29,7 @@ _CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Which letters to replay, and how. `mended` takes the place of the value of the one letter that is named."""
+    """The options of a replay. `mended` replaces the value of the one letter that is named."""
 
     wanted: Filter
     mended: bytes | None = None
@@ -59,7 +59,7 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
     counts = _Counts()
     async with connected(settings) as (database, publisher), TopicReader.opened(connection) as reader:
         if not order.dry_run:
-            await until_prepared(settings, database)
+            await prepare_servers(settings, database)
         replays, erasures = ReplayRepository(database), erasures_of(settings, database)
         with progress.status("Replaying dead letters") as status:
             async for letters in dead_letters(settings, reader, order.wanted):
@@ -77,7 +77,7 @@ async def _replay(
     earlier = await replays.counts([letter_id(letter) for letter in letters])
     chosen = [letter for letter in letters if order.again or letter_id(letter) not in earlier]
     counts.known += len(letters) - len(chosen)
-    # What has no value, a letter that was too large to keep for one, can never work as it is.
+    # A letter without a value, as of a record that was too large to keep, can never work as it is.
     full = [letter for letter in chosen if order.mended is not None or letter.value is not None]
     counts.empty += len(chosen) - len(full)
     if order.dry_run:
@@ -113,7 +113,7 @@ async def _of_those_not_forgotten(letters: Sequence[RawRecord], erasures: Erasur
 
 
 def _chunks(letters: Sequence[RawRecord]) -> Iterator[list[RawRecord]]:
-    """So many at once as are acknowledged in good time."""
+    """Letters in chunks that are acknowledged within the publisher's timeout."""
     chunk: list[RawRecord] = []
     size = 0
     for letter in letters:

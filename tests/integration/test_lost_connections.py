@@ -10,7 +10,7 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from messaging.kafka.lost_connections import know_lost_connections
+from messaging.kafka.aiokafka_internals import recover_lost_connections
 from tests.support.service import Servers
 
 
@@ -18,7 +18,7 @@ async def test_write_to_a_closed_connection_is_a_lost_connection(servers: Server
     host, _, port = servers.kafka.partition(":")
 
     async def send_too_late() -> None:
-        know_lost_connections()
+        recover_lost_connections()
         connection = await create_conn(host, int(port))
         assert await connection.send(MetadataRequest([]))
         # As when the broker resets it: closed by the loop, which tells that only in its next round.

@@ -21,11 +21,11 @@ from messaging.topics import TopicLayout, TopicNames, create_topics
 from plaudit.config import Settings
 from plaudit.processes.waiting import admin_client
 from scheduler.clock import LEASE, ReminderClock
-from storage.cancellation import ended
 from storage.database import Database, Session, in_transaction
 from storage.indexes import ensure_indexes
 from storage.leases import LeaseRepository
 from storage.orders import OrderRepository
+from storage.pymongo_internals import cancel_and_wait
 from storage.stores import StoreRepository
 from storage.transactions import abort_abandoned
 from tests.support.facade import new_id
@@ -178,10 +178,10 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
         waiting = asyncio.create_task(other.keep())
         await asyncio.sleep(3 * LEASE_S / 10)  # a while in which it could have taken over, and must not
         assert other.next_run is None
-        await ended(keeping, again_s=LEASE_S)
+        await cancel_and_wait(keeping, again_s=LEASE_S)
         assert (await database["leases"].find_one({"_id": LEASE}) or {}).get("holder") != "a"
         await eventually(lambda: other.next_run is not None)
-        await ended(waiting, again_s=LEASE_S)
+        await cancel_and_wait(waiting, again_s=LEASE_S)
 
 
 async def test_leases(empty: tuple[Service, Database]) -> None:

@@ -49,7 +49,7 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
     inbox = Inbox(Topic.MAIL_COMMANDS, bytes, handle, publish)
     broker = subscribed_broker(connection, topics, [inbox], group_prefix=new_id("group"))
-    await subscriptions.start(broker, connection)
+    await subscriptions.start(broker)
     try:
         async with asyncio.timeout(60):
             for _ in range(10):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from storage.cancellation import ended
+from storage.pymongo_internals import cancel_and_wait
 
 
 async def test_one_that_loses_a_cancellation_is_cancelled_again() -> None:
@@ -27,7 +27,7 @@ async def test_one_that_loses_a_cancellation_is_cancelled_again() -> None:
 
     tasks = asyncio.create_task(stubborn()), asyncio.create_task(failing())
     await asyncio.sleep(0)
-    await ended(*tasks, again_s=0.01)
+    await cancel_and_wait(*tasks, again_s=0.01)
     assert tasks[0].cancelled()
     assert lost == 3
     with pytest.raises(ValueError, match="its own"):

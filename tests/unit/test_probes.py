@@ -15,7 +15,7 @@ from prometheus_client import Gauge
 
 from messaging.metrics import REGISTRY
 from plaudit.processes import probes as probes_module
-from plaudit.processes.probes import Probes, answered
+from plaudit.processes.probes import Probes, serve_health
 from tests.support.waiting import free_port
 
 
@@ -27,7 +27,7 @@ def port() -> int:
 @pytest.fixture
 async def probes(port: int) -> AsyncIterator[Probes]:
     probes = Probes(asyncio.get_running_loop())
-    with answered(probes, "127.0.0.1", port):
+    with serve_health(probes, "127.0.0.1", port):
         yield probes
 
 

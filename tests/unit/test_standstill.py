@@ -16,9 +16,9 @@ def lag(flowing_at: int) -> Lag:
 def test_a_partition_that_stands_beside_others_that_flow_is_told() -> None:
     standstill = Standstill()
     for step in range(7):
-        assert standstill.told() == []
+        assert standstill.describe() == []
         standstill.observe(lag(step), 100 + step * STANDS_AFTER_S / 6)
-    assert standstill.told() == ["partition 0 of order-events has stood at offset 17 for 60 s"]
+    assert standstill.describe() == ["partition 0 of order-events has stood at offset 17 for 60 s"]
     assert standstill.seconds() == {STUCK: STANDS_AFTER_S, FLOWING: 0}
 
 
@@ -26,15 +26,15 @@ def test_only_partitions_that_are_asked_for_are_told() -> None:
     standstill = Standstill()
     standstill.observe(lag(0), 0)
     standstill.observe(lag(0), STANDS_AFTER_S)
-    assert len(standstill.told()) == 2
-    assert len(standstill.told([FLOWING])) == 1
-    assert standstill.told([EMPTY]) == []
+    assert len(standstill.describe()) == 2
+    assert len(standstill.describe([FLOWING])) == 1
+    assert standstill.describe([EMPTY]) == []
 
 
 def test_progress_and_the_end_of_a_backlog_end_a_standstill() -> None:
     standstill = Standstill()
     standstill.observe(lag(0), 0)
     standstill.observe({STUCK: Backlog(2, 18), FLOWING: Backlog(0, 1_000)}, STANDS_AFTER_S)
-    assert standstill.told() == []
+    assert standstill.describe() == []
     standstill.observe({STUCK: Backlog(2, 18), FLOWING: Backlog(1, 1_000)}, STANDS_AFTER_S * 1.5)
     assert standstill.seconds() == {STUCK: STANDS_AFTER_S / 2, FLOWING: 0}

@@ -10,10 +10,10 @@ import pytest
 
 _HANGING = """
 import asyncio, time
-from plaudit.processes.connections import stop_requested
+from plaudit.processes.connections import watch_stop_signals
 
 async def run():
-    stop = stop_requested(at_most=0.2)
+    stop = watch_stop_signals(at_most=0.2)
     print("running", flush=True)
     await stop
     print("stopping", flush=True)

@@ -90,6 +90,7 @@ def test_the_log_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         except ValueError:
             logging.getLogger("library").exception("said\x9b31m")
     finally:
+        structlog.reset_defaults()
         root.handlers = handlers
         root.setLevel(level)
         structlog.configure(**before)

@@ -47,7 +47,7 @@ def test_nothing_is_added_while_tracing_is_off() -> None:
     messages = [OutgoingMessage("plaudit.events", None, b"{}")]
     with tracing.consumed("events", [traced(0, traceparent(TRACE))]), tracing.step("work"):
         assert tracing.cause_of(RecordPosition(0, 0, 1)) == ""
-        with tracing.published(messages) as sent:
+        with tracing.trace_publication(messages) as sent:
             assert sent is messages
 
 
@@ -55,7 +55,7 @@ def test_a_record_alone_is_one_span(spans: InMemorySpanExporter) -> None:
     with (
         tracing.consumed("events", [traced(0, traceparent(TRACE))]),
         tracing.step("work"),
-        tracing.published([OutgoingMessage("plaudit.events", None, b"{}")]) as sent,
+        tracing.trace_publication([OutgoingMessage("plaudit.events", None, b"{}")]) as sent,
     ):
         assert TRACE in header(sent[0])
     found = spans.get_finished_spans()
@@ -73,7 +73,7 @@ def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans
             OutgoingMessage("plaudit.mail-commands", None, b"", tracing.trace_headers(tracing.cause_of(position)))
             for position in (RecordPosition(0, offset, 1) for offset in (0, 1, 5))
         ]
-        with tracing.published(messages) as sent:
+        with tracing.trace_publication(messages) as sent:
             assert [TRACE in header(sent[0]), OTHER in header(sent[1])] == [True, True]
     found = spans.get_finished_spans()
     (whole,) = (span for span in found if span.name == "consume batch of events")
@@ -85,6 +85,6 @@ def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans
 
 def test_dead_letters_stay_as_they_are(spans: InMemorySpanExporter) -> None:
     letter = OutgoingMessage("plaudit.events.dlq", None, b"", [(tracing.HEADER, traceparent(TRACE))])
-    with tracing.published([letter]) as sent:
+    with tracing.trace_publication([letter]) as sent:
         assert sent == [letter]
     assert not spans.get_finished_spans()

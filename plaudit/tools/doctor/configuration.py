@@ -17,7 +17,7 @@ _PREFIX = "PLAUDIT_"
 
 
 def check_configuration(settings: Settings) -> Iterator[Finding]:
-    """What is wrong with the settings by themselves; one finding if nothing is."""
+    """Findings on the settings by themselves; one if all is well."""
     problems = list(_problems(settings, os.environ))
     yield from problems or [ok(_CHECK, "valid")]
 

@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""Findings of the doctor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -30,7 +30,7 @@ def ok(check: str, text: str) -> Finding:
 
 
 def warn(check: str, text: str, advice: str) -> Finding:
-    """It works, but somebody should look."""
+    """It works, but needs attention."""
     return Finding(check, Level.WARN, text, advice)
 
 

@@ -25,7 +25,7 @@ _FUTURE_S: Final = 60
 _MUCH_LAG: Final = 10_000
 _MOST_READ: Final = 3
 _PROGRESS_S: Final = 2.0
-"""In which a partition with a backlog should come further."""
+"""Seconds in which a partition with a backlog should make progress."""
 
 
 async def check_kafka(
@@ -58,7 +58,7 @@ async def check_kafka(
 
 
 async def dead_letter_count(consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, settings: Settings) -> int:
-    """How many dead letters Kafka keeps."""
+    """The number of dead letters that Kafka keeps."""
     there = set(await admin.list_topics())
     names = [name for topic in Topic if topic.is_consumed and (name := settings.topics.dead_letters(topic)) in there]
     if not names:
@@ -122,7 +122,7 @@ def _config_problems(configs: Mapping[str, Mapping[str, str]], settings: Setting
 
 
 async def _clock(consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> Finding:
-    # Records carry the clock of whoever sent them, or the broker's: one from the future tells of a wrong one.
+    # Records carry the clock of their producer or of the broker: a time in the future means that it is wrong.
     future = int((time.time() + _FUTURE_S) * 1000)
     found = await consumer.offsets_for_times(dict.fromkeys(places, future))
     wrong = sorted({place.topic for place, at in found.items() if at is not None})
@@ -151,7 +151,7 @@ async def _lag(admin: AIOKafkaAdminClient, connection: KafkaConnection, settings
     text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
     if unread:
         advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
-        yield failed("lag", f"nobody reads {', '.join(unread)}", advice)
+        yield failed("lag", f"no consumer group reads {', '.join(unread)}", advice)
     elif sum(by_topic.values()) >= _MUCH_LAG:
         yield warn("lag", text, "Start more workers, up to one for each partition.")
     else:
@@ -167,7 +167,7 @@ async def _lag(admin: AIOKafkaAdminClient, connection: KafkaConnection, settings
 async def _progress(
     connection: KafkaConnection, settings: Settings, standing: Sequence[tuple[Topic, int, int]]
 ) -> Finding:
-    """Whether each of these partitions stands only since a moment ago, going by its next record."""
+    """True if each of these partitions has stood only for a moment, going by its next record."""
     for topic, partition, offset in standing[:_MOST_READ]:
         async with TopicReader.opened(connection) as reader:
             record = await reader.record(TopicPartition(settings.topics.name(topic), partition), offset)

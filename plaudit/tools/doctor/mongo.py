@@ -97,7 +97,7 @@ async def _waiting(database: Database) -> Finding:
     ]
     parked, overdue = (sum(pair) for pair in zip(*counts, strict=True))
     if overdue:
-        return warn("parked commands", f"{overdue} overdue", "Nobody gives them up: is a worker running? See its log.")
+        return warn("parked commands", f"{overdue} overdue", "No worker gives them up: is one running? See its log.")
     return ok("parked commands", f"{parked} wait for what they are about")
 
 
@@ -105,7 +105,7 @@ async def _owed(database: Database) -> Finding:
     old = datetime.now(UTC) - _OWED_LIMIT
     owed = await database[outbox.COLLECTION].count_documents({"at": {"$lt": old}})
     if owed:
-        advice = "Nobody publishes them: is a worker running, and does it reach Kafka? See its log."
+        advice = "No worker publishes them: is one running, and does it reach Kafka? See its log."
         return warn("outbox", f"{owed} batches of events are owed for more than two minutes", advice)
     return ok("outbox", "nothing is owed")
 
@@ -121,7 +121,7 @@ async def _templates(database: Database) -> Finding:
 
 
 def _wrong(saved: SavedTemplate) -> str:
-    """What is wrong with a template, or nothing."""
+    """The error of a template, empty if it has none."""
     try:
         check(saved.template)
     except TemplateError as error:

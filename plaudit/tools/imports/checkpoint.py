@@ -1,4 +1,4 @@
-"""How far an import has come, kept in a file beside its input."""
+"""The progress of an import, kept in a file beside its input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Checkpoint(BaseModel):
         return found if found.job == job else None
 
     def write(self, path: Path) -> None:
-        """Keep it, so that whoever reads it finds this one or the one before."""
+        """Write it, so that a reader finds this one or the one before."""
         draft = path.with_name(path.name + ".draft")
         with draft.open("w") as file:
             file.write(self.model_dump_json(indent=1))
@@ -44,7 +44,7 @@ class Checkpoint(BaseModel):
 
 
 def checkpoint_of(input_file: Path) -> Path:
-    """Where the checkpoint of an input is."""
+    """The checkpoint file of an input."""
     return input_file.with_name(input_file.name + SUFFIX)
 
 

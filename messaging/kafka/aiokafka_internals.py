@@ -1,0 +1,91 @@
+"""Private parts of aiokafka 0.14: one function each, so that a new version is checked in one place.
+
+tests/unit/test_aiokafka_internals.py fails when one of them is renamed. docs/upstream.md proposes public ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from copy import copy
+from typing import Any
+
+import aiokafka.consumer.fetcher as fetcher
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.errors import KafkaConnectionError, ProducerClosed
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.memory_records import MemoryRecords
+
+_send = AIOKafkaConnection.send
+
+
+def queue_batch(producer: AIOKafkaProducer, batch: BatchBuilder, place: TopicPartition) -> asyncio.Future[Any]:
+    """Put a batch behind those that wait for its partition: `_message_accumulator`, its `_append_batch`, `_closed` and
+    `_exception`.
+
+    The public `send_batch` waits until none does, which is never while others send, and counts that wait several times
+    over: it gives up within a second or two. Raises what the producer has failed of.
+    """
+    batch.close()
+    accumulator = producer._message_accumulator
+    if accumulator._closed:
+        raise ProducerClosed
+    if accumulator._exception is not None:
+        raise copy(accumulator._exception)
+    queued: asyncio.Future[Any] = accumulator._append_batch(batch, place).future
+    return asyncio.shield(queued)
+
+
+async def close_without_flush(producer: AIOKafkaProducer) -> None:
+    """Disconnect, and drop the buffer: `_closed` and `_sender`.
+
+    The public `stop` sends the buffer first. An idempotent producer tries that for ever while Kafka is away, and
+    would publish later what was reported as failed.
+    """
+    if producer._closed:
+        return
+    producer._closed = True
+    if producer._sender is not None:
+        await producer._sender.close()
+    await producer.client.close()
+
+
+def recover_lost_connections() -> None:
+    """Make aiokafka recover from a write to a closed connection under uvloop: replaces `AIOKafkaConnection.send`.
+
+    There it is a RuntimeError, where aiokafka expects an OSError (its issue 1038), and it ends the task that fetches:
+    the consumer stays in its group, keeps its partitions, and never reads from them again.
+    """
+    AIOKafkaConnection.send = _send_or_lose
+
+
+def _send_or_lose(connection: AIOKafkaConnection, request: Any, expect_response: bool = True) -> Any:
+    try:
+        return _send(connection, request, expect_response)
+    except KafkaConnectionError:
+        raise  # which is a RuntimeError itself
+    except RuntimeError as error:
+        connection.close(reason=CloseReason.CONNECTION_BROKEN)
+        raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} broken: {error}") from error
+
+
+def replace_batch_reader(reader: type) -> None:
+    """Have all consumers read the batches of a fetch by this class: replaces `MemoryRecords` of the fetcher.
+
+    aiokafka's own raises for a record that can't be decoded, drops what it has already drained from other partitions,
+    and expands a compressed batch whole, whatever that comes to. Raises AttributeError where another is in place.
+    """
+    if fetcher.MemoryRecords not in (MemoryRecords, reader):
+        raise AttributeError("aiokafka reads the batches of a fetch by another class than it used to")
+    fetcher.MemoryRecords = reader
+
+
+def legacy_batch(content: bytes) -> Any:
+    """A whole batch in a format before version 2, decoded by aiokafka: `record.memory_records.MemoryRecords`."""
+    return MemoryRecords(content).next_batch()
+
+
+def record_batch(content: bytes) -> Any:
+    """A whole batch in version 2 of the format, decoded by aiokafka: `record.default_records.DefaultRecordBatch`."""
+    return DefaultRecordBatch(content)

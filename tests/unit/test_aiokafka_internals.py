@@ -1,0 +1,143 @@
+"""The private parts of aiokafka that we use: there, of the shape that we expect, and missed where they are renamed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import aiokafka
+import aiokafka.consumer.fetcher
+import pytest
+from aiokafka import conn
+from aiokafka.errors import KafkaConnectionError, KafkaError, ProducerClosed
+from aiokafka.producer.sender import Sender
+from aiokafka.protocol.metadata import MetadataRequest
+
+from messaging.kafka import aiokafka_internals
+from tests.support.raw_batches import batch, record
+from tests.support.renaming import loaded_anew, rename
+
+PLACE = aiokafka.TopicPartition("topic", 0)
+Check = Callable[[Any], Awaitable[None]]
+
+
+async def filled_producer(ours: Any) -> tuple[Any, asyncio.Future[Any]]:
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
+    content = producer.create_batch()
+    content.append(key=None, value=b"v", timestamp=None, headers=[])
+    return producer, ours.queue_batch(producer, content, PLACE)
+
+
+async def check_queue(ours: Any) -> None:
+    """Batches stand in line for one partition, and fail or end with the producer."""
+    producer, first = await filled_producer(ours)
+    second = ours.queue_batch(producer, producer.create_batch(), PLACE)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(producer.flush(), 0.01)
+    producer._message_accumulator.fail_all(KafkaError("failed"))
+    for future in (first, second):
+        with pytest.raises(KafkaError, match="failed"):
+            await future
+    with pytest.raises(KafkaError, match="failed"):
+        ours.queue_batch(producer, producer.create_batch(), PLACE)
+    await ours.close_without_flush(producer)
+
+
+async def check_closed_queue(ours: Any) -> None:
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
+    await producer._message_accumulator.close()
+    with pytest.raises(ProducerClosed):
+        ours.queue_batch(producer, producer.create_batch(), PLACE)
+    await ours.close_without_flush(producer)
+
+
+async def check_close(ours: Any) -> None:
+    """A producer is closed at once, whatever it holds, and its sender and client with it."""
+    producer, waiting = await filled_producer(ours)
+    with patch.object(Sender, "close") as close:
+        async with asyncio.timeout(1):
+            await ours.close_without_flush(producer)
+            await ours.close_without_flush(producer)
+            await producer.stop()  # which would wait for the buffer
+    close.assert_awaited_once()
+    assert not waiting.done()
+
+
+async def check_connection(ours: Any) -> None:
+    """A write that the event loop refuses is a lost connection."""
+    before = conn.AIOKafkaConnection.send
+    try:
+        ours.recover_lost_connections()
+        with pytest.raises(KafkaConnectionError, match="No connection"):
+            await conn.AIOKafkaConnection("host", 1).send(MetadataRequest([]))
+        connection = conn.AIOKafkaConnection("host", 1)
+        connection._writer = _ClosedWriter()
+        connection._versions = {3: (0, 0)}
+        with pytest.raises(KafkaConnectionError, match="broken"):
+            await connection.send(MetadataRequest([]))
+        assert not connection.connected()
+    finally:
+        conn.AIOKafkaConnection.send = before
+
+
+class _ClosedWriter:
+    def write(self, data: bytes) -> None:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+    def close(self) -> None:
+        """It is."""
+
+
+async def check_batches(ours: Any) -> None:
+    """A fetch is read by the class that was put in, as far as aiokafka asks it."""
+    fetcher = aiokafka.consumer.fetcher
+    before = fetcher.MemoryRecords
+    try:
+        ours.replace_batch_reader(_Reader)
+        ours.replace_batch_reader(_Reader)
+        assert fetcher.MemoryRecords is _Reader
+    finally:
+        fetcher.MemoryRecords = before
+    assert [one.value for one in ours.record_batch(batch(record(b"v")))] == [b"v"]
+    assert [one.value for one in ours.legacy_batch(batch(record(b"v")))] == [b"v"]
+
+
+class _Reader:
+    pass
+
+
+CHECKS: list[Check] = [check_queue, check_closed_queue, check_close, check_connection, check_batches]
+PARTS: list[tuple[str, str, Check]] = [
+    ("aiokafka.producer.producer", "_message_accumulator", check_queue),
+    ("aiokafka.producer.message_accumulator", "_append_batch", check_queue),
+    ("aiokafka.producer.message_accumulator", "_exception", check_queue),
+    ("aiokafka.producer.message_accumulator", "_closed", check_closed_queue),
+    ("aiokafka.producer.producer", "_closed", check_close),
+    ("aiokafka.producer.producer", "_sender", check_close),
+    ("aiokafka.conn", "send", check_connection),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+async def test_the_parts_are_as_we_use_them(check: Check) -> None:
+    await check(aiokafka_internals)
+
+
+@pytest.mark.filterwarnings("ignore:Unclosed AIOKafkaProducer:ResourceWarning")
+@pytest.mark.parametrize(("module", "name", "check"), PARTS)
+async def test_a_part_that_is_renamed_is_missed(
+    monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check
+) -> None:
+    rename(monkeypatch, module, name)
+    with pytest.raises(AttributeError) as missed:
+        await check(loaded_anew(aiokafka_internals.__name__))
+    assert str(missed.traceback[-1].path) == aiokafka_internals.__file__
+
+
+async def test_another_reader_of_batches_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiokafka.consumer.fetcher, "MemoryRecords", ModuleType)
+    with pytest.raises(AttributeError, match="another class"):
+        await check_batches(aiokafka_internals)

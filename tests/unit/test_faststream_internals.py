@@ -1,0 +1,55 @@
+"""The private parts of FastStream that we use: there, of the shape that we expect, and missed where renamed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import faststream.kafka
+import pytest
+
+from consumers import faststream_internals
+from messaging.kafka.oauth import ClientCredentials
+from tests.support.renaming import loaded_anew, rename
+
+TOKENS = ClientCredentials("https://localhost", "", "", None)
+
+
+class BuiltError(Exception):
+    """Raised in the place of a consumer, with its options."""
+
+
+async def check_builder(ours: Any) -> None:
+    """A subscriber builds its consumer by what was put in, with the options of the broker and of its own."""
+    broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True, sasl_oauth_token_provider=TOKENS)
+    subscriber = broker.subscriber("topic", batch=True, group_id="group")
+
+    def build(**options: Any) -> Any:
+        raise BuiltError(options)
+
+    await broker.connect()
+    ours.build_consumers_by(broker, build)
+    with pytest.raises(BuiltError) as built:
+        await subscriber.start()
+    (options,) = built.value.args
+    wanted = {"sasl_oauth_token_provider": TOKENS, "group_id": "group"}
+    assert wanted.items() <= options.items()
+    assert options["bootstrap_servers"] == ["127.0.0.1:1"]
+
+
+async def test_the_parts_are_as_we_use_them() -> None:
+    await check_builder(faststream_internals)
+
+
+async def test_a_part_that_is_renamed_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("faststream.kafka.configs.broker", "faststream.kafka.broker.broker"):
+        rename(monkeypatch, module, "builder")
+    with pytest.raises(AttributeError) as missed:
+        await check_builder(loaded_anew(faststream_internals.__name__))
+    assert str(missed.traceback[-1].path) == faststream_internals.__file__
+
+
+async def test_a_builder_of_another_shape_is_noticed() -> None:
+    broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True)
+    broker.config.broker_config.builder = dict
+    with pytest.raises(TypeError, match="differently"):
+        faststream_internals.build_consumers_by(broker, dict)
