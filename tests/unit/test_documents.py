@@ -141,6 +141,19 @@ def test_every_error_is_in_the_tree() -> None:
     assert shown == errors
 
 
+def test_every_test_that_security_names_is_there() -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    files = {
+        file: ROOT / "tests" / file for file in re.findall(r"`((?:unit|integration|chaos|devservers)/\w+\.py)", text)
+    }
+    assert [file for file, path in files.items() if not path.is_file()] == []
+    tests = {file: names_in(ast.parse(path.read_text())) for file, path in files.items()}
+    assert [f"{file}::{name}" for file, name in re.findall(r"`(\S+)::(\w+)`", text) if name not in tests[file]] == []
+    found = text.partition("### Found by an attack")[2].partition("\n##")[0]
+    rows = [row for row in found.splitlines() if row.startswith("| ") and not row.startswith("| Finding")]
+    assert [row for row in rows if "::test_" not in row] == []
+
+
 def all_blocks() -> list[Block]:
     return [block for page in PAGES for block in blocks_of(page)]
 
