@@ -17,6 +17,8 @@ from benchmarks.plots import plot
 Results = Mapping[str, Sequence[Comparison]]
 """What was measured, by group."""
 
+_EXPLAINED: Final = Path(__file__).parents[1] / "docs" / "performance.md"
+
 TITLES: Final = {
     "ingest": "Ingest",
     "moderation": "Moderation",
@@ -41,6 +43,7 @@ def write_results(results: Results, file: Path) -> None:
 def write_page(results: Results, file: Path, plots: Path, *, command: str, remark: str) -> None:
     """Write the page, and the plots that it shows into a folder of their own."""
     plots.mkdir(parents=True, exist_ok=True)
+    explained = os.path.relpath(_EXPLAINED, file.parent)
     goals = [comparison.met for comparison in chain.from_iterable(results.values()) if comparison.met is not None]
     lines = [
         "# The figures of one run",
@@ -50,7 +53,7 @@ def write_page(results: Results, file: Path, plots: Path, *, command: str, remar
         "",
         "Ratios are ours divided by theirs, measured in turns; the median is what counts. Figures with a unit are "
         "plain ones of ours. In the plots a bar is the median, the line over it reaches from the least to the largest "
-        "figure, and the mark stands at the goal. How each line is measured: [performance](performance.md).",
+        f"figure, and the mark stands at the goal. How each line is measured: [performance]({explained}).",
     ]
     for group, comparisons in results.items():
         svg = plots / f"{group}.svg"

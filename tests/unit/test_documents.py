@@ -35,7 +35,7 @@ docker ps
 
 
 ROOMS: Final = ("domain", "storage", "messaging", "consumers", "api", "scheduler", "devservers", "plaudit")
-LINKED: Final = [*PAGES, ROOT / "SECURITY.md"]
+LINKED: Final = [*PAGES, ROOT / "SECURITY.md", ROOT / "benchmarks" / "results" / "latest.md"]
 ARCHITECTURE: Final = ROOT / "docs" / "architecture.md"
 
 
