@@ -52,8 +52,9 @@ def write_page(results: Results, file: Path, plots: Path, *, command: str, remar
         f"{os.cpu_count()} cores with all servers on them. {remark} Of {len(goals)} goals {sum(goals)} are met.",
         "",
         "Ratios are ours divided by theirs, measured in turns; the median is what counts. Figures with a unit are "
-        "plain ones of ours. In the plots a bar is the median, the line over it reaches from the least to the largest "
-        f"figure, and the mark stands at the goal. How each line is measured: [performance]({explained}).",
+        "plain ones of ours. A bar is the median, green where it meets its goal, red where it doesn't; the line over "
+        "it reaches from the least to the largest figure, and the mark is at the goal. All figures: [latest.json]"
+        f"(latest.json). Method: [performance]({explained}).",
     ]
     for group, comparisons in results.items():
         svg = plots / f"{group}.svg"
@@ -63,20 +64,5 @@ def write_page(results: Results, file: Path, plots: Path, *, command: str, remar
             f"## {TITLES[group]}",
             "",
             f"![{TITLES[group]}: medians, their range, and the goals]({svg.relative_to(file.parent)})",
-            "",
-            "| What | Against | min | median | max | Goal | Met | In figures |",
-            "|---|---|---|---|---|---|---|---|",
-            *map(_row, comparisons),
         ]
     file.write_text("\n".join(lines) + "\n")
-
-
-def _row(c: Comparison) -> str:
-    sign = {"at least": "≥", "at most": "≤"}[c.bound]
-    goal = f"{sign} {c.goal:g} {c.unit}".rstrip() if c.goal is not None else ""
-    met = {True: "yes", False: "**no**", None: ""}[c.met]
-    low, middle, high = (f"{value:,.3g}" for value in (min(c.ratios), c.median, max(c.ratios)))
-    return (
-        f"| {c.name} | {c.against} | {low} | {middle} {c.unit}".rstrip()
-        + f" | {high} | {goal} | {met} | {c.absolute} |"
-    )
