@@ -10,26 +10,29 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up demo test test-slow lint bench chaos bad-input mutants docs sbom audit lock clean
+.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs sbom audit lock clean
 
-up: $(VENV)/run.stamp
+up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
 
-demo: $(VENV)/run.stamp
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/run.stamp ## a tour through the running service
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo
 
 # In the order of the folders: the longest files have few tests, and would come last by themselves. Four at a time keep
 # two cores busy while some of them wait. The JVM's second compiler would cost Kafka more than it gains in so short a life.
-test: $(VENV)/dev.stamp
+test: $(VENV)/dev.stamp ## tests on real servers, minutes: ARGS; BROKER=tansu for the fallback broker
 	@JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" \
 	  $(BIN)/pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "not slow" $(ARGS)
 
 # What takes minutes, and what `make test` does in small at its full size.
-test-slow: $(VENV)/dev.stamp
+test-slow: $(VENV)/dev.stamp ## what takes longer: TLS, imports, privacy, bad input, outages at full size
 	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
 	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "slow or scaled" $(ARGS)
 
-lint: $(VENV)/dev.stamp
+lint: $(VENV)/dev.stamp ## ruff, mypy, import rules, Kubernetes schemas
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
@@ -38,36 +41,36 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.28 $(MANIFESTS)
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.37 $(MANIFESTS)
 
-bench: $(VENV)/bench.stamp
+bench: $(VENV)/bench.stamp ## speed against limits and alternatives: QUICK=1, ARGS=<group>
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
 # SEED, FAULTS, COMMANDS, SECONDS, KINDS and the others of `python -m tests.chaos --help`.
-chaos: $(VENV)/dev.stamp
+chaos: $(VENV)/dev.stamp ## the fault suite at full length: SEED, FAULTS, COMMANDS, SECONDS, KINDS
 	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS IMPORTERS BUYERS KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
-bad-input: $(VENV)/dev.stamp
+bad-input: $(VENV)/dev.stamp ## what nobody sends by intention: SEED, REQUESTS, MESSAGES, EXAMPLES
 	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
 # Minutes on two cores. `ARGS=--report` tells of the last run again.
-mutants: $(VENV)/mutants.stamp
+mutants: $(VENV)/mutants.stamp ## small changes of the domain that its unit tests have to notice
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-docs: $(VENV)/dev.stamp
+docs: $(VENV)/dev.stamp ## write docs/asyncapi.json
 	$(BIN)/python docs/write_asyncapi.py
 
 # Of what the service runs on, as the lock file has it.
-sbom: $(VENV)/release.stamp
+sbom: $(VENV)/release.stamp ## what the service is built from, CycloneDX, into dist/
 	@mkdir -p dist
 	$(VENV)-release/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/sbom.cdx.json requirements/service.lock
 
-audit: $(VENV)/release.stamp
+audit: $(VENV)/release.stamp ## known weaknesses of that; needs the internet
 	$(VENV)-release/bin/pip-audit --require-hashes --disable-pip --requirement requirements/service.lock
 
-lock:
+lock: ## resolve the dependencies anew
 	$(BIN)/python requirements/lock.py
 
-clean:
+clean: ## remove environments, data and caches
 	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit .mutants dist
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock

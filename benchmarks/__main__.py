@@ -2,9 +2,8 @@
 
     python -m benchmarks [--quick] [group ...]
 
-A whole run writes `benchmarks/results/latest.json` and `docs/performance-latest.md`; a quick one, of small sizes,
-writes to `benchmarks/results/quick`, and one in which a group failed to `incomplete` beside it. None writes when groups
-are named.
+A whole run writes `latest.json` and `latest.md` to `benchmarks/results`; a quick one, of small sizes, writes to `quick`
+there, and one in which a group failed to `incomplete`. None writes when groups are named.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def write(results: dict[str, Sequence[Comparison]], *, quick: bool, failed: bool
     if failed:
         remark = "Not all of it: some groups failed."
     elif not quick:
-        folder, page, remark = _RESULTS, _ROOT / "docs" / "performance-latest.md", "A whole run."
+        folder, page, remark = _RESULTS, _RESULTS / "latest.md", "A whole run."
     command = f"make bench{' QUICK=1' if quick else ''}"
     write_results(results, folder / "latest.json")
     write_page(results, page, page.with_suffix(""), command=command, remark=remark)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.growth
 
-It needs no server, and says the same each time: docs/scale.md shows it.
+It needs no server, and says the same each time: docs/scale.md shows the sums.
 """
 
 from __future__ import annotations

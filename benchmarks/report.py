@@ -17,6 +17,8 @@ from benchmarks.plots import plot
 Results = Mapping[str, Sequence[Comparison]]
 """What was measured, by group."""
 
+_EXPLAINED: Final = Path(__file__).parents[1] / "docs" / "performance.md"
+
 TITLES: Final = {
     "ingest": "Ingest",
     "moderation": "Moderation",
@@ -41,6 +43,7 @@ def write_results(results: Results, file: Path) -> None:
 def write_page(results: Results, file: Path, plots: Path, *, command: str, remark: str) -> None:
     """Write the page, and the plots that it shows into a folder of their own."""
     plots.mkdir(parents=True, exist_ok=True)
+    explained = os.path.relpath(_EXPLAINED, file.parent)
     goals = [comparison.met for comparison in chain.from_iterable(results.values()) if comparison.met is not None]
     lines = [
         "# The figures of one run",
@@ -49,8 +52,9 @@ def write_page(results: Results, file: Path, plots: Path, *, command: str, remar
         f"{os.cpu_count()} cores with all servers on them. {remark} Of {len(goals)} goals {sum(goals)} are met.",
         "",
         "Ratios are ours divided by theirs, measured in turns; the median is what counts. Figures with a unit are "
-        "plain ones of ours. In the plots a bar is the median, the line over it reaches from the least to the largest "
-        "figure, and the mark stands at the goal. How each line is measured: [performance](performance.md).",
+        "plain ones of ours. A bar is the median, green where it meets its goal, red where it doesn't; the line over "
+        "it reaches from the least to the largest figure, and the mark is at the goal. All figures: [latest.json]"
+        f"(latest.json). Method: [performance]({explained}).",
     ]
     for group, comparisons in results.items():
         svg = plots / f"{group}.svg"
@@ -60,20 +64,5 @@ def write_page(results: Results, file: Path, plots: Path, *, command: str, remar
             f"## {TITLES[group]}",
             "",
             f"![{TITLES[group]}: medians, their range, and the goals]({svg.relative_to(file.parent)})",
-            "",
-            "| What | Against | min | median | max | Goal | Met | In figures |",
-            "|---|---|---|---|---|---|---|---|",
-            *map(_row, comparisons),
         ]
     file.write_text("\n".join(lines) + "\n")
-
-
-def _row(c: Comparison) -> str:
-    sign = {"at least": "≥", "at most": "≤"}[c.bound]
-    goal = f"{sign} {c.goal:g} {c.unit}".rstrip() if c.goal is not None else ""
-    met = {True: "yes", False: "**no**", None: ""}[c.met]
-    low, middle, high = (f"{value:,.3g}" for value in (min(c.ratios), c.median, max(c.ratios)))
-    return (
-        f"| {c.name} | {c.against} | {low} | {middle} {c.unit}".rstrip()
-        + f" | {high} | {goal} | {met} | {c.absolute} |"
-    )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -27,6 +32,127 @@ one
 docker ps
 ```
 """
+
+
+ROOMS: Final = ("domain", "storage", "messaging", "consumers", "api", "scheduler", "devservers", "plaudit")
+LINKED: Final = [*PAGES, ROOT / "SECURITY.md", ROOT / "benchmarks" / "results" / "latest.md"]
+ARCHITECTURE: Final = ROOT / "docs" / "architecture.md"
+
+
+class Link(NamedTuple):
+    """A link of a page: its text, the file or folder that it leads to, and the heading there, "" for the top."""
+
+    text: str
+    target: Path
+    heading: str
+
+
+def links_of(page: Path) -> list[Link]:
+    """The links of a page that stay in the repository, those to pictures among them."""
+    links = []
+    for text, address in re.findall(r"\[([^\[\]]*)\]\(([^()\s]+)\)", page.read_text()):
+        parts = urlsplit(address)
+        if not parts.scheme:
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            links.append(Link(text, target, parts.fragment))
+    return links
+
+
+def headings_of(page: Path) -> set[str]:
+    """The anchors that a git host makes of the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def modules() -> Iterator[tuple[Path, ast.Module]]:
+    """All modules of the product, with what they say."""
+    for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        yield path, ast.parse(path.read_text())
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    """What a module defines: functions, classes with `Class.method`, and constants."""
+    names = set()
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case ast.ClassDef():
+                names |= {node.name, *(f"{node.name}.{name}" for name in names_in(node))}
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                names.add(name)
+            case _:
+                pass
+    return names
+
+
+def test_links_lead_somewhere() -> None:
+    dead = [
+        f"{page.relative_to(ROOT)}: {link.text}"
+        for page in LINKED
+        for link in links_of(page)
+        if not link.target.exists() or (link.heading and link.heading not in headings_of(link.target))
+    ]
+    assert dead == []
+
+
+def test_the_architecture_names_what_its_links_lead_to() -> None:
+    links = [link for link in links_of(ARCHITECTURE) if re.fullmatch(r"`[\w.]+`", link.text)]
+    assert links
+    named = {(link.text.strip("`"), link.target) for link in links if link.target.suffix == ".py"}
+    gone = [f"{name} in {file}" for name, file in named if name not in names_in(ast.parse(file.read_text()))]
+    assert gone == []
+
+
+def test_every_room_is_on_the_map() -> None:
+    packages = {path.parent for room in (*ROOMS, "tests", "benchmarks") for path in (ROOT / room).rglob("__init__.py")}
+    on_the_map = {link.target for link in links_of(ARCHITECTURE)}
+    assert sorted(str(path.relative_to(ROOT)) for path in packages - on_the_map) == []
+
+
+class Raised(NamedTuple):
+    """An error class, the class that it is one of, and the module that has it."""
+
+    name: str
+    parent: str
+    module: str
+
+
+def test_every_error_is_in_the_tree() -> None:
+    classes = [
+        Raised(node.name, ast.unparse(base).rpartition(".")[2], str(path.relative_to(ROOT)))
+        for path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+    ]
+    # Those of Python and of libraries are told by their names.
+    errors = {each for each in classes if each.parent.endswith(("Error", "Exception"))}
+    (tree,) = [block.text for block in blocks_of(ARCHITECTURE) if block.words == "not-run: a tree"]
+    shown: set[Raised] = set()
+    above: list[str] = []
+    for line in tree.splitlines():
+        name, *place = line.split()[:2]
+        depth = (len(line) - len(line.lstrip())) // 2
+        above[depth:] = [name]
+        if place:
+            shown.add(Raised(name, above[depth - 1], place[0]))
+    assert shown == errors
+
+
+def test_every_test_that_security_names_is_there() -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    files = {
+        file: ROOT / "tests" / file for file in re.findall(r"`((?:unit|integration|chaos|devservers)/\w+\.py)", text)
+    }
+    assert [file for file, path in files.items() if not path.is_file()] == []
+    tests = {file: names_in(ast.parse(path.read_text())) for file, path in files.items()}
+    assert [f"{file}::{name}" for file, name in re.findall(r"`(\S+)::(\w+)`", text) if name not in tests[file]] == []
+    found = text.partition("### Found by an attack")[2].partition("\n##")[0]
+    rows = [row for row in found.splitlines() if row.startswith("| ") and not row.startswith("| Finding")]
+    assert len(rows) > 20
+    assert [row for row in rows if "::test_" not in row] == []
 
 
 def all_blocks() -> list[Block]:
