@@ -34,6 +34,9 @@ fetch, and is fetched again only after its end: by default up to half a second l
 _METADATA_MS: Final = 5_000
 """A consumer may ask a broker that no longer leads a partition for so long; aiokafka's default is 5 minutes."""
 
+_FETCH_BYTES: Final = 16 * 1024 * 1024
+"""The most that a broker answers at a time, for all partitions: a large record in each would fill the memory."""
+
 GRACE_S: Final = 6.0
 """At a stop, a batch in progress may take so long; what is not done by then is delivered again."""
 
@@ -96,6 +99,7 @@ def subscribed_broker(
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
             fetch_max_wait_ms=_FETCH_MS,
+            fetch_max_bytes=_FETCH_BYTES,
             max_records=inbox.max_records,
         )
         _attach(subscriber, inbox)

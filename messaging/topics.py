@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
-MAX_RECORD_BYTES: Final = 4 * 1024 * 1024
+MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
 """The largest record that the broker takes. Far above MAX_MESSAGE_BYTES, so that a message that is too large becomes a
 dead letter with a reason rather than an error at its producer alone."""
 

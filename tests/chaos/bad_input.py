@@ -21,7 +21,9 @@ import httpx
 from confluent_kafka import Producer
 
 from devservers import embedded_kafka, embedded_mongo
+from tests.chaos import bad_records
 from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
+from tests.chaos.record_kinds import kinds
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service, running_service
 from tests.support.waiting import eventually
@@ -184,13 +186,17 @@ async def run(number: int, requests: int, messages: int, examples: int) -> dict[
             say(f"{by_http.statuses.total()} requests: {dict(by_http.statuses)}")
             by_kafka = await send_messages(service, number, messages)
             say(f"{messages} messages: dead letters {dict(by_kafka.codes)}")
+            by_records = await bad_records.run(service, kinds(), number, disturbed=True)
+            say(f"{by_records['bad']} records that can't be used among {by_records['good']} good ones")
             code, told = await asyncio.to_thread(run_schemathesis, service, number, examples) if examples else (0, "")
             say(told[-3_000:])
             await still_works(service)
-    faults = [*by_http.faults, *by_kafka.faults] + ([f"schemathesis: exit code {code}"] if code else [])
+    faults = [*by_http.faults, *by_kafka.faults, *by_records["faults"]] + (
+        [f"schemathesis: exit code {code}"] if code else []
+    )
     return {
         **{"seed": number, "requests": by_http.statuses.total(), "statuses": dict(by_http.statuses)},
-        **{"messages": messages, "deadLetters": dict(by_kafka.codes), "faults": faults[:50]},
+        **{"messages": messages, "deadLetters": dict(by_kafka.codes), "records": by_records, "faults": faults[:50]},
     }
 
 

@@ -120,6 +120,12 @@ def _compressed(name: str, codec: int, compress: Compress) -> dict[str, Kind]:
     large = of_length(15 * MIB, name)
     return {
         f"{name}-header-name-not-utf8": Kind(lambda v: packed(compress(three_with(b"\xff\xfe", v)), 3), records=3),
+        f"{name}-header-name-surrogate": Kind(
+            lambda v: packed(compress(record(v, headers=[(b"a", b""), (b"\xed\xa0\x80", None)])))
+        ),
+        f"{name}-header-name-overlong": Kind(lambda v: packed(compress(record(v, headers=[(b"\xc0\xaf" * 9, b"")])))),
+        f"{name}-value-null": Kind(lambda _: packed(compress(record(None)))),
+        f"{name}-value-not-utf8": Kind(lambda _: packed(compress(record(b"\xff\xfe{}")))),
         f"{name}-with-garbage-behind": Kind(lambda v: packed(compress(record(v)) + b"garbage")),
         f"{name}-cut": Kind(lambda v: packed(compress(record(v))[:-5])),
         f"{name}-noise": Kind(lambda _: packed(b"\x07noise that nobody compressed")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from time import time as clock
 from typing import NamedTuple
 
 from aiokafka.record.util import calc_crc32c, encode_varint
@@ -35,8 +36,12 @@ def record(
     return varint(len(content)) + content
 
 
-def batch(payload: bytes, *, count: int = 1, codec: int = PLAIN, time: int = 1_760_000_000_000) -> bytes:
-    """A batch of `count` records, whose bytes are `payload`, compressed already or said to be so."""
+def batch(payload: bytes, *, count: int = 1, codec: int = PLAIN, time: int | None = None) -> bytes:
+    """A batch of `count` records, whose bytes are `payload`, compressed already or said to be so.
+
+    `time` is in milliseconds since 1970; missing: now, since Kafka removes what is older than its retention.
+    """
+    time = int(clock() * 1000) if time is None else time
     checked = struct.pack(">hiqqqhii", codec, count - 1, time, time, -1, -1, -1, count) + payload
     return struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, calc_crc32c(checked)) + checked
 
