@@ -128,7 +128,7 @@ async def untold(service: Service, sent: Sent) -> list[str]:
     found: set[tuple[str, int, int]] = set()
     for topic in TOPICS:
         for letter in await service.records(f"{topic}.dlq"):
-            headers = {name: value.decode() for name, value in letter.headers if name.startswith("x-")}
+            headers = {n: (v or b"").decode(errors="replace") for n, v in letter.headers if n.startswith("x-")}
             first, partition = int(headers["x-source-offset"]), int(headers["x-source-partition"])
             found.add((headers["x-source-topic"], partition, first))
     return [f"{name} at {place}" for place, name in sent.told.items() if place not in found]
