@@ -58,7 +58,8 @@ class Batch:
         """Commit that these records were processed."""
         processed = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in self.records}
         assigned = self.consumer.assignment()
-        await self.consumer.commit({place: offset for place, offset in processed.items() if place in assigned})
+        if offsets := {place: offset for place, offset in processed.items() if place in assigned}:
+            await self.consumer.commit(offsets)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go back, so that the records are delivered again."""
