@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
 from secrets import token_hex
-from typing import Final, NamedTuple
+from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
@@ -21,7 +21,8 @@ from domain.privacy import (
     unkeyed_mark_of,
 )
 from domain.returns import Return
-from domain.reviews import ModerationAction, Review
+from domain.reviews import Moderation, Review
+from messaging.moderation import moderation_from
 from storage.audit import AuditEntry, AuditLog, AuditSearch
 from storage.database import Database, Document, Session, in_transaction
 from storage.mails import COLLECTION as MAILS
@@ -50,16 +51,6 @@ _PAGE: Final = 1_000
 _ALL: Final = 2**31 - 1
 _KEY: Final = "erasureKey"
 _KEY_BYTES: Final = 32
-
-
-class WaitingModeration(NamedTuple):
-    """A parked moderation command that came from a customer or names one."""
-
-    review_id: str
-    action: ModerationAction
-    at: datetime
-    moderator: str | None
-    reason: str | None
 
 
 class PersonalData:
@@ -112,12 +103,10 @@ class PersonalData:
         """The commands of theirs that wait for their order."""
         return [p for p in await self._returns.all_parked() if is_about(p.value, self._customer, ())]
 
-    async def parked_commands(self) -> list[WaitingModeration]:
+    async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for their review."""
-        return [
-            WaitingModeration(d["reviewId"], ModerationAction(d["action"]), d["at"], d["moderator"], d["reason"])
-            async for d in self._database[PARKED_COMMANDS].find(self._parked_filter())
-        ]
+        found = self._database[PARKED_COMMANDS].find(self._parked_filter())
+        return [moderation_from(document) async for document in found]
 
     async def forget_parked(self) -> int:
         """Take them out of commands that wait, which take effect without their words and name; returns how many."""

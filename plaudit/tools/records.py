@@ -9,11 +9,10 @@ from typing_extensions import TypedDict
 
 from domain.ratings import rating_number
 from domain.returns import Return
-from domain.reviews import Review
+from domain.reviews import Moderation, Review
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
 from storage.audit import AuditEntry
-from storage.privacy import WaitingModeration
 
 
 class ReviewRecord(TypedDict):
@@ -101,7 +100,7 @@ def audit_record(entry: AuditEntry) -> dict[str, Any]:
     }
 
 
-def waiting_record(command: WaitingModeration) -> dict[str, Any]:
+def waiting_record(command: Moderation) -> dict[str, Any]:
     """A moderation command that waits for its review."""
     return {
         "reviewId": command.review_id,
