@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,6 +28,14 @@ class HeadAsGet:
         await self._app(scope, receive, send)
 
 
+_ANSWER_S: Final = 35.0
+"""Until an answer begins: time for a slow body, a query and a publication. PyMongo on Python 3.11 can wait without end
+for the lock of its connection pool when a server goes away, whatever its own limits are."""
+
+_WAIT_S: Final = 35.0
+"""More of it for a request that may wait, by `Prefer`, for up to 30 s."""
+
+
 class LastResort:
     """Turns uncaught errors into problems: 503 if MongoDB or Kafka is unavailable, else 500 and a logged traceback."""
 
@@ -37,18 +48,24 @@ class LastResort:
             await self._app(scope, receive, send)
             return
         started = False
+        waits = any(name == b"prefer" for name, _ in scope["headers"])
+        deadline = asyncio.timeout(_ANSWER_S + (_WAIT_S if waits else 0))
 
         async def watched(message: Message) -> None:
             nonlocal started
-            started = True
+            if not started:
+                started = True
+                deadline.reschedule(None)
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            async with deadline:
+                await self._app(scope, receive, watched)
         except Exception as error:
             if started:
                 raise
-            await problem_response(scope, _problem(scope, error))(scope, receive, send)
+            problem = unavailable("MongoDB or Kafka") if deadline.expired() else _problem(scope, error)
+            await problem_response(scope, problem)(scope, receive, send)
 
 
 def _problem(scope: Scope, error: Exception) -> ProblemError:

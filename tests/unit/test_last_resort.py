@@ -1,0 +1,63 @@
+"""A request that hangs where no driver limits it is answered all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.web import middleware
+from api.web.middleware import LastResort
+
+
+async def get(app: ASGIApp, headers: dict[str, str] | None = None) -> httpx.Response:
+    transport = httpx.ASGITransport(LastResort(app))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        return await http.get("/", headers=headers)
+
+
+async def hang(scope: Scope, receive: Receive, send: Send) -> None:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        # As PyMongo does when it is cancelled in the lock of its pool.
+        raise RuntimeError("Lock is not acquired") from None
+
+
+async def take_a_moment(scope: Scope, receive: Receive, send: Send) -> None:
+    await asyncio.sleep(0.05)
+    await PlainTextResponse("done")(scope, receive, send)
+
+
+async def begin_and_go_on(scope: Scope, receive: Receive, send: Send) -> None:
+    async def pieces() -> AsyncIterator[str]:
+        for piece in ("a", "b"):
+            yield piece
+            await asyncio.sleep(0.05)
+
+    await StreamingResponse(pieces())(scope, receive, send)
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "_ANSWER_S", 0.01)
+
+
+async def test_a_request_that_hangs_is_answered_503() -> None:
+    answer = await get(hang)
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "retry-after" in answer.headers
+
+
+async def test_a_request_that_may_wait_is_waited_for() -> None:
+    assert (await get(take_a_moment)).status_code == 503
+    assert (await get(take_a_moment, {"Prefer": "wait=1"})).text == "done"
+
+
+async def test_an_answer_that_has_begun_is_not_cut() -> None:
+    assert (await get(begin_and_go_on)).text == "ab"
