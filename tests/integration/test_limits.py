@@ -141,7 +141,7 @@ async def test_a_slow_query_is_told_from_a_database_that_is_away() -> None:
         assert isinstance(message, dict)
         sent.append(message)
 
-    await LastResort(app)({"type": "http", "path": "/", "method": "GET"}, receive, send)
+    await LastResort(app)({"type": "http", "path": "/", "method": "GET", "headers": []}, receive, send)
     assert sent[0]["status"] == 503
     body = sent[1]["body"]
     assert isinstance(body, bytes)
