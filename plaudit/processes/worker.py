@@ -73,7 +73,8 @@ async def _look_for_standstill(settings: Settings, running: RunningWorker, probe
                 standstill.observe(await lag.measure(), monotonic())
             except Exception as error:
                 if not (isinstance(error, TimeoutError) or is_broker_away(error)):
-                    raise
+                    # Measuring must not end the worker, which does its work without it.
+                    log.exception("progress can't be measured")
                 log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
             probes.hindrances = standstill.describe(running.partitions())
             if len(probes.hindrances) > told:
