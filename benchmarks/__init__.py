@@ -1,1 +1,1 @@
-"""What it costs, measured."""
+"""Measurements of speed, memory and latency."""

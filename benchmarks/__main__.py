@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -22,82 +21,31 @@ import uvloop
 from benchmarks import approval_cost, drivers, facade, ingest, latency, lists, moderation, processes
 from benchmarks.comparison import Comparison
 from benchmarks.ground import Ground, ground
-from benchmarks.progress import elapsed_s, tell
+from benchmarks.progress import tell
 from benchmarks.report import write_page, write_results
+from benchmarks.sizes import QUICK, WHOLE, Size
 
 _ROOT: Final = Path(__file__).parent.parent
 _RESULTS: Final = _ROOT / "benchmarks" / "results"
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much of everything."""
-
-    runs: int
-    ingest: int
-    moderation: int
-    """Approvals in each turn."""
-    object_sizes: tuple[int, ...]
-    approvals: int
-    seconds: float
-    listed: int
-    list_requests: int
-    list_seconds: float
-    observed: int
-    worked: int
-    memory: int
-    minutes: int
-    """When to stop filling the worker's memory, the last group: the whole must have an end."""
-
-
-WHOLE: Final = Size(
-    runs=5,
-    ingest=200_000,
-    moderation=20_000,
-    object_sizes=(100, 10_000, 1_000_000),
-    approvals=3_000,
-    seconds=1.5,
-    listed=1_000_000,
-    list_requests=40,
-    list_seconds=0.3,
-    observed=100,
-    worked=20_000,
-    memory=5_000_000,
-    minutes=29,
-)
-QUICK: Final = Size(
-    runs=1,
-    ingest=10_000,
-    moderation=5_000,
-    object_sizes=(100, 10_000),
-    approvals=500,
-    seconds=0.8,
-    listed=20_000,
-    list_requests=10,
-    list_seconds=0.1,
-    observed=20,
-    worked=8_000,
-    memory=50_000,
-    minutes=3,
-)
-
 Group = Callable[[Ground, Size], Awaitable[Sequence[Comparison]]]
 GROUPS: Final[dict[str, Group]] = {
-    "ingest": lambda g, s: ingest.compare(g, s.runs, s.ingest),
-    "moderation": lambda g, s: moderation.compare(g, s.runs, s.moderation),
-    "approval-cost": lambda g, s: approval_cost.compare(g, s.runs, s.approvals, s.object_sizes),
-    "facade": lambda g, s: facade.compare(g, s.runs, s.seconds),
-    "lists": lambda g, s: lists.compare(g, s.runs, s.listed, s.list_requests, s.list_seconds),
-    "latency": lambda g, s: latency.compare(g, s.runs, s.observed),
-    "start": lambda g, s: processes.start(g, s.runs),
-    "workers": lambda g, s: processes.workers(g, s.runs, s.worked),
-    "drivers": lambda g, s: drivers.compare(g, s.runs, s.seconds),
-    "memory": lambda g, s: processes.memory(g, s.memory, s.minutes * 60 - elapsed_s()),
+    "ingest": ingest.compare,
+    "moderation": moderation.compare,
+    "approval-cost": approval_cost.compare,
+    "facade": facade.compare,
+    "lists": lists.compare,
+    "latency": latency.compare,
+    "start": processes.start,
+    "workers": processes.workers,
+    "drivers": drivers.compare,
+    "memory": processes.memory,
 }
 
 
 async def measure(names: Sequence[str], size: Size) -> tuple[dict[str, Sequence[Comparison]], list[Exception]]:
-    """What each group found; and the errors of those that failed, which keep no other from running."""
+    """The figures of each group, and the errors of those that failed, which keep no other from running."""
     results: dict[str, Sequence[Comparison]] = {}
     errors: list[Exception] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +67,7 @@ async def measure(names: Sequence[str], size: Size) -> tuple[dict[str, Sequence[
 
 
 def write(results: dict[str, Sequence[Comparison]], *, quick: bool, failed: bool) -> None:
-    """Keep what was found; a quick look, or what is left after an error, where nobody takes it for the figures."""
+    """Write the results; those of a quick or an incomplete run into a folder of their own."""
     folder = _RESULTS / ("quick" if quick else "incomplete")
     page, remark = folder / "page.md", "A quick run of small sizes, once each: for the shape, not for the figures."
     if failed:

@@ -1,4 +1,8 @@
-"""What one approval costs for an object with few and with many approved reviews."""
+"""The cost of one approval for an object with few and with many approved reviews.
+
+It is measured from the publication of some thousand approvals until the last is committed; beside it, one aggregation
+that recounts the object.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from benchmarks.comparison import Comparison, in_turns, paired
 from benchmarks.ground import Ground, Place
 from benchmarks.moderation import indexed_afterwards, store
 from benchmarks.samples import approvals
+from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
 from messaging.topics import Topic
@@ -79,20 +84,21 @@ class Objects:
         return first
 
 
-async def compare(ground: Ground, runs: int, approved: int, sizes: tuple[int, ...]) -> list[Comparison]:
-    """Approve so many reviews more of an object that has so many, and count them all."""
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
+    """Approve more reviews of objects that have few or many, and count them all."""
+    sizes = size.object_sizes
     async with ground.place() as place:
         with place.running("plaudit", "worker") as worker:
-            objects = Objects(place, worker, approved)
-            for size in sizes:  # the huge one comes to be here
-                await objects.approval_us(size)
-            costs = await in_turns(runs, {f"{size:,}": partial(objects.approval_us, size) for size in sizes})
-            recounts = await in_turns(runs, {f"recount {size:,}": partial(objects.recount_us, size) for size in sizes})
+            objects = Objects(place, worker, size.approvals)
+            for number in sizes:  # the huge one comes to be here
+                await objects.approval_us(number)
+            costs = await in_turns(size.runs, {f"{n:,}": partial(objects.approval_us, n) for n in sizes})
+            recounts = await in_turns(size.runs, {f"recount {n:,}": partial(objects.recount_us, n) for n in sizes})
     (small, *_), (small_recount, *_) = costs.values(), recounts.values()
     comparisons = []
-    for size, cost, recount in zip(sizes, costs.values(), recounts.values(), strict=True):
+    for number, cost, recount in zip(sizes, costs.values(), recounts.values(), strict=True):
         if cost is not small:
-            name, against = f"{size:,} approved reviews", f"one with {sizes[0]:,}"
+            name, against = f"{number:,} approved reviews", f"one with {sizes[0]:,}"
             comparisons += [
                 Comparison(
                     f"Speed of an approval, an object with {name}",
@@ -110,7 +116,7 @@ async def compare(ground: Ground, runs: int, approved: int, sizes: tuple[int, ..
             ]
         comparisons.append(
             Comparison(
-                f"Approvals in the time of a recount, an object with {size:,}",
+                f"Approvals in the time of a recount, an object with {number:,}",
                 "peer: a recount from all reviews",
                 paired(recount, cost),
                 absolute=f"{min(cost):,.0f} µs against {min(recount):,.0f} µs",

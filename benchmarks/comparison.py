@@ -15,7 +15,7 @@ Bound = Literal["at least", "at most"]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was measured against what, once for each pair of runs.
+    """One measure of ours against another, once for each pair of runs.
 
     `ratios` are ours divided by theirs, pair by pair, when `unit` is empty; else plain figures of ours in that unit.
     `goal` bounds the median; None: there is no goal, the figure is only reported. `absolute` accompanies them: rates a
@@ -37,7 +37,7 @@ class Comparison:
 
     @property
     def met(self) -> bool | None:
-        """Whether the median reaches the goal; None without a goal."""
+        """True if the median reaches the goal; None without a goal."""
         if self.goal is None:
             return None
         return self.median >= self.goal if self.bound == "at least" else self.median <= self.goal

@@ -12,6 +12,7 @@ from motor.motor_asyncio import AsyncIOMotorClient
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground
 from benchmarks.moderation import store
+from benchmarks.sizes import Size
 
 _CLIENTS = 16
 
@@ -30,7 +31,7 @@ async def _rate(collection: Any, seconds: float) -> float:
     return done / (perf_counter() - started)
 
 
-async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]:
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
     """Pages of twenty reviews, by sixteen clients of one process, with the same read concern."""
     async with ground.place() as place:
         await store(place, 0, 5_000)
@@ -38,9 +39,9 @@ async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]
         database = motor.get_database(place.settings.mongo.database, read_concern=place.database.read_concern)
         collections = {"PyMongo async": place.database["reviews"], "Motor": database["reviews"]}
         for collection in collections.values():
-            await _rate(collection, seconds / 4)
+            await _rate(collection, size.seconds / 4)
         rates = await in_turns(
-            runs, {name: partial(_rate, collection, seconds) for name, collection in collections.items()}
+            size.runs, {name: partial(_rate, collection, size.seconds) for name, collection in collections.items()}
         )
         motor.close()
     ours, theirs = rates.values()

@@ -1,4 +1,7 @@
-"""Requests a second of the facade."""
+"""Requests a second of the facade, and of a bare server that knows its answer beforehand, one process each.
+
+The load comes by 16 connections that are kept alive.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground, Place
 from benchmarks.http_load import connected, post, rate
 from benchmarks.samples import review_id, stored_review
+from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
 from storage.ratings import RatingRepository
@@ -35,11 +39,12 @@ async def serving(place: Place, *command: str) -> AsyncIterator[int]:
     """A process that serves HTTP, by its port."""
     port = free_port()
     with place.running(*command, PORT=str(port), PLAUDIT_HTTP__PORT=str(port)) as process:
-        await _until_open(process, port)
+        await until_open(process, port)
         yield port
 
 
-async def _until_open(process: subprocess.Popen[bytes], port: int) -> None:
+async def until_open(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until a process accepts connections; raises OSError when it has ended, or not in time."""
     end = monotonic() + _START_S
     while True:
         try:
@@ -82,8 +87,9 @@ async def rate_products(place: Place, count: int) -> None:
     await in_transaction(place.database, lambda session: RatingRepository(place.database).add(tallies, session))
 
 
-async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]:
-    """Ask for `seconds` each, in turns."""
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
+    """Load the facade and the bare server in turns."""
+    seconds = size.seconds
     cases: list[tuple[str, str, float, Callable[[int], bytes], Callable[[int], bytes], int]] = [
         (
             "POST one review",
@@ -119,7 +125,7 @@ async def compare(ground: Ground, runs: int, seconds: float) -> list[Comparison]
                 for warm_up in (ours, theirs):
                     await warm_up(seconds=seconds / 4)
                 measures = {name: partial(ours, seconds=seconds), "bare": partial(theirs, seconds=seconds)}
-                rates = await in_turns(runs, measures)
+                rates = await in_turns(size.runs, measures)
                 absolute = f"{per_second(rates[name])} against {per_second(rates['bare'])}"
                 ratios = paired(rates[name], rates["bare"])
                 comparisons.append(Comparison(f"Facade, {name}", against, ratios, goal, absolute=absolute))

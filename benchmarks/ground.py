@@ -35,7 +35,7 @@ OPEN_STORE: Final = {
 }
 _PARTITIONS: Final = 12
 _CACHE_GB: Final = 2.0
-"""What MongoDB would take by itself on a machine of 5 GB: a million reviews and their indexes fit."""
+"""MongoDB's own choice on a machine of 5 GB: a million reviews and their indexes fit."""
 
 _LOOK_S: Final = 0.02
 _TIMEOUT_S: Final = 900.0
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs to work here."""
+        """The environment of a process that works here."""
         return {
             **os.environ,
             "PLAUDIT_MONGO__URI": self.settings.mongo_uri(),
@@ -96,7 +96,7 @@ class Place:
                 tell(said.read()[-_LAST_WORDS:].decode(errors="replace"))
                 raise
             finally:
-                process.kill()  # what is left undone, nobody needs
+                process.kill()  # nobody needs the rest of its work
 
     def publish(self, topic: Topic, messages: Iterable[tuple[str, bytes]]) -> int:
         """Publish keyed values as an upstream system would; returns how many."""
@@ -134,7 +134,7 @@ class Place:
 
     @asynccontextmanager
     async def committed(self, group: str, topic: Topic) -> AsyncIterator[Count]:
-        """How many records of a topic a group has committed."""
+        """A function that tells how many records of a topic a group has committed."""
         async with self.admin() as admin:
             name = self.topic(topic)
 

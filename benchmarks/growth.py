@@ -60,7 +60,7 @@ GROWTH: Final = ((100, 10_000_000), (1_000, 100_000_000), (10_000, 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a rate and a number of reviews need."""
+    """The servers that a rate and a number of reviews need."""
 
     rate: int
     reviews: int
@@ -128,7 +128,7 @@ class Needs:
         return cores * _CORE_PRICE + 1_000 * terabytes * _GB_PRICE
 
     def loads(self, before: Needs) -> dict[str, float]:
-        """How much of what was enough before each part is asked for now: beyond 1 it breaks."""
+        """The load of each part as a share of its capacity before: beyond 1 it breaks."""
         return {
             "workers": self.worker_cores / _WORKER_BUSY / before.workers,
             "partitions": self.workers * _SHARES / before.partitions,
@@ -146,7 +146,7 @@ def popularity(objects: int, exponent: float) -> list[float]:
 
 
 def fullest(shares: list[float], partitions: list[int], count: int) -> float:
-    """What the fullest of so many partitions gets, as a multiple of an equal part."""
+    """The load of the fullest of so many partitions, as a multiple of an equal part."""
     loads = [0.0] * count
     for share, partition in zip(shares, partitions, strict=True):
         loads[partition % count] += share
@@ -154,7 +154,7 @@ def fullest(shares: list[float], partitions: list[int], count: int) -> float:
 
 
 def hashes(objects: int) -> list[int]:
-    """What Kafka's own partitioner makes of the objects' keys, before the remainder by the number of partitions."""
+    """The objects' keys as Kafka's own partitioner hashes them, before the remainder by the number of partitions."""
     partitioner, everything = DefaultPartitioner(), range(2**31)
     keys = (entity_key(Entity("Product", object_id(number, objects))) for number in range(objects))
     return [partitioner(key.encode(), everything, ()) for key in keys]

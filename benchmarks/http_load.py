@@ -70,11 +70,11 @@ async def connected(port: int) -> Connection:
     return connection
 
 
-def post(path: str, body: object) -> bytes:
-    """A request with a JSON body."""
+def post(path: str, body: object, headers: str = "") -> bytes:
+    """A request with a JSON body; further headers end with a line's end each."""
     content = orjson.dumps(body)
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
-    return f"{head}\r\ncontent-length: {len(content)}".encode() + _HEAD_END + content
+    return f"{head}\r\n{headers}content-length: {len(content)}".encode() + _HEAD_END + content
 
 
 async def rate(port: int, request: Callable[[int], bytes], *, seconds: float, status: int, clients: int = 16) -> float:

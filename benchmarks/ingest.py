@@ -1,4 +1,8 @@
-"""Reviews from Kafka to MongoDB: rules applied, indexes as in production."""
+"""Reviews from Kafka to MongoDB: rules applied, indexes as in production.
+
+All reviews are in Kafka before a program starts. Its rate is that of MongoDB's number of documents, from the first that
+is seen until all are there, so that no start is in it. Slow peers are done after fewer reviews.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Final
 from benchmarks.comparison import Comparison, paired, per_second, tell_round, turns
 from benchmarks.ground import Ground, Place
 from benchmarks.samples import submissions
+from benchmarks.sizes import Size
 from messaging.topics import Topic
 
 PEERS: Final = f"{sys.prefix}-peer/bin/python"
@@ -61,21 +66,21 @@ async def ingest_rate(place: Place, subject: Subject, count: int) -> float:
             return await beside.stored_rate("reviews", count, process)
 
 
-async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
-    """Take the same `count` reviews in, by each program in turn, `runs` times."""
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
+    """Take the same reviews in, by each program in turn."""
     async with published(ground, _WARM_UP) as place:
         for name in (_OURS, _BARE):
             await ingest_rate(place, SUBJECTS[name], _WARM_UP)
     rates: dict[str, list[float]] = {name: [] for name in SUBJECTS}
-    for number, order in enumerate(turns(runs, SUBJECTS)):
-        async with published(ground, count) as place:
+    for number, order in enumerate(turns(size.runs, SUBJECTS)):
+        async with published(ground, size.ingest) as place:
             for name in order:
-                rates[name].append(await ingest_rate(place, SUBJECTS[name], count))
-        tell_round(number, runs, rates)
+                rates[name].append(await ingest_rate(place, SUBJECTS[name], size.ingest))
+        tell_round(number, size.runs, rates)
     ours = rates.pop(_OURS)
     return [
         Comparison(
-            f"Ingest, {count:,} reviews",
+            f"Ingest, {size.ingest:,} reviews",
             name,
             paired(ours, theirs),
             SUBJECTS[name].goal,

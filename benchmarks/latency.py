@@ -1,4 +1,4 @@
-"""From a request until its effect can be seen, while the service has other work."""
+"""The time from a request until its effect can be seen, while the service has other work."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from benchmarks.facade import serving, submission
 from benchmarks.ground import Ground
 from benchmarks.http_load import Connection, connected, post, rate
 from benchmarks.progress import tell
+from benchmarks.sizes import Size
 
 _REVIEWS: Final = "/api/customerReviews"
 _SHARE: Final = 0.3
@@ -45,8 +46,8 @@ async def _until(connection: Connection, request: bytes, wanted: bytes) -> None:
             await asyncio.sleep(0.001)
 
 
-async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
-    """Submit and approve `count` reviews in each run, one after the other, at 30% of what the facade can take."""
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
+    """Submit and approve reviews, one after the other, while the facade takes 30% of the most that it can take."""
     visible: list[list[float]] = []
     rated: list[list[float]] = []
     async with ground.place() as place, serving(place, "plaudit", "api") as port:
@@ -60,12 +61,12 @@ async def compare(ground: Ground, runs: int, count: int) -> list[Comparison]:
             await _until(connection, _list("last"), b'"totalCount":1')
             load = asyncio.create_task(_load(port, most * _SHARE))
             await _watch(connection, range(_WATCHED, _WATCHED + _WARM_UP))
-            for run in range(runs):
-                first = _WATCHED + _WARM_UP + run * count
-                times = await _watch(connection, range(first, first + count))
+            for run in range(size.runs):
+                first = _WATCHED + _WARM_UP + run * size.observed
+                times = await _watch(connection, range(first, first + size.observed))
                 visible.append(times[0])
                 rated.append(times[1])
-                tell(f"  {run + 1} of {runs}: visible {median(times[0]):.3g} ms, rated {median(times[1]):.3g} ms")
+                tell(f"  {run + 1} of {size.runs}: visible {median(times[0]):.3g} ms, rated {median(times[1]):.3g} ms")
             if load.done():
                 load.result()
             load.cancel()

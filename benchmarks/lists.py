@@ -1,4 +1,7 @@
-"""Lists of reviews, with their total, while there are many."""
+"""Lists of many reviews: the first page of 20 with `totalCount`, on one connection.
+
+The bare loop makes the same find and count. p99 is that of all answers of all rounds.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from benchmarks.ground import Ground, Place
 from benchmarks.http_load import connected, post
 from benchmarks.moderation import indexed_afterwards, store
 from benchmarks.samples import object_id, stored_review
+from benchmarks.sizes import Size
 from storage.database import Document
 
 _SEARCH: Final = "/api/customerReviews/reviewList"
@@ -95,21 +99,22 @@ async def fill(place: Place, count: int) -> None:
     await reviews.aggregate(tallies)
 
 
-async def compare(ground: Ground, runs: int, count: int, requests: int, seconds: float) -> list[Comparison]:
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
     """The first page of each case, by the facade and by a bare loop of the same find and count.
 
-    Each is asked up to `requests` times in a turn, or as often as fits `seconds`, and once at least.
+    Each is asked up to `list_requests` times in a turn, or as often as fits `list_seconds`, and once at least.
     """
     comparisons = []
     async with ground.place() as place:
-        await fill(place, count)
+        await fill(place, size.listed)
         async with serving(place, "plaudit", "api") as port:
             for name, body, condition, sort in CASES:
                 pages = Pages(port, place, post(_SEARCH, body), condition, sort)
-                asks = max(1, min(requests, int(seconds / await pages.asked(1))))
+                asks = max(1, min(size.list_requests, int(size.list_seconds / await pages.asked(1))))
                 pages.answers_ms.clear()
-                times = await in_turns(runs, {name: partial(pages.asked, asks), "bare": partial(pages.found, asks)})
-                title = f"List of {count:,} reviews, {name}"
+                measures = {name: partial(pages.asked, asks), "bare": partial(pages.found, asks)}
+                times = await in_turns(size.runs, measures)
+                title = f"List of {size.listed:,} reviews, {name}"
                 absolute = f"{1000 * median(times[name]):.3g} ms against {1000 * median(times['bare']):.3g} ms"
                 limit = "limit: the same find and count by a bare loop"
                 ratios = paired(times["bare"], times[name])

@@ -1,4 +1,8 @@
-"""Approvals, with the ratings following."""
+"""Approvals, with the ratings following.
+
+The rate is that of the offsets that the last consumer in the chain commits, by when statuses, ratings, audit and events
+are stored; for the bare loop the same of its own.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from pymongo.write_concern import WriteConcern
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground, Place
 from benchmarks.samples import OBJECTS, approvals, stored_review
+from benchmarks.sizes import Size
 from messaging.topics import Topic
 from storage.database import Document
 from storage.indexes import ensure_indexes
@@ -74,12 +79,13 @@ async def bare_rate(ground: Ground, count: int) -> float:
             return await place.committed_rate("bare", Topic.MODERATION_COMMANDS, count, process)
 
 
-async def compare(ground: Ground, turns: int, count: int) -> list[Comparison]:
-    """Approve `count` reviews in each turn over many objects, by the bare loop, too; and half as many of one object."""
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
+    """Approve reviews of many objects, by the bare loop, too; and half as many of one object."""
+    count = size.moderation
     await our_rate(ground, _FEWEST)
     await bare_rate(ground, _FEWEST)
     rates = await in_turns(
-        turns,
+        size.runs,
         {
             "bare": partial(bare_rate, ground, count),
             "spread": partial(our_rate, ground, count),
@@ -89,7 +95,7 @@ async def compare(ground: Ground, turns: int, count: int) -> list[Comparison]:
     spread, hot, bare = rates["spread"], rates["hot"], rates["bare"]
     return [
         Comparison(
-            f"Moderation, {turns * count:,} approvals in {turns} turns",
+            f"Moderation, {size.runs * count:,} approvals in {size.runs} turns",
             "limit: a bare loop of status updates, no rating",
             paired(spread, bare),
             0.75,

@@ -1,4 +1,4 @@
-"""What a worker takes: to start, of the processor, of memory."""
+"""The costs of a worker: time to start, processor, memory. Processor and memory are read from `/proc`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Final
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground, Place
-from benchmarks.progress import tell
+from benchmarks.progress import elapsed_s, tell
 from benchmarks.samples import submissions
+from benchmarks.sizes import Size
 from devservers.waiting import until
 from messaging.topics import Topic
 
@@ -32,15 +33,15 @@ def cpu_s(pid: int) -> float:
 
 
 def memory_mb(pid: int) -> float:
-    """What a process holds now."""
+    """Resident memory of a process."""
     (line,) = (x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS"))
     return int(line.split()[1]) / 1024
 
 
-async def start(ground: Ground, runs: int) -> list[Comparison]:
-    """From the start of `plaudit worker` until a message that waited for it is stored."""
+async def start(ground: Ground, size: Size) -> list[Comparison]:
+    """Time from the start of `plaudit worker` until a message that waited for it is stored."""
     await _start_s(ground)
-    seconds = await in_turns(runs, {"seconds": partial(_start_s, ground)})
+    seconds = await in_turns(size.runs, {"seconds": partial(_start_s, ground)})
     return [Comparison("Start of a worker to its first message", "", seconds["seconds"], 1.5, "at most", "s")]
 
 
@@ -53,11 +54,12 @@ async def _start_s(ground: Ground) -> float:
             return perf_counter() - started
 
 
-async def workers(ground: Ground, runs: int, count: int) -> list[Comparison]:
-    """What a review costs one, two and four workers of the processor, and how many they store a second."""
+async def workers(ground: Ground, size: Size) -> list[Comparison]:
+    """Processor time of a review with one, two and four workers, and the reviews that they store a second."""
     rates: dict[int, list[float]] = {1: [], 2: [], 4: []}
     costs = await in_turns(
-        runs, {f"µs of {number}": partial(_review_us, ground, number, count, rates[number]) for number in rates}
+        size.runs,
+        {f"µs of {number}": partial(_review_us, ground, number, size.worked, rates[number]) for number in rates},
     )
     alone, alone_rates = costs["µs of 1"], rates[1]
     comparisons = []
@@ -109,34 +111,34 @@ async def _store_more(place: Place, first: int, total: int, processes: list[subp
 
 
 async def _members(place: Place) -> int:
-    """How many consumers share the submissions; 0 while they are still sorting themselves out."""
+    """The number of consumers that share the submissions; 0 while their group rebalances."""
     async with place.admin() as admin:
         (answer,) = await admin.describe_consumer_groups([place.topic(Topic.REVIEW_SUBMISSIONS)])
     ((_, _, state, _, _, members, *_),) = answer.groups
     return len(members) if state == _STABLE else 0
 
 
-async def memory(ground: Ground, count: int, seconds: float) -> list[Comparison]:
-    """What a worker holds after each part of many messages, or of as many as it takes in so many seconds."""
+async def memory(ground: Ground, size: Size) -> list[Comparison]:
+    """Memory of a worker after each part of many messages, or of as many as it takes until the run has to end."""
     held: list[float] = []
-    size = count // _PARTS
-    reviews = list(submissions(size))
-    end = perf_counter() + seconds
+    part_size = size.memory // _PARTS
+    reviews = list(submissions(part_size))
+    end_s = size.minutes * 60
     async with ground.place() as place:
         with place.running("plaudit", "worker") as process:
             for part in range(_PARTS):
-                if held and perf_counter() > end:
+                if held and elapsed_s() > end_s:
                     break
                 place.publish(Topic.REVIEW_SUBMISSIONS, reviews)
-                await place.until_stored("reviews", size, process)
+                await place.until_stored("reviews", part_size, process)
                 held.append(memory_mb(process.pid))
-                tell(f"  {(part + 1) * size:,} messages: {held[-1]:.1f} MB")
+                tell(f"  {(part + 1) * part_size:,} messages: {held[-1]:.1f} MB")
                 # It is the worker that is looked at: MongoDB may be quick, without indexes.
                 await place.database["reviews"].drop()
     # Fewer messages than the goals are about don't tell whether they are met.
     whole = len(held) == _PARTS
-    absolute = "" if whole else f"no time was left for all of {count:,}"
-    name = f"Memory of a worker over {len(held) * size:,} messages"
+    absolute = "" if whole else f"no time was left for all of {size.memory:,}"
+    name = f"Memory of a worker over {len(held) * part_size:,} messages"
     return [
         Comparison(name, "", held, 120 if whole else None, "at most", "MB", absolute),
         Comparison(

@@ -1,4 +1,4 @@
-"""What a run says while it goes on."""
+"""Progress of a run, with the time since its start."""
 
 from __future__ import annotations
 

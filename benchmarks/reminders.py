@@ -1,4 +1,4 @@
-"""How long a run of reminders takes, and how much memory: 10,000 due orders among more and more stored ones.
+"""Time and memory of a run of reminders: 10,000 due orders among more and more stored ones.
 
     .venv/bin/python -m benchmarks.reminders [stored orders ...]
 
@@ -68,7 +68,7 @@ def an_order(number: int) -> Order:
     )
 
 
-def others(number: int) -> Order:
+def an_order_not_due(number: int) -> Order:
     """An order that is not due, for one reason or another."""
     order = an_order(number)
     match number % 5:
@@ -88,7 +88,7 @@ async def store(database: Database, stored: int) -> None:
     """Store so many orders, and one review of another product by each fifth customer."""
     numbers = iter(range(stored))
     while batch := list(islice(numbers, 5_000)):
-        orders = [an_order(number) if number < DUE else others(number) for number in batch]
+        orders = [an_order(number) if number < DUE else an_order_not_due(number) for number in batch]
         await database[COLLECTION].insert_many(map(document_of, orders), ordered=False)
         await database["reviews"].insert_many((a_review(number) for number in batch[::5]), ordered=False)
     reviews = {"settings": {"reviewsEnabled": True}}
@@ -111,7 +111,7 @@ def a_review(number: int) -> dict[str, Any]:
     }
 
 
-def measured_run(settings: Settings) -> Measured:
+def measure_run(settings: Settings) -> Measured:
     """Run the job as a process of its own."""
     environment = {
         **os.environ,
@@ -148,7 +148,7 @@ async def main(sizes: list[int]) -> None:
                 with out.status(f"Storing {size:,} orders"):
                     await store(database, size)
                 await client.close()
-                run, empty = measured_run(settings), measured_run(settings)
+                run, empty = measure_run(settings), measure_run(settings)
                 out.print(f"{size:,} stored: {run.said} {run.seconds:.1f} s, {run.megabytes:.0f} MB")
                 figures = (run.seconds, run.cpu_seconds, run.megabytes, empty.seconds)
                 table.add_row(f"{size:,}", f"{DUE:,}", *(f"{figure:.1f}" for figure in figures))

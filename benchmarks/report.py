@@ -1,4 +1,4 @@
-"""Where results go: a file for machines, a page with plots for people."""
+"""The results of a run as a JSON file, and as a page with plots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.comparison import Comparison
 from benchmarks.plots import plot
 
 Results = Mapping[str, Sequence[Comparison]]
-"""What was measured, by group."""
+"""The comparisons, by group."""
 
 _EXPLAINED: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 
@@ -34,7 +34,7 @@ TITLES: Final = {
 
 
 def write_results(results: Results, file: Path) -> None:
-    """Write what the machine-readable file holds: a list with one object for each line."""
+    """Write a JSON list with an object for each comparison."""
     file.parent.mkdir(parents=True, exist_ok=True)
     rows = [comparison.as_json() for comparison in chain.from_iterable(results.values())]
     file.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
@@ -60,8 +60,6 @@ def write_page(results: Results, file: Path, plots: Path, *, command: str, remar
         svg = plots / f"{group}.svg"
         svg.write_text(plot(TITLES[group], comparisons))
         lines += [
-            "",
-            f"## {TITLES[group]}",
             "",
             f"![{TITLES[group]}: medians, their range, and the goals]({svg.relative_to(file.parent)})",
         ]

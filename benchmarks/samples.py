@@ -1,4 +1,4 @@
-"""What goes through the service while it is measured."""
+"""Reviews and approvals that go through the service while it is measured."""
 
 from __future__ import annotations
 

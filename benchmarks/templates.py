@@ -28,8 +28,8 @@ LARGEST: Final = order_review_context(
 )
 
 
-def measured(work: Callable[[], object]) -> tuple[float, str]:
-    """Milliseconds, and how it ended."""
+def measure(work: Callable[[], object]) -> tuple[float, str]:
+    """Milliseconds of CPU that the work takes, and its outcome."""
     begin = time.thread_time()
     try:
         work()
@@ -44,12 +44,12 @@ def main() -> None:
     rows = []
     for name, source in HOSTILE.items():
         for html in (False, True):
-            saved = max(measured(lambda: check_part("html" if html else "text", source)) for _ in range(2))  # noqa: B023
+            saved = max(measure(lambda: check_part("html" if html else "text", source)) for _ in range(2))  # noqa: B023
             times = []
             for _ in range(3):
                 language = TemplateLanguage(SAMPLE_CONTEXT)
-                times.append(measured(lambda: language.render(source, LARGEST, html=html)))  # noqa: B023
-                times.append(measured(lambda: language.render(source, LARGEST, html=html)))  # noqa: B023
+                times.append(measure(lambda: language.render(source, LARGEST, html=html)))  # noqa: B023
+                times.append(measure(lambda: language.render(source, LARGEST, html=html)))  # noqa: B023
             rows.append((max(times)[0], saved[0], min(times[1::2])[0], name, html, times[-1][1]))
     print(f"{'first mail':>10} {'check':>8} {'next mail':>9}")  # noqa: T201
     for first, saved_ms, following, name, html, outcome in sorted(rows, reverse=True):

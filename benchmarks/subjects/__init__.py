@@ -1,1 +1,1 @@
-"""What Plaudit is measured against: programs that somebody would write, or use, in its place."""
+"""Programs that Plaudit is measured against: those that somebody would write, or use, in its place."""

@@ -1,4 +1,4 @@
-"""What every subject starts from: the same servers, the same promises of the database, the same document."""
+"""The common ground of the subjects: the same servers, the same write concern, the same document."""
 
 from __future__ import annotations
 

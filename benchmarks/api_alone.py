@@ -1,0 +1,123 @@
+"""API processes on a MongoDB of their own, without Kafka and workers, for what clients do to them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from benchmarks.comparison import p99
+from benchmarks.facade import free_port, until_open
+from benchmarks.http_load import connected, post
+from devservers import embedded_mongo
+from domain.ratings import Entity, RatingTally, TallyKey
+from storage.database import connect, in_transaction
+from storage.ratings import RatingRepository
+
+RATINGS: Final = "ratings of 5 objects"
+QUESTIONS: Final = {
+    RATINGS: (
+        "/api/rating/entityRating",
+        {"entityType": "Product", "entityIds": [str(id) for id in range(5)]},
+    ),
+    "an empty page of reviews": ("/api/customerReviews/reviewList", {"entityType": "Product", "take": 20}),
+}
+_DATABASE: Final = "bench"
+_ISSUER: Final = "https://bench"
+_PERMISSIONS: Final = "customerReviews:ratingRead customerReviews:read"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """An API process in one mode of authentication, and the headers that let a client in."""
+
+    mode: str
+    port: int
+    process: subprocess.Popen[bytes]
+    headers: str
+
+    def request(self, question: str) -> bytes:
+        """A request that asks one of the questions."""
+        path, body = QUESTIONS[question]
+        return post(path, body, self.headers)
+
+    async def p99_ms(self, requests: int) -> float:
+        """The 99th percentile of the time to ask for ratings on a new connection; raises AssertionError at an error."""
+        request, latencies = self.request(RATINGS), []
+        for _ in range(requests):
+            started = time.perf_counter()
+            connection = await connected(self.port)
+            status, answer = await connection.ask(request)
+            if status != 200:
+                raise AssertionError(answer)
+            connection.close()
+            latencies.append((time.perf_counter() - started) * 1_000)
+        return p99(latencies)
+
+
+@asynccontextmanager
+async def apis(tell: Callable[[str], None], *modes: str) -> AsyncIterator[list[Api]]:
+    """An API for each mode of authentication, all on one MongoDB, until the block ends."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        async with embedded_mongo(folder, tell) as mongo:
+            await _fill(mongo.uri)
+            with ExitStack() as stack:
+                running = [stack.enter_context(_running(mode, mongo.uri, folder)) for mode in modes]
+                for api in running:
+                    await until_open(api.process, api.port)
+                yield running
+
+
+@contextmanager
+def _running(mode: str, uri: str, folder: Path) -> Iterator[Api]:
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+    pem = folder / f"{mode}.pem"
+    pem.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    port = free_port()
+    settings = {
+        "MONGO__URI": uri,
+        "MONGO__DATABASE": _DATABASE,
+        "KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "HTTP__PORT": str(port),
+        # Counted, and never too many.
+        "HTTP__RATE_PER_SECOND": "1000000",
+        "LOG__LEVEL": "error",
+        "LOG__FORMAT": "json",
+        "DATA": str(folder),
+        "AUTH__MODE": mode,
+        "AUTH__JWT__ISSUER": _ISSUER,
+        "AUTH__JWT__AUDIENCE": "plaudit",
+        "AUTH__JWT__PUBLIC_KEY_FILE": str(pem),
+    }
+    claims = {"iss": _ISSUER, "aud": "plaudit", "sub": "bench", "scope": _PERMISSIONS, "stores": ["A", "B"]}
+    token = jwt.encode({**claims, "exp": int(time.time()) + 3_600}, key, "RS256")
+    environment = {**os.environ, **{f"PLAUDIT_{name}": value for name, value in settings.items()}}
+    process = subprocess.Popen([sys.executable, "-m", "plaudit", "api"], env=environment)
+    try:
+        yield Api(mode, port, process, f"authorization: Bearer {token}\r\n" if mode == "jwt" else "")
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+async def _fill(uri: str) -> None:
+    """Store ratings in two stores."""
+    client, database = connect(uri, _DATABASE)
+    async with client:
+        tallies = {
+            TallyKey(Entity("Product", str(id)), store): RatingTally(3, 1_200) for id in range(50) for store in "AB"
+        }
+        ratings = RatingRepository(database)
+        await in_transaction(database, lambda session: ratings.add(tallies, session))
