@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from benchmarks.comparison import p99
 from benchmarks.facade import free_port, until_open
-from benchmarks.http_load import connected, post
+from benchmarks.http_load import open_connection, post
 from devservers import embedded_mongo
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import connect, in_transaction
@@ -57,7 +57,7 @@ class Api:
         request, latencies = self.request(RATINGS), []
         for _ in range(requests):
             started = time.perf_counter()
-            connection = await connected(self.port)
+            connection = await open_connection(self.port)
             status, answer = await connection.ask(request)
             if status != 200:
                 raise AssertionError(answer)

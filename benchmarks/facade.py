@@ -15,7 +15,7 @@ from time import monotonic
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.ground import Ground, Place
-from benchmarks.http_load import connected, post, rate
+from benchmarks.http_load import open_connection, post, rate
 from benchmarks.samples import review_id, stored_review
 from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
@@ -48,7 +48,7 @@ async def until_open(process: subprocess.Popen[bytes], port: int) -> None:
     end = monotonic() + _START_S
     while True:
         try:
-            (await connected(port)).close()
+            (await open_connection(port)).close()
         except OSError:
             if process.poll() is not None or monotonic() > end:
                 raise
@@ -76,7 +76,7 @@ def submission(number: int) -> list[dict[str, object]]:
     ]
 
 
-def asked(ids: int) -> dict[str, object]:
+def question(ids: int) -> dict[str, object]:
     """The question for so many ratings."""
     return {"entityIds": [f"product-{number}" for number in range(ids)], "entityType": "Product"}
 
@@ -101,14 +101,14 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
         )
     ]
     for ids, goal in ((1, 0.80), (100, 0.60)):
-        question, bare_question = post("/api/rating/entityRating", asked(ids)), post("/ratings", asked(ids))
+        request, bare_request = post("/api/rating/entityRating", question(ids)), post("/ratings", question(ids))
         cases.append(
             (
                 f"entityRating of {ids}",
                 "limit: a bare endpoint that returns the same JSON",
                 goal,
-                lambda _, question=question: question,  # type: ignore[misc]
-                lambda _, question=bare_question: question,  # type: ignore[misc]
+                lambda _, request=request: request,  # type: ignore[misc]
+                lambda _, request=bare_request: request,  # type: ignore[misc]
                 200,
             )
         )

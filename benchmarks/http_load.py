@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-async def connected(port: int) -> Connection:
+async def open_connection(port: int) -> Connection:
     """A new connection to a server on this machine."""
     _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     return connection
@@ -84,7 +84,7 @@ async def rate(port: int, request: Callable[[int], bytes], *, seconds: float, st
 
     async def client(number: int) -> None:
         nonlocal done
-        connection = await connected(port)
+        connection = await open_connection(port)
         sent = 0
         while perf_counter() < end:
             got, body = await connection.ask(request(number * 10_000_000 + sent))

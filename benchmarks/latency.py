@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.comparison import Comparison, p99
 from benchmarks.facade import serving, submission
 from benchmarks.ground import Ground
-from benchmarks.http_load import Connection, connected, post, rate
+from benchmarks.http_load import Connection, open_connection, post, rate
 from benchmarks.progress import tell
 from benchmarks.sizes import Size
 
@@ -27,7 +27,7 @@ _LOAD: Final = 400_000_000
 
 async def _load(port: int, per_second: float) -> None:
     """Submit reviews at a steady rate until cancelled."""
-    connections = [await connected(port) for _ in range(8)]
+    connections = [await open_connection(port) for _ in range(8)]
     number, started = _LOAD, perf_counter()
     while True:
         due = started + (number - _LOAD) / per_second
@@ -52,7 +52,7 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
     rated: list[list[float]] = []
     async with ground.place() as place, serving(place, "plaudit", "api") as port:
         with place.running("plaudit", "worker"):
-            connection = await connected(port)
+            connection = await open_connection(port)
             # The first seconds are those of caches and compilers.
             for seconds in (4, 2):
                 most = await rate(port, lambda n: post(_REVIEWS, submission(n)), seconds=seconds, status=202)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from benchmarks.comparison import Comparison, in_turns, p99, paired
 from benchmarks.facade import serving
 from benchmarks.ground import Ground, Place
-from benchmarks.http_load import connected, post
+from benchmarks.http_load import open_connection, post
 from benchmarks.moderation import indexed_afterwards, store
 from benchmarks.samples import object_id, stored_review
 from benchmarks.sizes import Size
@@ -110,9 +110,9 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
         async with serving(place, "plaudit", "api") as port:
             for name, body, condition, sort in CASES:
                 pages = Pages(port, place, post(_SEARCH, body), condition, sort)
-                asks = max(1, min(size.list_requests, int(size.list_seconds / await pages.asked(1))))
+                asks = max(1, min(size.list_requests, int(size.list_seconds / await pages.ask_facade(1))))
                 pages.answers_ms.clear()
-                measures = {name: partial(pages.asked, asks), "bare": partial(pages.found, asks)}
+                measures = {name: partial(pages.ask_facade, asks), "bare": partial(pages.ask_bare, asks)}
                 times = await in_turns(size.runs, measures)
                 title = f"List of {size.listed:,} reviews, {name}"
                 absolute = f"{1000 * median(times[name]):.3g} ms against {1000 * median(times['bare']):.3g} ms"
@@ -138,9 +138,9 @@ class Pages:
         self._sort = sort
         self.answers_ms: list[float] = []
 
-    async def asked(self, times: int) -> float:
-        """Seconds for one, by the facade; raises AssertionError at an error."""
-        connection = await connected(self._port)  # the facade closes one that was idle while the bare loop ran
+    async def ask_facade(self, times: int) -> float:
+        """Ask the facade so many times; returns seconds for one, raises AssertionError at an error."""
+        connection = await open_connection(self._port)  # the facade closes one that was idle while the bare loop ran
         started = perf_counter()
         for _ in range(times):
             asked = perf_counter()
@@ -152,8 +152,8 @@ class Pages:
         connection.close()
         return took / times
 
-    async def found(self, times: int) -> float:
-        """Seconds for one, by the bare loop."""
+    async def ask_bare(self, times: int) -> float:
+        """Find and count by the bare loop; returns seconds for one."""
         started = perf_counter()
         for _ in range(times):
             await self._reviews.find(self._condition).sort(self._sort).limit(20).to_list()
