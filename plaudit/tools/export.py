@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 import orjson
 from rich.console import Console
 
+from api.reviews.rows import ReviewDetails, review_details
 from domain.reviews import ReviewStatus
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
@@ -22,12 +23,11 @@ from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.csv_cells import cell_of
 from plaudit.tools.file_format import FileFormat
-from plaudit.tools.records import ReviewRecord, review_record
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
-_COLUMNS: Final = tuple(ReviewRecord.__annotations__)
+_COLUMNS: Final = tuple(ReviewDetails.__annotations__)
 _TOLD_EVERY: Final = 1_000
 
 
@@ -64,14 +64,14 @@ async def run_export(settings: Settings, progress: Console, order: ExportOrder) 
         with _output(order.output) as file, progress.status("Exporting reviews") as status:
             write = review_writer(file, order.format)
             async for review in ReviewRepository(database).stream(search):
-                write(review_record(review, stores))
+                write(review_details(review, stores))
                 count += 1
                 if count % _TOLD_EVERY == 0:
                     status.update(f"Exported {count} reviews")
     progress.print(f"Exported {count} reviews.")
 
 
-def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewRecord], object]:
+def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewDetails], object]:
     """Writes reviews into the file one by one, behind a header row in CSV."""
     if format is FileFormat.JSONL:
         return lambda review: file.write(shown_json(orjson.dumps(review).decode()).encode() + b"\n")

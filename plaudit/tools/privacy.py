@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +12,12 @@ from typing import Any, Final
 import orjson
 from rich.console import Console
 
+from api.audit import audit_row
+from api.returns.rows import return_row
+from api.reviews.rows import review_details
 from domain.privacy import is_about, people_in
-from domain.reviews import ModerationAction
+from domain.returns import Return
+from domain.reviews import Moderation, ModerationAction
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
@@ -24,7 +28,6 @@ from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter, dead_letters, reachable
-from plaudit.tools.records import audit_record, return_record, review_record, waiting_record
 from storage.database import Database
 from storage.privacy import Erasures, PersonalData
 from storage.stores import StoreRepository
@@ -50,14 +53,14 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
         document: dict[str, Any] = {
             "customerId": customer_id,
             "at": datetime.now(UTC),
-            "reviews": [review_record(each, stores) for each in await data.reviews()],
+            "reviews": [review_details(each, stores) for each in await data.reviews()],
             "orders": [orjson.Fragment(order.body) for order in orders.values()],
-            "returns": [return_record(each) for each in await data.returns()],
+            "returns": [_without_order(each) for each in await data.returns()],
             "remindersSent": await data.reminders(),
             "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
-            "moderation": [audit_record(each) for each in await data.audit_entries()],
+            "moderation": [{**audit_row(each), "at": each.at} for each in await data.audit_entries()],
             "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
-            "waitingModeration": [waiting_record(each) for each in await data.parked_commands()],
+            "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
         }
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [
@@ -69,6 +72,28 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
         sys.stdout.buffer.write(written + b"\n")
     else:
         await asyncio.to_thread(output.write_bytes, written)
+
+
+def _without_order(stored: Return) -> dict[str, Any]:
+    """A return; its order is elsewhere in the document."""
+    row = return_row(stored, None)
+    lines = [_without(line, "returnId", "availableQuantity") for line in row["lineItems"]]
+    return {**_without(row, "order"), "lineItems": lines}
+
+
+def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _waiting(command: Moderation) -> dict[str, Any]:
+    """A moderation command that waits for its review."""
+    return {
+        "reviewId": command.review_id,
+        "action": command.action,
+        "at": command.at,
+        "moderator": command.moderator,
+        "reason": command.reason,
+    }
 
 
 async def erase_person(settings: Settings, out: Console, customer_id: str, wait: float) -> None:
