@@ -21,7 +21,7 @@ def list_letters(topic: Topics = None, code: Codes = None, since: Moment = None,
     """List dead letters, oldest first within each partition: topic, partition, offset, time, code, reason, key."""
     from plaudit.tools.dead_letters import Filter, list_dead_letters
 
-    run(lambda settings: list_dead_letters(settings, out, Filter.of(topic, code, since, limit)))
+    run(lambda settings: list_dead_letters(settings, out, Filter(topic or (), code or (), since, limit)))
 
 
 @app.command()
@@ -54,7 +54,7 @@ def replay(
     from plaudit.tools.dead_letters import Filter, NoSuchLetterError
     from plaudit.tools.replay import Replay, replay_dead_letters
 
-    wanted = Filter.of(topic, code, since, limit, partition, offset)
+    wanted = Filter(topic or (), code or (), since, limit, partition, offset)
     mended = value.read_bytes() if value else None
     order = Replay(wanted, mended=mended, again=again, dry_run=dry_run)
     run(lambda settings: replay_dead_letters(settings, out, errors, order), NoSuchLetterError)

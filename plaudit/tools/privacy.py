@@ -21,13 +21,12 @@ from domain.reviews import Moderation, ModerationAction
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
-from messaging.kafka.reading import TopicReader
 from messaging.replays import letter_id
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
-from plaudit.tools.dead_letters import Filter, dead_letters, reachable
+from plaudit.tools.dead_letters import Filter, dead_letters
 from storage.database import Database
 from storage.privacy import Erasures, PersonalData
 from storage.stores import StoreRepository
@@ -158,13 +157,10 @@ def erasures_of(settings: Settings, database: Database) -> Erasures:
 
 
 async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:
-    async with TopicReader.opened(await reachable(settings)) as reader:
-        async for letters in dead_letters(settings, reader, Filter()):
-            for letter in letters:
-                if _key_of(letter) in (customer_id, *order_ids) or is_about(
-                    letter.value or b"", customer_id, order_ids
-                ):
-                    yield letter
+    async for letters in dead_letters(settings, Filter()):
+        for letter in letters:
+            if _key_of(letter) in (customer_id, *order_ids) or is_about(letter.value or b"", customer_id, order_ids):
+                yield letter
 
 
 def people_of(letter: RawRecord) -> set[str]:

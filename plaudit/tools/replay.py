@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from aiokafka.errors import MessageSizeTooLargeError
 from rich.console import Console
@@ -13,18 +12,16 @@ from rich.console import Console
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord
 from messaging.kafka.publisher import Publisher
-from messaging.kafka.reading import TopicReader
 from messaging.replays import letter_id, replayed_message
 from plaudit.cli.command_line import UsageError
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import prepare_servers
-from plaudit.tools.dead_letters import Filter, dead_letters, reachable
+from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.privacy import erasures_of, people_of
+from storage.outbox import in_parts
 from storage.privacy import Erasures
 from storage.replays import ReplayRepository
-
-_CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +52,14 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
     """
     if order.mended is not None and not order.wanted.is_one:
         raise UsageError("--value mends one letter: name it by --topic, --partition and --offset.")
-    connection = await reachable(settings)
     counts = _Counts()
-    async with connected(settings) as (database, publisher), TopicReader.opened(connection) as reader:
+    async with connected(settings) as (database, publisher):
         if not order.dry_run:
             await prepare_servers(settings, database)
         replays, erasures = ReplayRepository(database), erasures_of(settings, database)
         with progress.status("Replaying dead letters") as status:
-            async for letters in dead_letters(settings, reader, order.wanted):
-                for chunk in _chunks(letters):
+            async for letters in dead_letters(settings, order.wanted):
+                for chunk in in_parts(letters):
                     kept = await _of_those_not_forgotten(chunk, erasures)
                     counts.erased += len(chunk) - len(kept)
                     await _replay(kept, order, replays, publisher, counts)
@@ -110,20 +106,6 @@ async def _of_those_not_forgotten(letters: Sequence[RawRecord], erasures: Erasur
         for letter, about in zip(letters, people, strict=True)
         if not any(p in forgotten and from_milliseconds(letter.timestamp) <= forgotten[p] for p in about)
     ]
-
-
-def _chunks(letters: Sequence[RawRecord]) -> Iterator[list[RawRecord]]:
-    """Letters in chunks that are acknowledged within the publisher's timeout."""
-    chunk: list[RawRecord] = []
-    size = 0
-    for letter in letters:
-        chunk.append(letter)
-        size += len(letter.value or b"")
-        if size >= _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _told(counts: _Counts, order: Replay) -> str:
