@@ -232,4 +232,4 @@ async def _database(settings: Settings) -> AsyncIterator[Database]:
 async def ground(folder: Path) -> AsyncIterator[Ground]:
     """Start the servers."""
     async with embedded_mongo(folder, tell, cache_gb=_CACHE_GB) as mongo, embedded_kafka(folder, tell) as kafka:
-        yield Ground(mongo.uri, kafka.bootstrap_servers, folder)
+        yield Ground(mongo.uri, kafka.address, folder)

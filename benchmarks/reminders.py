@@ -140,7 +140,7 @@ async def main(sizes: list[int]) -> None:
                 settings = Settings.model_validate(
                     {
                         "mongo": {"uri": mongo.uri, "database": f"bench{size}"},
-                        "kafka": {"bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": f"bench{size}."},
+                        "kafka": {"bootstrap_servers": kafka.address, "topic_prefix": f"bench{size}."},
                     }
                 )
                 client, database = connect(mongo.uri, settings.mongo.database)

@@ -1,11 +1,11 @@
 """Servers for `plaudit up` and the tests on machines that have none: MongoDB and Kafka as child processes."""
 
-from devservers.broker import Broker, KafkaServer, embedded_kafka
+from devservers.broker import Broker, embedded_kafka
 from devservers.errors import EmbeddedServerError, MissingPartError, Report
 from devservers.kafka import USER as KAFKA_USER
 from devservers.kafka import KafkaProcess, KafkaRuntime, form_cluster
 from devservers.kafka_setup import set_up_kafka
-from devservers.mongo import MongoProcess, MongoServer, embedded_mongo, form_replica_set
+from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
 from devservers.private import UMASK, private_folder
 from devservers.server import ServerProcess
 from devservers.tansu import TansuProcess
@@ -17,10 +17,8 @@ __all__ = [
     "EmbeddedServerError",
     "KafkaProcess",
     "KafkaRuntime",
-    "KafkaServer",
     "MissingPartError",
     "MongoProcess",
-    "MongoServer",
     "Report",
     "ServerProcess",
     "TansuProcess",

@@ -7,7 +7,7 @@ Beside it is kept what the run that made it began with, so that later ones need 
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from devservers.errors import Report
@@ -38,11 +38,10 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
         finally:
             lock.release()
     checkpoint = _checkpoint(archive)
+    # Silent about an archive that doesn't fit: the JVM goes on without it.
+    options = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
     return KafkaRuntime(
-        java,
-        jars.class_path,
-        archive if archive.stat().st_size else None,
-        checkpoint if checkpoint.exists() else None,
+        java, jars.class_path, options if archive.stat().st_size else (), checkpoint if checkpoint.exists() else None
     )
 
 
@@ -55,24 +54,14 @@ def _checkpoint(archive: Path) -> Path:
     return archive.with_suffix(".checkpoint")
 
 
-class _ArchivingKafka(KafkaProcess):
-    """A Kafka that writes down, when it stops, which classes it has loaded."""
-
-    stop_grace_s: float = 60.0
-
-    def __init__(self, scratch: Path, runtime: KafkaRuntime, archive: Path) -> None:
-        super().__init__(scratch / "kafka", scratch / "kafka.log", runtime)
-        self._archive = archive
-
-    def _command(self) -> Sequence[str | Path]:
-        return self._program("kafka.Kafka", "server.properties", options=(f"-XX:ArchiveClassesAtExit={self._archive}",))
-
-
 async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
+    """Run a Kafka that writes down, when it stops, which classes it has loaded."""
     partial = archive.with_suffix(".partial")
     partial.unlink(missing_ok=True)
+    archiving = replace(runtime, options=(f"-XX:ArchiveClassesAtExit={partial}",))
     with tempfile.TemporaryDirectory() as scratch:
-        async with _ArchivingKafka(Path(scratch), runtime, partial) as kafka:
+        async with KafkaProcess(Path(scratch, "kafka"), Path(scratch, "kafka.log"), archiving) as kafka:
+            kafka.stop_grace_s = 60.0
             shutil.copyfile(kafka.folder / "log" / CHECKPOINT, _checkpoint(archive))
     if not partial.exists():  # a JVM of another make; the empty file says not to try again
         partial.touch()

@@ -180,7 +180,7 @@ async def run(number: int, requests: int, messages: int, examples: int) -> dict[
         async with (
             embedded_mongo(data, say) as mongo,
             embedded_kafka(data, say) as kafka,
-            running_service(Servers(kafka.bootstrap_servers, mongo.uri, is_tansu=False), data) as service,
+            running_service(Servers(kafka.address, mongo.uri, is_tansu=False), data) as service,
         ):
             by_http = await send_requests(service, number, requests)
             say(f"{by_http.statuses.total()} requests: {dict(by_http.statuses)}")

@@ -206,7 +206,7 @@ class SecureMongo(MongoProcess):
             await eventually(is_primary)
             await client.admin.command("createUser", ADMIN, pwd=PASSWORDS[ADMIN], roles=["root"])
 
-    def uri(self, user: str = SERVICE, *, by_certificate: bool = False, ca: Path | None = None) -> str:
+    def url(self, user: str = SERVICE, *, by_certificate: bool = False, ca: Path | None = None) -> str:
         """How the service, or another user, reaches it."""
         ca = ca or self._certificates.ca
         common = f"replicaSet={REPLICA_SET}&tls=true&tlsCAFile={ca}"
