@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,7 +22,7 @@ from messaging.reviews import SubmittedReview, entity_key
 from messaging.topics import Topic
 from plaudit.cli.command_line import UsageError
 from plaudit.config import Settings
-from plaudit.processes.waiting import admin_client, patiently
+from plaudit.processes.waiting import existing_topics, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
 from plaudit.tools.imports.mapping import BadRowError, ColumnMapping, MappingError
@@ -64,7 +65,7 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
     """
     with order.file.open("rb") as file:
         _lock(file)
-        names = _column_names(file, order)
+        names, header = _header(file, order)
         place = (settings.kafka.bootstrap_servers, settings.topics.prefix)
         # The mapping and where it goes belong to the job: another mapping starts at the beginning.
         job = job_of(file, order.format, order.mapping, str(order.report_file), place)
@@ -72,18 +73,23 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
         if start is not None:
             out.print(f"Going on behind line {start.line}, where the last run was.")
         else:
-            start = Checkpoint(job=job)
+            start = Checkpoint(job=job, offset=header.end, line=header.end_line)
         publisher = None if order.dry_run else Publisher(settings.kafka_connection())
         try:
-            if publisher is not None:
-                await _require_topic(settings)
-            job_run = _Import(order, publisher, settings.topics.name(Topic.REVIEW_SUBMISSIONS), start, progress)
-            await job_run.run(file, names)
+            topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
+            # Otherwise the broker may make one that isn't as it should be.
+            if publisher is not None and topic not in await existing_topics(settings.kafka_connection()):
+                raise ImportFailedError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
+            await _Import(order, publisher, topic, start, progress).run(file, names)
         finally:
             if publisher is not None:
                 await publisher.stop()
-    checkpoint_of(order.file).unlink(missing_ok=True) if not order.dry_run else None
-    _tell(out, order, start)
+    if not order.dry_run:
+        checkpoint_of(order.file).unlink(missing_ok=True)
+    what = "Would publish" if order.dry_run else "Published"
+    out.print(f"{what} {start.published} reviews; {start.bad} rows are bad.")
+    if start.bad and order.report_file:
+        out.print(f"Line and reason of each are in {order.report_file}.")
     return start.bad
 
 
@@ -155,12 +161,7 @@ class _Import:
     async def _take(self, batch: _Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if publisher is not None:
-
-            async def publish() -> list[str]:
-                await publisher.publish(batch.messages)
-                return []
-
-            await patiently("Kafka", publish)
+            await patiently("Kafka", partial(publisher.publish, batch.messages))
         lines = b"".join(orjson.dumps({"line": n, "reason": r}, option=orjson.OPT_APPEND_NEWLINE) for n, r in batch.bad)
         if report is not None:
             report.write(lines)
@@ -191,16 +192,13 @@ class _Batch:
 def _rows(file: BinaryIO, format: FileFormat, names: list[str], checkpoint: Checkpoint) -> Iterator[Row]:
     if format is FileFormat.JSONL:
         return json_rows(file, offset=checkpoint.offset, line=checkpoint.line)
-    if checkpoint.offset == 0:
-        found = csv_header(file)
-        header = found[1] if found else Row(0, 0, 0)
-        return csv_rows(file, names, offset=header.end, line=header.end_line)
     return csv_rows(file, names, offset=checkpoint.offset, line=checkpoint.line)
 
 
-def _column_names(file: BinaryIO, order: ImportOrder) -> list[str]:
+def _header(file: BinaryIO, order: ImportOrder) -> tuple[list[str], Row]:
+    """The names of the columns, and the row behind which the reviews begin."""
     if order.format is FileFormat.JSONL:
-        return []
+        return [], Row(0, 0, 0)
     try:
         found = csv_header(file)
         if found is None:
@@ -210,7 +208,7 @@ def _column_names(file: BinaryIO, order: ImportOrder) -> list[str]:
         raise UsageError(f"The header row of {order.file} can't be read: {error}.") from None
     except MappingError as error:
         raise UsageError(str(error)) from None
-    return found[0]
+    return found
 
 
 def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
@@ -229,18 +227,6 @@ def _lock(file: BinaryIO) -> None:
         raise ImportFailedError(f"Another import is at {file.name}.") from None
 
 
-async def _require_topic(settings: Settings) -> None:
-    topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
-
-    async def ask() -> list[str]:
-        async with admin_client(settings.kafka_connection()) as admin:
-            return list(await admin.list_topics())
-
-    # Otherwise the broker may make one that isn't as it should be.
-    if topic not in await patiently("Kafka", ask):
-        raise ImportFailedError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
-
-
 def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
@@ -249,10 +235,3 @@ def _progress(console: Console) -> Progress:
         TimeElapsedColumn(),
         console=console,
     )
-
-
-def _tell(out: Console, order: ImportOrder, done: Checkpoint) -> None:
-    what = "Would publish" if order.dry_run else "Published"
-    out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
-    if done.bad and order.report_file:
-        out.print(f"Line and reason of each are in {order.report_file}.")
