@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from rich.console import Console
 
-from devservers import embedded_mongo
+from devservers.mongo import embedded_mongo
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import connect, in_transaction
 from storage.ratings import RatingRepository

@@ -22,7 +22,7 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks.authentication import QUESTIONS, Facade, fill, running, until_ready
-from devservers import embedded_mongo
+from devservers.mongo import embedded_mongo
 
 _CONTEXT: Final = multiprocessing.get_context("fork")
 PORT: Final = 18_434

@@ -21,7 +21,8 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError
 from confluent_kafka import Producer
 
 from benchmarks.progress import tell
-from devservers import embedded_kafka, embedded_mongo
+from devservers.broker import embedded_kafka
+from devservers.mongo import embedded_mongo
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers

@@ -17,7 +17,7 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks.authentication import QUESTIONS, fill, running, until_ready
-from devservers import embedded_mongo
+from devservers.mongo import embedded_mongo
 
 ATTACKERS: Final = 10_000
 PORT: Final = 18_433

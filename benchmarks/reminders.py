@@ -26,7 +26,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from devservers import embedded_kafka, embedded_mongo
+from devservers.broker import embedded_kafka
+from devservers.mongo import embedded_mongo
 from domain.orders import Customer, Order, OrderLine, ReminderState
 from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers

@@ -38,10 +38,9 @@ def main() -> None:
 @app.command()
 def up() -> None:
     """Run everything; brings its own MongoDB and Kafka where no address is configured."""
-    from devservers import EmbeddedServerError  # here, so that other commands start faster
-    from plaudit.processes.up import StartError, run_up
+    from plaudit.processes.up import run_up  # here, so that other commands start faster
 
-    run(lambda settings: run_up(settings, out.print), EmbeddedServerError, StartError)
+    run(lambda settings: run_up(settings, out.print))
 
 
 @app.command()
@@ -89,9 +88,9 @@ def init() -> None:
 @app.command()
 def demo() -> None:
     """Drive the specification's samples through a running service, and show each answer."""
-    from plaudit.tools.demo import DemoError, run_demo
+    from plaudit.tools.demo import run_demo
 
-    run(lambda settings: run_demo(settings, out), DemoError)
+    run(lambda settings: run_demo(settings, out))
 
 
 @app.command()

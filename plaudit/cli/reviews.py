@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import errors, fail, out, run
+from plaudit.cli.command_line import errors, out, run
+from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 
 
@@ -34,16 +35,15 @@ def import_reviews(
 
     Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
     """
-    from plaudit.tools.imports.mapping import ColumnMapping, MappingError
-    from plaudit.tools.imports.reviews import ImportFailedError, ImportOrder, run_import
+    from plaudit.tools.imports.mapping import ColumnMapping
+    from plaudit.tools.imports.reviews import ImportOrder, run_import
 
-    try:
+    async def work(settings: Settings) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
-    except MappingError as error:
-        fail(str(error), code=2)
-    order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run)
-    bad = run(lambda settings: run_import(settings, out, errors, order), ImportFailedError)
-    if bad:
+        order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run)
+        return await run_import(settings, out, errors, order)
+
+    if run(work):
         raise typer.Exit(1)
 
 

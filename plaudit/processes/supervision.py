@@ -10,8 +10,9 @@ from typing import Final
 
 import structlog
 
-from devservers import EmbeddedServerError, ServerProcess
 from devservers.child import Child
+from devservers.errors import EmbeddedServerError
+from devservers.server import ServerProcess
 
 log = structlog.get_logger()
 

@@ -14,22 +14,17 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import SecretStr
 
-from devservers import (
-    KAFKA_USER,
-    UMASK,
-    Broker,
-    EmbeddedServerError,
-    MongoProcess,
-    ServerProcess,
-    TansuProcess,
-    embedded_kafka,
-    embedded_mongo,
-    private_folder,
-)
-from devservers.errors import Report
+from devservers.broker import Broker, embedded_kafka
+from devservers.errors import EmbeddedServerError, Report
+from devservers.kafka import USER as KAFKA_USER
+from devservers.mongo import MongoProcess, embedded_mongo
+from devservers.private import UMASK, private_folder
+from devservers.server import ServerProcess
+from devservers.tansu import TansuProcess
 from devservers.waiting import until
 from messaging.envelope import Envelope
 from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
@@ -51,14 +46,10 @@ FIRST_PROCESSES: Final = ("api", "worker")
 _READY_TIMEOUT_S: Final = 60.0
 
 
-class StartError(Exception):
-    """The service could not be started; the message says why, and where to look."""
-
-
 async def run_up(settings: Settings, report: Report) -> None:
     """Start everything, say so, and keep it running until SIGTERM or SIGINT.
 
-    Raises EmbeddedServerError, StartError or ConfigurationError when something can't be started; nothing is left
+    Raises EmbeddedServerError, CommandError or ConfigurationError when something can't be started; nothing is left
     running then.
     """
     # What is wrong with these is better told now than in a log.
@@ -208,7 +199,7 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
             while True:
                 for process in processes:
                     if process.exit_code is not None:
-                        raise StartError(_obituary(process))
+                        raise CommandError(_obituary(process))
                 try:
                     if (await client.get(f"{address}/health/ready")).status_code == httpx.codes.OK:
                         return
@@ -217,7 +208,7 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
                 await asyncio.sleep(0.05)
     except TimeoutError:
         logs = ", ".join(str(process.log) for process in processes)
-        raise StartError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
+        raise CommandError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
 
 
 async def _until_a_store(database: Database) -> None:
@@ -225,7 +216,7 @@ async def _until_a_store(database: Database) -> None:
         async with asyncio.timeout(_READY_TIMEOUT_S):
             await until(lambda: _has_a_store(database))
     except TimeoutError:
-        raise StartError("The worker doesn't consume. See its log.") from None
+        raise CommandError("The worker doesn't consume. See its log.") from None
 
 
 async def _has_a_store(database: Database) -> bool:

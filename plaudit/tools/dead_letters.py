@@ -16,7 +16,7 @@ from messaging.decoding import RawRecord
 from messaging.kafka.reading import TopicReader
 from messaging.replays import header
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
-from plaudit.cli.command_line import UsageError
+from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
 from plaudit.processes.waiting import admin_client, existing_topics
@@ -31,10 +31,6 @@ FLOW: Final = (
     Topic.MAIL_COMMANDS,
 )
 """Dependencies first: a store before its reviews, an order before its returns."""
-
-
-class NoSuchLetterError(Exception):
-    """There is no dead letter at that place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ async def list_dead_letters(settings: Settings, out: Console, wanted: Filter) ->
 
 
 async def show_dead_letter(settings: Settings, out: Console, topic: str, partition: int, offset: int) -> None:
-    """Print a letter; raises NoSuchLetterError."""
+    """Print a letter; raises CommandError."""
     wanted = Filter((topic,), partition=partition, offset=offset)
     async for (letter,) in dead_letters(settings, wanted):
         out.print(f"topic      {letter.topic}")
@@ -90,7 +86,7 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
 
     Waits until Kafka answers.
 
-    Raises UsageError for a topic that has no dead letters, NoSuchLetterError for a place without one.
+    Raises UsageError for a topic that has no dead letters, CommandError for a place without one.
     """
     names = [settings.topics.dead_letters(topic) for topic in topics_of(settings.topics, wanted.topics)]
     connection = settings.kafka_connection()
@@ -102,7 +98,7 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
             place = TopicPartition(names[0], wanted.partition)
             letter = await reader.record(place, wanted.offset or 0) if place in partitions else None
             if letter is None:
-                raise NoSuchLetterError(f"There is no dead letter at {place.topic} {place.partition} {wanted.offset}.")
+                raise CommandError(f"There is no dead letter at {place.topic} {place.partition} {wanted.offset}.")
             yield [letter]
             return
         left = wanted.limit

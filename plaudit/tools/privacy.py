@@ -23,6 +23,7 @@ from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from messaging.replays import letter_id
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
+from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
@@ -37,10 +38,6 @@ REASON: Final = "Erased at the request of the person"
 _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.RETURN_COMMANDS)
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
-
-
-class NotErasedError(Exception):
-    """Not everything could be removed; the message says what is left, and what to do."""
 
 
 async def export_person(settings: Settings, progress: Console, customer_id: str, output: Path | None) -> None:
@@ -98,7 +95,7 @@ def _waiting(command: Moderation) -> dict[str, Any]:
 async def erase_person(settings: Settings, out: Console, customer_id: str, wait: float) -> None:
     """Remove all that a person left, and keep a record that it was done; again for what has come since.
 
-    Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises NotErasedError.
+    Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises CommandError.
     """
     async with connected(settings) as (database, publisher):
         data = PersonalData(database, customer_id)
@@ -143,7 +140,7 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
                 deleted.update(fresh)
                 await asyncio.sleep(_PAUSE_S)
     except TimeoutError:
-        raise NotErasedError(
+        raise CommandError(
             f"Reviews are still there after {wait:g} s, and nothing else was removed: is a worker running? The "
             "commands to delete them are on their way. Run this again."
         ) from None

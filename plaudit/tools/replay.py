@@ -48,7 +48,7 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
 
     A letter is published, then remembered. Cut short between the two, the next replay publishes it again, and what
     identifies it is the same, so that it takes effect once. What becomes a dead letter during the replay is left
-    for the next one. Raises UsageError or NoSuchLetterError.
+    for the next one. Raises UsageError or CommandError.
     """
     if order.mended is not None and not order.wanted.is_one:
         raise UsageError("--value mends one letter: name it by --topic, --partition and --offset.")

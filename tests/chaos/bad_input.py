@@ -20,7 +20,8 @@ from typing import Any, Final
 import httpx
 from confluent_kafka import Producer
 
-from devservers import embedded_kafka, embedded_mongo
+from devservers.broker import embedded_kafka
+from devservers.mongo import embedded_mongo
 from tests.chaos import bad_records
 from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
 from tests.chaos.record_kinds import kinds

@@ -9,19 +9,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from confluent_kafka import Producer
 
-from devservers import (
-    Broker,
-    EmbeddedServerError,
-    KafkaProcess,
-    KafkaRuntime,
-    MissingPartError,
-    ServerProcess,
-    TansuProcess,
-    embedded_kafka,
-    kafka_setup,
-    set_up_kafka,
-)
+from devservers import kafka_setup
+from devservers.broker import Broker, embedded_kafka
+from devservers.errors import EmbeddedServerError, MissingPartError
+from devservers.kafka import KafkaProcess, KafkaRuntime
 from devservers.kafka_jars import KafkaJars
+from devservers.kafka_setup import set_up_kafka
+from devservers.server import ServerProcess
+from devservers.tansu import TansuProcess
 from tests.support.processes import Marked
 from tests.support.waiting import eventually
 

@@ -9,14 +9,9 @@ from pathlib import Path
 import pytest
 from pymongo import AsyncMongoClient
 
-from devservers import (
-    EmbeddedServerError,
-    MissingPartError,
-    MongoProcess,
-    embedded_mongo,
-    form_replica_set,
-    mongo,
-)
+from devservers import mongo
+from devservers.errors import EmbeddedServerError, MissingPartError
+from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
 
 pytestmark = pytest.mark.usefixtures("marked")
 

@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from devservers import Broker, embedded_kafka, embedded_mongo
+from devservers.broker import Broker, embedded_kafka
+from devservers.mongo import embedded_mongo
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.messages import message, moderation
 from tests.support.processes import Marked

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
-from devservers import MissingPartError, set_up_kafka
+from devservers.errors import MissingPartError
+from devservers.kafka_setup import set_up_kafka
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service, running_service
 from tests.support.tls_servers import (

@@ -10,7 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
-from devservers import Broker, TansuProcess, embedded_kafka, embedded_mongo
+from devservers.broker import Broker, embedded_kafka
+from devservers.mongo import embedded_mongo
+from devservers.tansu import TansuProcess
 
 from .service import Servers
 

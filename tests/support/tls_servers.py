@@ -31,8 +31,9 @@ from cryptography.hazmat.primitives.serialization import (
 from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
 
-from devservers import KafkaProcess, KafkaRuntime, MongoProcess, set_up_kafka
-from devservers.mongo import REPLICA_SET
+from devservers.kafka import KafkaProcess, KafkaRuntime
+from devservers.kafka_setup import set_up_kafka
+from devservers.mongo import REPLICA_SET, MongoProcess
 from devservers.ports import HOST
 from devservers.server import accepts_connections
 

@@ -20,21 +20,17 @@ from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from messaging.reviews import SubmittedReview, entity_key
 from messaging.topics import Topic
-from plaudit.cli.command_line import UsageError
+from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
-from plaudit.tools.imports.mapping import BadRowError, ColumnMapping, MappingError
+from plaudit.tools.imports.mapping import BadRowError, ColumnMapping
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 _SHOWN_BAD_ROWS: Final = 20
-
-
-class ImportFailedError(Exception):
-    """The import can't go on; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
     A batch of rows is published and acknowledged, its bad rows are reported, and then the checkpoint moves on.
     Cut short anywhere between, the batch is done again: its reviews have the same ids, so that each is stored once,
     and the report is cut back to what the checkpoint knows. Memory holds one batch.
-    Raises UsageError for a file or a mapping that can't be used, ImportFailedError for a missing topic.
+    Raises UsageError for a file or a mapping that can't be used, CommandError for a missing topic.
     """
     with order.file.open("rb") as file:
         _lock(file)
@@ -79,7 +75,7 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
             topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
             # Otherwise the broker may make one that isn't as it should be.
             if publisher is not None and topic not in await existing_topics(settings.kafka_connection()):
-                raise ImportFailedError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
+                raise CommandError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
             await _Import(order, publisher, topic, start, progress).run(file, names)
         finally:
             if publisher is not None:
@@ -206,8 +202,6 @@ def _header(file: BinaryIO, order: ImportOrder) -> tuple[list[str], Row]:
         order.mapping.check(found[0])
     except ValueError as error:
         raise UsageError(f"The header row of {order.file} can't be read: {error}.") from None
-    except MappingError as error:
-        raise UsageError(str(error)) from None
     return found
 
 
@@ -224,7 +218,7 @@ def _lock(file: BinaryIO) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ImportFailedError(f"Another import is at {file.name}.") from None
+        raise CommandError(f"Another import is at {file.name}.") from None
 
 
 def _progress(console: Console) -> Progress:
