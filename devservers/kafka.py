@@ -10,7 +10,6 @@ from pathlib import Path
 
 from devservers.child import run
 from devservers.errors import EmbeddedServerError
-from devservers.java import Java
 from devservers.ports import HOST, ReservedPort
 from devservers.server import ServerProcess
 
@@ -43,14 +42,10 @@ class KafkaRuntime:
     """The parts that Kafka's programs run on: Java, its options and the jars, and from an earlier run the features of
     a new cluster."""
 
-    java: Java
+    java: Path
     class_path: str
     options: Sequence[str] = ()
     checkpoint: Path | None = None
-
-    def command(self, main_class: str, *arguments: str | Path, options: Sequence[str] = ()) -> Sequence[str | Path]:
-        """The command that runs one of the programs."""
-        return [self.java.binary, *_JVM, *self.options, *options, "-cp", self.class_path, main_class, *arguments]
 
 
 class KafkaProcess(ServerProcess):
@@ -118,7 +113,7 @@ class KafkaProcess(ServerProcess):
         if self._runtime.checkpoint is not None:
             self._format_alike(self._runtime.checkpoint)
             return
-        finished = await run(
+        exit_code, output = await run(
             self._program(
                 "kafka.tools.StorageTool",
                 *("format", "--ignore-formatted", f"--cluster-id={self._cluster_id}"),
@@ -129,8 +124,8 @@ class KafkaProcess(ServerProcess):
             folder=self.folder,
             keep_open=self._inherited(),
         )
-        if finished.exit_code != 0:
-            raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{finished.output}")
+        if exit_code != 0:
+            raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{output}")
 
     def _format_alike(self, checkpoint: Path) -> None:
         """Format the folder as Kafka's tool would, without starting a JVM: the same file, with a directory id."""
@@ -155,7 +150,9 @@ class KafkaProcess(ServerProcess):
             f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
             f"-Dplaudit.log={os.path.relpath(self.log, self.folder)}",
         )
-        return self._runtime.command(main_class, *arguments, options=(*logging, *options))
+        parts = self._runtime
+        jvm = (*_JVM, *parts.options, *logging, *options)
+        return [parts.java, *jvm, "-cp", parts.class_path, main_class, *arguments]
 
     def _settings(self) -> dict[str, str | int]:
         voters = self._voters or [self.voter]

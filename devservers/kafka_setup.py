@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from devservers.errors import Report
-from devservers.java import Java, find_java
+from devservers.java import find_java
 from devservers.kafka import CHECKPOINT, KafkaProcess, KafkaRuntime
 from devservers.kafka_jars import KafkaJars, find_maven
 
@@ -21,11 +21,12 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
 
     Raises MissingPartError when Java or Maven is missing, EmbeddedServerError when Maven fails.
     """
-    java = await find_java()
+    java, build = await find_java()
     jars = KafkaJars()
     if not jars.cached:
         find_maven()
-    archive = _archive(jars, java)
+    # A JVM can't use the archive of another build.
+    archive = jars.folder / f"{hashlib.sha256(build.encode()).hexdigest()[:12]}.jsa"
     if not archive.exists():
         lock = jars.lock()
         try:
@@ -43,11 +44,6 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
     return KafkaRuntime(
         java, jars.class_path, options if archive.stat().st_size else (), checkpoint if checkpoint.exists() else None
     )
-
-
-def _archive(jars: KafkaJars, java: Java) -> Path:
-    build = hashlib.sha256(java.build.encode()).hexdigest()[:12]  # a JVM can't use the archive of another build
-    return jars.folder / f"{build}.jsa"
 
 
 def _checkpoint(archive: Path) -> Path:
