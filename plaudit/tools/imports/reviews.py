@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from domain.delivery import OutgoingMessage
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
-from messaging.reviews import SubmittedReview, entity_key
+from messaging.reviews import entity_key
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.config import Settings
@@ -130,27 +130,21 @@ class _Import:
         for row in rows:
             batch.last = row
             batch.rows += 1
-            review = self._checked(row, batch)
-            if review is not None:
-                batch.messages.append(self._message(review))
+            try:
+                batch.messages.append(self._message(row))
                 batch.bytes += len(batch.messages[-1].value or b"")
+            except BadRowError as error:
+                batch.bad.append((row.line, str(error)))
             if batch.rows >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
                 yield batch
                 batch = _Batch()
         if batch.rows:
             yield batch
 
-    def _checked(self, row: Row, batch: _Batch) -> SubmittedReview | None:
-        reason = row.fault
-        if row.columns is not None:
-            try:
-                return self._order.mapping.submission(row.columns, is_text=self._order.format is FileFormat.CSV)
-            except BadRowError as error:
-                reason = str(error)
-        batch.bad.append((row.line, reason or ""))
-        return None
-
-    def _message(self, review: SubmittedReview) -> OutgoingMessage:
+    def _message(self, row: Row) -> OutgoingMessage:
+        if row.columns is None:
+            raise BadRowError(row.fault)
+        review = self._order.mapping.submission(row.columns, is_text=self._order.format is FileFormat.CSV)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         return self._envelope.wrap(self._topic, entity_key(review.entity), "review.submission", data, id=review.id)
 
