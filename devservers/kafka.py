@@ -39,8 +39,8 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """The parts that Kafka's programs run on: Java, its options and the jars, and from an earlier run the features of
-    a new cluster."""
+    """The parts that Kafka runs on: Java, the jars, options of Java, and from an earlier run the features of a new
+    cluster."""
 
     java: Path
     class_path: str
@@ -143,16 +143,15 @@ class KafkaProcess(ServerProcess):
         partial.rename(log / "meta.properties")
 
     def _command(self) -> Sequence[str | Path]:
-        return self._program("kafka.Kafka", "server.properties")
+        return self._program("kafka.Kafka", "server.properties", options=self._runtime.options)
 
     def _program(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> Sequence[str | Path]:
         logging = (
             f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
             f"-Dplaudit.log={os.path.relpath(self.log, self.folder)}",
         )
-        parts = self._runtime
-        jvm = (*_JVM, *parts.options, *logging, *options)
-        return [parts.java, *jvm, "-cp", parts.class_path, main_class, *arguments]
+        jvm = (*_JVM, *logging, *options)
+        return [self._runtime.java, *jvm, "-cp", self._runtime.class_path, main_class, *arguments]
 
     def _settings(self) -> dict[str, str | int]:
         voters = self._voters or [self.voter]
