@@ -82,10 +82,11 @@ async def read_audit_log(
     async with room_for_rows(services.pages, search.take):
         page = await services.audit.search(search)
         total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
-        return JsonResponse({"totalCount": total, "results": [_row(entry) for entry in page]})
+        return JsonResponse({"totalCount": total, "results": [audit_row(entry) for entry in page]})
 
 
-def _row(entry: AuditEntry) -> AuditRow:
+def audit_row(entry: AuditEntry) -> AuditRow:
+    """An entry as a row of the log."""
     return {
         "at": timestamp(entry.at),
         "subject": entry.subject,

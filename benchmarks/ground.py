@@ -21,7 +21,8 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError
 from confluent_kafka import Producer
 
 from benchmarks.progress import tell
-from devservers import embedded_kafka, embedded_mongo
+from devservers.broker import embedded_kafka
+from devservers.mongo import embedded_mongo
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers
@@ -232,4 +233,4 @@ async def _database(settings: Settings) -> AsyncIterator[Database]:
 async def ground(folder: Path) -> AsyncIterator[Ground]:
     """Start the servers."""
     async with embedded_mongo(folder, tell, cache_gb=_CACHE_GB) as mongo, embedded_kafka(folder, tell) as kafka:
-        yield Ground(mongo.uri, kafka.bootstrap_servers, folder)
+        yield Ground(mongo.uri, kafka.address, folder)

@@ -26,7 +26,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from devservers import embedded_kafka, embedded_mongo
+from devservers.broker import embedded_kafka
+from devservers.mongo import embedded_mongo
 from domain.orders import Customer, Order, OrderLine, ReminderState
 from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers
@@ -140,7 +141,7 @@ async def main(sizes: list[int]) -> None:
                 settings = Settings.model_validate(
                     {
                         "mongo": {"uri": mongo.uri, "database": f"bench{size}"},
-                        "kafka": {"bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": f"bench{size}."},
+                        "kafka": {"bootstrap_servers": kafka.address, "topic_prefix": f"bench{size}."},
                     }
                 )
                 client, database = connect(mongo.uri, settings.mongo.database)

@@ -11,7 +11,7 @@ import structlog
 from consumers.returns import ReturnConsumer
 from consumers.routing import CommandRouter
 from consumers.services import Services
-from messaging.metrics import count_wait
+from messaging.metrics import note_wait
 from storage.database import Database
 from storage.transactions import abort_abandoned
 from storage.unit_of_work import is_unavailable
@@ -59,6 +59,5 @@ async def keep_house(
         except Exception as error:
             if not is_unavailable(error):
                 raise
-            count_wait("housekeeping", error)
-            log.warning("retrying: MongoDB or Kafka unavailable", error=f"{type(error).__name__}: {error}"[:300])
+            note_wait("housekeeping", error)
         await asyncio.sleep(_PAUSE_S)

@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exp
 from consumers.telemetry import about_command
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decoded
-from messaging.metrics import count_wait
+from messaging.metrics import note_wait
 from messaging.templates.rendering import worked
 from messaging.topics import Topic
 from storage.outbox import Publish
@@ -92,9 +92,7 @@ class Inbox(Generic[T]):
 
         def report(state: RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
-            count_wait(self.topic.value, error)
-            reason = f"{type(error).__name__}: {error}"[:300]
-            log.warning("retrying: MongoDB or Kafka unavailable", attempt=state.attempt_number, error=reason)
+            note_wait(self.topic.value, error, attempt=state.attempt_number)
 
         async for trial in AsyncRetrying(
             retry=retry_if_exception(is_unavailable),

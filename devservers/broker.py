@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -24,32 +23,13 @@ class Broker(StrEnum):
     TANSU = "tansu"
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaServer:
-    """A broker that is ready: its address, which one it is, and its process for those who want to stop and start it."""
-
-    bootstrap_servers: str
-    broker: Broker
-    process: KafkaProcess | TansuProcess
-
-    @property
-    def password(self) -> str | None:
-        """The password of the user `USER` for SASL PLAIN; None if every user of this machine has access."""
-        return self.process.password if isinstance(self.process, KafkaProcess) else None
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the broker; None while it is down."""
-        return self.process.pid
-
-
 @asynccontextmanager
 async def embedded_kafka(
     data: Path, report: Report, *, broker: Broker = Broker.AUTO, port: int | None = None, with_password: bool = False
-) -> AsyncIterator[KafkaServer]:
+) -> AsyncIterator[KafkaProcess | TansuProcess]:
     """Run a broker on the data folder until the block ends; raises EmbeddedServerError.
 
-    The server's `broker` is the one that runs, KAFKA or TANSU, never AUTO; with a password KAFKA alone.
+    With a password Kafka alone.
     """
     if with_password and broker is Broker.TANSU:
         raise EmbeddedServerError(_OPEN_TO_ALL)
@@ -57,12 +37,12 @@ async def embedded_kafka(
     if runtime is None:
         report("Starting Tansu")
         async with TansuProcess(data / "tansu", data / "logs" / "tansu.log", port=port) as tansu:
-            yield KafkaServer(tansu.address, Broker.TANSU, tansu)
+            yield tansu
     else:
         report("Starting Kafka")
         folder, log = data / "kafka", data / "logs" / "kafka.log"
         async with KafkaProcess(folder, log, runtime, port=port, with_password=with_password) as kafka:
-            yield KafkaServer(kafka.address, Broker.KAFKA, kafka)
+            yield kafka
 
 
 async def _runtime(broker: Broker, report: Report) -> KafkaRuntime | None:

@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -91,18 +90,13 @@ class Child:
         return self._popen.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The exit code of a command, and all that it printed."""
-
-    exit_code: int
-    output: str
-
-
 async def run(
     command: Sequence[str | Path], *, timeout_s: float, folder: Path | None = None, keep_open: Sequence[int] = ()
-) -> Finished:
-    """Run a command to its end; never leaves it running. Raises EmbeddedServerError after `timeout_s` seconds."""
+) -> tuple[int, str]:
+    """Run a command to its end, and return its exit code and all that it printed.
+
+    Never leaves it running. Raises EmbeddedServerError after `timeout_s` seconds.
+    """
     with tempfile.TemporaryFile() as output:
         child = Child(command, output, folder=folder, keep_open=keep_open)
         try:
@@ -114,4 +108,4 @@ async def run(
         finally:
             exit_code = child.kill()
         output.seek(0)
-        return Finished(exit_code, output.read().decode(errors="replace").strip())
+        return exit_code, output.read().decode(errors="replace").strip()

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from devservers.child import run
@@ -14,24 +13,19 @@ _TIMEOUT_S = 20.0
 _ADVICE = f"Install Java {_OLDEST} or later (`apt-get install openjdk-17-jre-headless`), or set JAVA_HOME to it."
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
-    """A Java that is recent enough, and its own description of its version and build."""
+async def find_java() -> tuple[Path, str]:
+    """The Java of JAVA_HOME, else that on the PATH, and its own description of its version and build.
 
-    binary: Path
-    build: str
-
-
-async def find_java() -> Java:
-    """The Java of JAVA_HOME, else that on the PATH; raises MissingPartError when it is missing or too old."""
+    Raises MissingPartError when it is missing or too old.
+    """
     binary = _binary()
-    finished = await run([binary, "-version"], timeout_s=_TIMEOUT_S)
-    version = re.search(r'version "(?:1\.)?(\d+)', finished.output)
-    if finished.exit_code != 0 or version is None:
-        raise MissingPartError(f"{binary} doesn't tell its version: {finished.output or 'no output'}. {_ADVICE}")
+    exit_code, output = await run([binary, "-version"], timeout_s=_TIMEOUT_S)
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    if exit_code != 0 or version is None:
+        raise MissingPartError(f"{binary} doesn't tell its version: {output or 'no output'}. {_ADVICE}")
     if int(version[1]) < _OLDEST:
         raise MissingPartError(f"{binary} is Java {version[1]}, too old for Kafka. {_ADVICE}")
-    return Java(binary, _build(finished.output))
+    return binary, _build(output)
 
 
 def _build(output: str) -> str:

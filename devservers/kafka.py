@@ -10,10 +10,8 @@ from pathlib import Path
 
 from devservers.child import run
 from devservers.errors import EmbeddedServerError
-from devservers.java import Java
 from devservers.ports import HOST, ReservedPort
-from devservers.private import load_secret
-from devservers.server import ServerProcess, accepts_connections
+from devservers.server import ServerProcess
 
 USER = "plaudit"
 """The one user of a Kafka with a password."""
@@ -41,26 +39,20 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """The parts that Kafka's programs run on: Java and the jars, and from an earlier run an archive of their classes
-    and the features of a new cluster."""
+    """The parts that Kafka runs on: Java, the jars, options of Java, and from an earlier run the features of a new
+    cluster."""
 
-    java: Java
+    java: Path
     class_path: str
-    archive: Path | None = None
+    options: Sequence[str] = ()
     checkpoint: Path | None = None
-
-    def command(self, main_class: str, *arguments: str | Path, options: Sequence[str] = ()) -> Sequence[str | Path]:
-        """The command that runs one of the programs."""
-        archive: Sequence[str] = ()
-        if self.archive is not None:
-            # Silent about an archive that doesn't fit: the JVM goes on without it.
-            archive = (f"-XX:SharedArchiveFile={self.archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-        jvm = (*_JVM, *archive, *options)
-        return [self.java.binary, *jvm, "-cp", self.class_path, main_class, *arguments]
 
 
 class KafkaProcess(ServerProcess):
-    """One Kafka node. Alone it is a cluster of its own; `form_cluster` makes several nodes one cluster."""
+    """One Kafka node. Alone it is a cluster of its own; `form_cluster` makes several nodes one cluster.
+
+    It opens the port for clients last, when the controller has let the broker in.
+    """
 
     name: str = "Kafka"
     start_timeout_s: float = 90.0
@@ -76,14 +68,9 @@ class KafkaProcess(ServerProcess):
         node_id: int = 1,
         with_password: bool = False,
     ) -> None:
-        """`runtime` comes from `set_up_kafka`; a folder always keeps its `node_id`.
-
-        Without a password every user of the machine gets in. A cluster of several nodes has none.
-        """
-        super().__init__(folder, log, port=port)
+        """`runtime` comes from `set_up_kafka`; a folder always keeps its `node_id`. Several nodes have no password."""
+        super().__init__(folder, log, port=port, with_password=with_password)
         self.node_id = node_id
-        self.password: str | None = None
-        self._with_password = with_password
         self._runtime = runtime
         self._controller_port: ReservedPort | None = None
         self._cluster_id = _new_id()
@@ -117,8 +104,7 @@ class KafkaProcess(ServerProcess):
         super().release()
 
     async def _prepare(self) -> None:
-        if self._with_password:
-            self.password = load_secret(self.folder / "password")
+        await super()._prepare()
         properties = "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._access()}.items())
         (self.folder / "server.properties").write_text(properties)
         # Kafka writes this file last, so a format that was killed is done again.
@@ -127,7 +113,7 @@ class KafkaProcess(ServerProcess):
         if self._runtime.checkpoint is not None:
             self._format_alike(self._runtime.checkpoint)
             return
-        finished = await run(
+        exit_code, output = await run(
             self._program(
                 "kafka.tools.StorageTool",
                 *("format", "--ignore-formatted", f"--cluster-id={self._cluster_id}"),
@@ -138,8 +124,8 @@ class KafkaProcess(ServerProcess):
             folder=self.folder,
             keep_open=self._inherited(),
         )
-        if finished.exit_code != 0:
-            raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{finished.output}")
+        if exit_code != 0:
+            raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{output}")
 
     def _format_alike(self, checkpoint: Path) -> None:
         """Format the folder as Kafka's tool would, without starting a JVM: the same file, with a directory id."""
@@ -157,18 +143,15 @@ class KafkaProcess(ServerProcess):
         partial.rename(log / "meta.properties")
 
     def _command(self) -> Sequence[str | Path]:
-        return self._program("kafka.Kafka", "server.properties")
+        return self._program("kafka.Kafka", "server.properties", options=self._runtime.options)
 
     def _program(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> Sequence[str | Path]:
         logging = (
             f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
             f"-Dplaudit.log={os.path.relpath(self.log, self.folder)}",
         )
-        return self._runtime.command(main_class, *arguments, options=(*logging, *options))
-
-    async def _serves(self) -> bool:
-        # Kafka opens the port for clients last, when the controller has let the broker in.
-        return await accepts_connections(self.port)
+        jvm = (*_JVM, *logging, *options)
+        return [self._runtime.java, *jvm, "-cp", self._runtime.class_path, main_class, *arguments]
 
     def _settings(self) -> dict[str, str | int]:
         voters = self._voters or [self.voter]

@@ -49,7 +49,7 @@ class KafkaJars:
         report(f"Fetching Apache Kafka {kafka_version()} by Maven (once, about 45 MB)")
         partial = self.folder.with_name(f"{self.folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)  # of a fetch that was killed
-        finished = await run(
+        exit_code, output = await run(
             [
                 *(maven, "--batch-mode", "--quiet", "--strict-checksums", "-Dstyle.color=never", "--file", _POM),
                 *("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"),
@@ -57,8 +57,8 @@ class KafkaJars:
             timeout_s=_TIMEOUT_S,
             keep_open=(lock.descriptor,),
         )
-        if finished.exit_code != 0 or not any(partial.glob(f"kafka_*-{kafka_version()}.jar")):
-            message = f"Maven couldn't fetch Kafka. Check the network and Maven's settings. It says:\n{finished.output}"
+        if exit_code != 0 or not any(partial.glob(f"kafka_*-{kafka_version()}.jar")):
+            message = f"Maven couldn't fetch Kafka. Check the network and Maven's settings. It says:\n{output}"
             raise EmbeddedServerError(message)
         partial.rename(self.folder)
 

@@ -7,11 +7,11 @@ Beside it is kept what the run that made it began with, so that later ones need 
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from devservers.errors import Report
-from devservers.java import Java, find_java
+from devservers.java import find_java
 from devservers.kafka import CHECKPOINT, KafkaProcess, KafkaRuntime
 from devservers.kafka_jars import KafkaJars, find_maven
 
@@ -21,11 +21,12 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
 
     Raises MissingPartError when Java or Maven is missing, EmbeddedServerError when Maven fails.
     """
-    java = await find_java()
+    java, build = await find_java()
     jars = KafkaJars()
     if not jars.cached:
         find_maven()
-    archive = _archive(jars, java)
+    # A JVM can't use the archive of another build.
+    archive = jars.folder / f"{hashlib.sha256(build.encode()).hexdigest()[:12]}.jsa"
     if not archive.exists():
         lock = jars.lock()
         try:
@@ -38,41 +39,25 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
         finally:
             lock.release()
     checkpoint = _checkpoint(archive)
+    # Silent about an archive that doesn't fit: the JVM goes on without it.
+    options = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
     return KafkaRuntime(
-        java,
-        jars.class_path,
-        archive if archive.stat().st_size else None,
-        checkpoint if checkpoint.exists() else None,
+        java, jars.class_path, options if archive.stat().st_size else (), checkpoint if checkpoint.exists() else None
     )
-
-
-def _archive(jars: KafkaJars, java: Java) -> Path:
-    build = hashlib.sha256(java.build.encode()).hexdigest()[:12]  # a JVM can't use the archive of another build
-    return jars.folder / f"{build}.jsa"
 
 
 def _checkpoint(archive: Path) -> Path:
     return archive.with_suffix(".checkpoint")
 
 
-class _ArchivingKafka(KafkaProcess):
-    """A Kafka that writes down, when it stops, which classes it has loaded."""
-
-    stop_grace_s: float = 60.0
-
-    def __init__(self, scratch: Path, runtime: KafkaRuntime, archive: Path) -> None:
-        super().__init__(scratch / "kafka", scratch / "kafka.log", runtime)
-        self._archive = archive
-
-    def _command(self) -> Sequence[str | Path]:
-        return self._program("kafka.Kafka", "server.properties", options=(f"-XX:ArchiveClassesAtExit={self._archive}",))
-
-
 async def _make_archive(archive: Path, runtime: KafkaRuntime) -> None:
+    """Run a Kafka that writes down, when it stops, which classes it has loaded."""
     partial = archive.with_suffix(".partial")
     partial.unlink(missing_ok=True)
+    archiving = replace(runtime, options=(f"-XX:ArchiveClassesAtExit={partial}",))
     with tempfile.TemporaryDirectory() as scratch:
-        async with _ArchivingKafka(Path(scratch), runtime, partial) as kafka:
+        async with KafkaProcess(Path(scratch, "kafka"), Path(scratch, "kafka.log"), archiving) as kafka:
+            kafka.stop_grace_s = 60.0
             shutil.copyfile(kafka.folder / "log" / CHECKPOINT, _checkpoint(archive))
     if not partial.exists():  # a JVM of another make; the empty file says not to try again
         partial.touch()

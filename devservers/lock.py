@@ -3,10 +3,11 @@
 import asyncio
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from devservers.errors import EmbeddedServerError, Report
-from devservers.waiting import until
+from devservers.waiting import PAUSE_S, until
 
 
 class FolderLock:
@@ -41,18 +42,16 @@ class FolderLock:
 
         An owner that has just been killed is given `patience_s` seconds until its servers are gone too.
         """
-        try:
-            async with asyncio.timeout(patience_s):
-                await until(self._taken_or_raises)
-        except TimeoutError:
-            raise self._in_use(self._owner()) from None
-
-    async def _taken_or_raises(self) -> bool:
-        if await self._taken():
-            return True
-        if (owner := self._owner()) is not None:
-            raise self._in_use(owner)
-        return False
+        deadline = time.monotonic() + patience_s
+        while not await self._taken():
+            owner = self._owner()
+            if owner is not None or time.monotonic() > deadline:
+                who = f"process {owner}" if owner is not None else "or its servers, process unknown"
+                raise EmbeddedServerError(
+                    f"{self._file.parent} is in use by another Plaudit ({who}). Stop that one, or choose another data "
+                    "folder."
+                )
+            await asyncio.sleep(PAUSE_S)
 
     def _owner(self) -> int | None:
         """The process that wrote itself into the file, if it lives."""
@@ -64,12 +63,6 @@ class FolderLock:
         except OSError:
             return None
         return int(pid) if lives else None
-
-    def _in_use(self, owner: int | None) -> EmbeddedServerError:
-        who = f"process {owner}" if owner is not None else "or its servers, process unknown"
-        return EmbeddedServerError(
-            f"{self._file.parent} is in use by another Plaudit ({who}). Stop that one, or choose another data folder."
-        )
 
     async def take_in_turn(self, report: Report, waiting_for: str) -> None:
         """Lock, however long the other process takes; says once that it waits."""

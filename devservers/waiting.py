@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-_PAUSE_S = 0.02
+PAUSE_S = 0.02
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -11,4 +11,4 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     while True:
         if await condition():
             return
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(PAUSE_S)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 from domain.delivery import OutgoingMessage
@@ -19,6 +20,8 @@ from messaging.kafka.connection import is_broker_away
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
+
+log = structlog.get_logger()
 
 PREFIX: Final = "plaudit_"
 REGISTRY: Final = CollectorRegistry()
@@ -154,6 +157,8 @@ def exposed_names(family: str, kind: str) -> list[str]:
             return [family]
 
 
-def count_wait(where: str, error: BaseException | None) -> None:
-    """Count a wait for Kafka or MongoDB, whichever the error is about."""
+def note_wait(where: str, error: BaseException | None, **about: object) -> None:
+    """Log and count a wait for Kafka or MongoDB, whichever the error is about."""
+    reason = f"{type(error).__name__}: {error}"[:300]
+    log.warning("retrying: MongoDB or Kafka unavailable", where=where, **about, error=reason)
     RETRIES.labels(where, "kafka" if error is not None and is_broker_away(error) else "mongodb").inc()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -18,8 +18,6 @@ SignatureAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]  # asymmetric ones alone: a service that checks tokens must not be able to make one
 SmtpSecurity = Literal["none", "starttls", "tls"]
-
-ENDPOINTS_FILE: Final = "endpoints.json"
 
 
 class MissingAddressError(Exception):
@@ -222,7 +220,7 @@ class Settings(BaseSettings):
     @property
     def endpoints_file(self) -> Path:
         """The file in which a running `plaudit up` keeps its addresses."""
-        return self.data / ENDPOINTS_FILE
+        return self.data / "endpoints.json"
 
     @property
     def topics(self) -> TopicNames:

@@ -10,7 +10,7 @@ import structlog
 
 from domain.stores import ReminderSettings
 from messaging.cron import InvalidCronError, check_cron, next_time
-from messaging.metrics import count_wait
+from messaging.metrics import note_wait
 from scheduler.reminders import ReminderJob
 from storage.leases import Hold, LeaseRepository
 from storage.stores import StoreRepository
@@ -63,8 +63,7 @@ class ReminderClock:
                 except Exception as error:
                     if not is_unavailable(error):
                         raise
-                    count_wait("scheduler", error)
-                    log.warning("retrying: MongoDB or Kafka unavailable", error=repr(error)[:300])
+                    note_wait("scheduler", error)
                 await asyncio.sleep(self._start_if_due())
         finally:
             await self._stop()
@@ -132,8 +131,7 @@ class ReminderClock:
             if not is_unavailable(error):
                 log.exception("reminder run failed")
                 return
-            count_wait("scheduler", error)
-            log.warning("reminder run failed; it will be repeated", error=repr(error)[:300])
+            note_wait("scheduler", error, consequence="reminder run failed; it will be repeated")
             if self.next_run is not None:
                 self.next_run = datetime.now(UTC) + _AGAIN
             return

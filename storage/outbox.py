@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -46,7 +46,7 @@ class Outbox:
 
     async def add(self, messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
         """Owe these messages; `settle` publishes them once the transaction is committed."""
-        owed = [Owed(ObjectId(), part) for part in _parts(messages)]
+        owed = [Owed(ObjectId(), part) for part in in_parts(messages)]
         if owed:
             documents = [{"_id": each.id, "at": at, "messages": [_packed(m) for m in each.messages]} for each in owed]
             await self._outbox.insert_many(documents, session=session)
@@ -82,9 +82,17 @@ def _unpacked(
     return OutgoingMessage(topic, key, value, tuple((name, content) for name, content in headers))
 
 
-def _parts(messages: Iterable[OutgoingMessage]) -> Iterator[list[OutgoingMessage]]:
-    """Messages in parts that a document can hold."""
-    part: list[OutgoingMessage] = []
+class _Valued(Protocol):
+    @property
+    def value(self) -> bytes | None: ...
+
+
+V = TypeVar("V", bound=_Valued)
+
+
+def in_parts(messages: Iterable[V]) -> Iterator[list[V]]:
+    """Messages in parts that a document can hold, and that are acknowledged within the publisher's timeout."""
+    part: list[V] = []
     size = 0
     for message in messages:
         part.append(message)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from hypothesis import settings
 
-from devservers import Broker
+from devservers.broker import Broker
 from tests.support.facade import Facade
 from tests.support.orders import Returns
 from tests.support.service import Servers, Service, running_service

@@ -16,7 +16,7 @@ from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayE
 from domain.mails import RetryPlan
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
-from messaging.metrics import MAILS, RETRIES, count_wait
+from messaging.metrics import MAILS, RETRIES, note_wait
 from storage.mails import ClaimedMail, MailRepository
 from storage.pymongo_internals import cancel_and_wait
 from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
@@ -93,12 +93,9 @@ class MailSender:
                         raise
                     if isinstance(error, ServerAwayError):
                         RETRIES.labels("mailer", "smtp").inc()
+                        log.warning("retrying: mail server unavailable", error=f"{type(error).__name__}: {error}"[:300])
                     else:
-                        count_wait("mailer", error)
-                    log.warning(
-                        "retrying: MongoDB, Kafka or the mail server unavailable",
-                        error=f"{type(error).__name__}: {error}"[:300],
-                    )
+                        note_wait("mailer", error)
                     await _wait_for(self._stopping, pause)
                     pause = min(_LONGEST_PAUSE_S, pause * 2)
         finally:

@@ -12,6 +12,7 @@ import typer
 import uvloop
 from pydantic import ValidationError
 
+from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
 from plaudit.cli.terminal import Terminal
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
@@ -22,24 +23,30 @@ out = Terminal()
 errors = Terminal(stderr=True)
 
 
-class UsageError(Exception):
+class CommandError(Exception):
+    """A command can't do its work; the message says why."""
+
+    exit_code = 1
+
+
+class UsageError(CommandError):
     """A command was used wrongly; the message says what to do instead."""
 
+    exit_code = 2
 
-def run(work: Callable[[Settings], Coroutine[Any, Any, Any]], *failures: type[Exception]) -> Any:
-    """Run a command to its end; an error of `failures` is printed in a line, exit code 1."""
+
+def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
+    """Run a command to its end; what is wrong is printed in a line."""
     settings = read_settings()
     configure_logs(settings.log)
     try:
         return uvloop.run(work(settings))
-    except failures as error:
-        fail(str(error))
-    except MissingAddressError as error:
+    except CommandError as error:
+        fail(str(error), error.exit_code)
+    except (MissingAddressError, EmbeddedServerError) as error:
         fail(str(error))
     except ConfigurationError as error:
         fail(f"The configuration is wrong. {error}", code=2)
-    except UsageError as error:
-        fail(str(error), code=2)
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)
     except Exception as error:

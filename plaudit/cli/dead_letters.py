@@ -21,7 +21,7 @@ def list_letters(topic: Topics = None, code: Codes = None, since: Moment = None,
     """List dead letters, oldest first within each partition: topic, partition, offset, time, code, reason, key."""
     from plaudit.tools.dead_letters import Filter, list_dead_letters
 
-    run(lambda settings: list_dead_letters(settings, out, Filter.of(topic, code, since, limit)))
+    run(lambda settings: list_dead_letters(settings, out, Filter(topic or (), code or (), since, limit)))
 
 
 @app.command()
@@ -31,9 +31,9 @@ def show(
     offset: Annotated[int, typer.Argument(min=0)],
 ) -> None:
     """Show one dead letter with its headers and its value."""
-    from plaudit.tools.dead_letters import NoSuchLetterError, show_dead_letter
+    from plaudit.tools.dead_letters import show_dead_letter
 
-    run(lambda settings: show_dead_letter(settings, out, topic, partition, offset), NoSuchLetterError)
+    run(lambda settings: show_dead_letter(settings, out, topic, partition, offset))
 
 
 @app.command()
@@ -51,10 +51,10 @@ def replay(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
 ) -> None:
     """Publish dead letters to their topic again, in order, each once."""
-    from plaudit.tools.dead_letters import Filter, NoSuchLetterError
+    from plaudit.tools.dead_letters import Filter
     from plaudit.tools.replay import Replay, replay_dead_letters
 
-    wanted = Filter.of(topic, code, since, limit, partition, offset)
+    wanted = Filter(topic or (), code or (), since, limit, partition, offset)
     mended = value.read_bytes() if value else None
     order = Replay(wanted, mended=mended, again=again, dry_run=dry_run)
-    run(lambda settings: replay_dead_letters(settings, out, errors, order), NoSuchLetterError)
+    run(lambda settings: replay_dead_letters(settings, out, errors, order))

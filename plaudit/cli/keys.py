@@ -46,6 +46,6 @@ def list_keys() -> None:
 @app.command()
 def revoke(id: Annotated[str, typer.Argument(help="The id: the part of the key between the underscores.")]) -> None:
     """Revoke a key for good."""
-    from plaudit.tools.keys import NoSuchKeyError, revoke_key
+    from plaudit.tools.keys import revoke_key
 
-    run(lambda settings: revoke_key(settings, out, id), NoSuchKeyError)
+    run(lambda settings: revoke_key(settings, out, id))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import errors, fail, out, run
-from plaudit.tools.file_format import FileFormat, ReviewStatusName
+from domain.reviews import ReviewStatus
+from plaudit.cli.command_line import errors, out, run
+from plaudit.config import Settings
+from plaudit.tools.file_format import FileFormat
+
+
+class StatusName(StrEnum):
+    """The names of statuses on the command line."""
+
+    NEW = "New"
+    APPROVED = "Approved"
+    REJECTED = "Rejected"
 
 
 def import_reviews(
@@ -24,16 +35,15 @@ def import_reviews(
 
     Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
     """
-    from plaudit.tools.imports.mapping import ColumnMapping, MappingError
-    from plaudit.tools.imports.reviews import ImportFailedError, ImportOrder, run_import
+    from plaudit.tools.imports.mapping import ColumnMapping
+    from plaudit.tools.imports.reviews import ImportOrder, run_import
 
-    try:
+    async def work(settings: Settings) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
-    except MappingError as error:
-        fail(str(error), code=2)
-    order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run)
-    bad = run(lambda settings: run_import(settings, out, errors, order), ImportFailedError)
-    if bad:
+        order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run)
+        return await run_import(settings, out, errors, order)
+
+    if run(work):
         raise typer.Exit(1)
 
 
@@ -41,19 +51,19 @@ def export_reviews(
     format: Annotated[FileFormat | None, typer.Option(help="By default as -o says, else JSON Lines.")] = None,
     store: Annotated[str | None, typer.Option(help="Only of this store.")] = None,
     entity_type: Annotated[str | None, typer.Option(help="Only of objects of this type.")] = None,
-    status: Annotated[list[ReviewStatusName] | None, typer.Option(help="Only in this status; several times.")] = None,
+    status: Annotated[list[StatusName] | None, typer.Option(help="Only in this status; several times.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
     ] = None,
 ) -> None:
     """Write all reviews, in the order of their ids. `plaudit import` reads what this writes."""
-    from plaudit.tools.export import ExportOrder, run_export
+    from plaudit.tools.export import run_export
+    from storage.reviews_search import ReviewSearch
 
-    order = ExportOrder(
-        format or (FileFormat.of(output) if output else FileFormat.JSONL),
-        store,
-        entity_type,
-        [each.status for each in status] if status else None,
-        output,
+    search = ReviewSearch(
+        statuses=[ReviewStatus[each.name] for each in status] if status else None,
+        entity_types=[entity_type] if entity_type else None,
+        store_id=store,
     )
-    run(lambda settings: run_export(settings, errors, order))
+    file_format = format or (FileFormat.of(output) if output else FileFormat.JSONL)
+    run(lambda settings: run_export(settings, errors, search, file_format, output))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cached_property
 from threading import Thread
@@ -61,28 +62,19 @@ class FunctionResolver:
     async def _in_thread(self, ids: list[str]) -> Any:
         await self._slots.acquire()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-
-        def end(result: Any, error: BaseException | None) -> None:
-            self._slots.release()
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(result)
-            else:
-                answer.set_exception(ResolverError(f"the function raised {type(error).__name__}"))
+        answer: Future[Any] = Future()
+        answer.set_running_or_notify_cancel()  # the function goes on, whether or not its caller waits
 
         def work() -> None:
-            result, failure = None, None
             try:
-                result = self._function(ids)
+                answer.set_result(self._function(ids))
             except BaseException as error:
-                failure = error
+                answer.set_exception(ResolverError(f"the function raised {type(error).__name__}"))
             with suppress(RuntimeError):  # the service has ended meanwhile
-                loop.call_soon_threadsafe(end, result, failure)
+                loop.call_soon_threadsafe(self._slots.release)
 
         Thread(target=work, name="resolver", daemon=True).start()
-        return await answer
+        return await asyncio.wrap_future(answer)
 
 
 def _entity(value: object) -> ResolvedEntity | None:

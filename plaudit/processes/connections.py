@@ -1,4 +1,4 @@
-"""Connections to Kafka and MongoDB, and stop signals."""
+"""The run of a process: its connections to Kafka and MongoDB, its telemetry, and stop signals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -15,6 +15,8 @@ import structlog
 from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
+from plaudit.processes.probes import Probes
+from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
 from storage.pymongo_internals import cancel_and_wait
@@ -23,6 +25,9 @@ T = TypeVar("T")
 
 STOP_S: Final = 9.5
 """Seconds after its signal by which a process has ended, whatever hangs."""
+
+_AGAIN_S: Final = 8.0
+"""Seconds after which work that should end is cancelled again: more than what is in hand may take."""
 
 log = structlog.get_logger()
 
@@ -48,6 +53,25 @@ async def run_init(settings: Settings) -> list[str]:
     """Create topics and indexes, and name the topics that were missing."""
     async with connected(settings) as (database, _):
         return await prepare_servers(settings, database)
+
+
+async def run_process(
+    settings: Settings, name: str, work: Callable[[Database, Publisher, Probes], Coroutine[Any, Any, None]]
+) -> None:
+    """Prepare the servers and work until SIGTERM or SIGINT; then the work is cancelled, and finishes what is in hand.
+
+    Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
+    """
+    stop = watch_stop_signals(at_most=STOP_S)
+    with serve_telemetry(settings, name) as probes:
+        async with connected(settings) as (database, publisher):
+
+            async def prepare_and_work() -> None:
+                await prepare_servers(settings, database)
+                await work(database, publisher, probes)
+
+            await run_unless_stopped(prepare_and_work(), stop, again_s=_AGAIN_S)
+    log.info(f"{name} stopped")
 
 
 def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import structlog
 
 from consumers.mails.mailer import running_mailer
 from consumers.mails.smtp import SmtpServer
-from consumers.subscriptions import GRACE_S
 from domain.mails import RetryPlan
+from messaging.kafka.publisher import Publisher
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
-from plaudit.processes.connections import STOP_S, connected, run_unless_stopped, watch_stop_signals
-from plaudit.processes.telemetry import serve_telemetry
-from plaudit.processes.waiting import prepare_servers
+from plaudit.processes.connections import run_process
+from plaudit.processes.probes import Probes
+from storage.database import Database
 
 log = structlog.get_logger()
 
@@ -27,26 +26,15 @@ async def run_mailer(settings: Settings) -> None:
     """
     server = _server(settings)
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
-    stop = watch_stop_signals(at_most=STOP_S)
-    async with connected(settings) as (database, publisher), AsyncExitStack() as stack:
-        probes = stack.enter_context(serve_telemetry(settings, "mailer"))
 
-        async def start() -> asyncio.Task[None]:
-            await prepare_servers(settings, database)
-            connection, topics = settings.kafka_connection(), settings.topics
-            mailer = running_mailer(connection, topics, database, publisher, server, plan)
-            return await stack.enter_async_context(mailer)
+    async def send_mails(database: Database, publisher: Publisher, probes: Probes) -> None:
+        connection, topics = settings.kafka_connection(), settings.topics
+        async with running_mailer(connection, topics, database, publisher, server, plan) as sending:
+            probes.is_ready = True
+            log.info("mailer ready")
+            await asyncio.shield(sending)
 
-        # Servers that are away and rebalances can make a start long; a stop doesn't wait for it.
-        sending = await run_unless_stopped(start(), stop, again_s=GRACE_S + 1)
-        if sending is None:
-            return
-        probes.is_ready = True
-        log.info("mailer ready")
-        await asyncio.wait([sending, stop], return_when=asyncio.FIRST_COMPLETED)
-        if sending.done():
-            sending.result()
-    log.info("mailer stopped")
+    await run_process(settings, "mailer", send_mails)
 
 
 def _server(settings: Settings) -> SmtpServer:

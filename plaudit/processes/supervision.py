@@ -10,8 +10,9 @@ from typing import Final
 
 import structlog
 
-from devservers import EmbeddedServerError, KafkaServer, MongoServer, ServerProcess
 from devservers.child import Child
+from devservers.errors import EmbeddedServerError
+from devservers.server import ServerProcess
 
 log = structlog.get_logger()
 
@@ -31,15 +32,15 @@ class ServiceProcess:
         self.log = folder / f"{name}.log"
         self._child: Child | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start it; its output goes to its log."""
         with self.log.open("ab") as output:
             self._child = Child([sys.executable, "-m", "plaudit", self.name], output, environment=self._environment)
 
     @property
-    def pid(self) -> int | None:
-        """The process id, None while it doesn't run."""
-        return self._child.pid if self._child and self._child.exit_code is None else None
+    def running(self) -> bool:
+        """True while it runs."""
+        return self._child is not None and self._child.exit_code is None
 
     @property
     def exit_code(self) -> int | None:
@@ -52,45 +53,34 @@ class ServiceProcess:
             await self._child.stop(STOP_GRACE_S)
 
 
-async def keep_running(servers: Sequence[MongoServer | KafkaServer], processes: Sequence[ServiceProcess]) -> None:
+async def keep_running(servers: Sequence[ServerProcess], processes: Sequence[ServiceProcess]) -> None:
     """Start again what ends by itself, until cancelled."""
     async with asyncio.TaskGroup() as group:
         for server in servers:
-            group.create_task(_keep_server_running(server.process))
-        group.create_task(_keep_processes_running(processes))
+            group.create_task(_keep_running("server", server))
+        for process in processes:
+            group.create_task(_keep_running("process", process))
 
 
-async def _keep_server_running(server: ServerProcess) -> None:
-    """Start a server again when it ends, as often as it takes: it ran once, so what stops it now will pass."""
+async def _keep_running(kind: str, each: ServerProcess | ServiceProcess) -> None:
+    """Start it again when it ends, as often as it takes: it ran once, so what stops it now will pass."""
     while True:
-        if not server.running:
-            log.error("server ended; starting it again", server=server.name)
-            await _start_patiently(server)
+        if not each.running:
+            log.error(f"{kind} ended; starting it again", **{kind: each.name}, exit_code=each.exit_code)
+            await _start_patiently(kind, each)
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _start_patiently(server: ServerProcess) -> None:
+async def _start_patiently(kind: str, each: ServerProcess | ServiceProcess) -> None:
     pause = _PAUSE_S
     while True:
         try:
-            await server.start()
-        except EmbeddedServerError as error:
-            reason = str(error).partition("\n")[0]
-            log.error("server not started; trying again until Ctrl-C", server=server.name, pause_s=pause, reason=reason)
+            await each.start()
+        except (EmbeddedServerError, OSError) as error:
+            reason, name = str(error).partition("\n")[0], {kind: each.name}
+            log.error(f"{kind} not started; trying again until Ctrl-C", **name, pause_s=pause, reason=reason)
         else:
-            log.warning("server runs again", server=server.name)
+            log.warning(f"{kind} runs again", **{kind: each.name})
             return
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-async def _keep_processes_running(processes: Sequence[ServiceProcess]) -> None:
-    while True:
-        for process in processes:
-            if process.exit_code is not None:
-                log.error("process ended; starting it again", process=process.name, exit_code=process.exit_code)
-                try:
-                    process.start()
-                except OSError as error:  # no more processes, or the log can't be opened: that will pass, too
-                    log.error("process not started; trying again until Ctrl-C", process=process.name, reason=str(error))
-        await asyncio.sleep(_PAUSE_S)

@@ -10,7 +10,7 @@ from importlib.metadata import version
 import structlog
 
 from messaging.metrics import TASKS, name_build
-from plaudit.config import ConfigurationError, MetricsSettings, Settings
+from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.probes import Probes, serve_health
 from plaudit.processes.traces import export_traces
 
@@ -29,14 +29,10 @@ def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
     TASKS.set_function(lambda: len(asyncio.all_tasks(loop)))
     probes = Probes(loop)
     with export_traces(settings.traces, process, release), ExitStack() as stack:
-        if settings.metrics.port:
-            _answer(probes, settings.metrics, stack)
+        if port := settings.metrics.port:
+            try:
+                stack.enter_context(serve_health(probes, settings.metrics.host, port))
+            except OSError as error:
+                raise ConfigurationError(f"PLAUDIT_METRICS__PORT {port} can't be listened on: {error}.") from error
+            log.info("serving metrics", host=settings.metrics.host, port=port)
         yield probes
-
-
-def _answer(probes: Probes, settings: MetricsSettings, stack: ExitStack) -> None:
-    try:
-        stack.enter_context(serve_health(probes, settings.host, settings.port))
-    except OSError as error:
-        raise ConfigurationError(f"PLAUDIT_METRICS__PORT {settings.port} can't be listened on: {error}.") from error
-    log.info("serving metrics", host=settings.host, port=settings.port)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Thread
 from typing import Final
 
@@ -20,6 +19,8 @@ _OTLP_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRA
 _FLUSH_S: Final = 2.0
 """At a stop; spans that can't be sent by then are lost, for a stop must not wait for a collector."""
 
+_LONGEST_LINE: Final = 1024 * 1024
+
 
 @contextmanager
 def export_traces(settings: TracesSettings, process: str, version: str) -> Iterator[None]:
@@ -31,32 +32,11 @@ def export_traces(settings: TracesSettings, process: str, version: str) -> Itera
     # Here, so that processes that don't trace start without them.
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-    from opentelemetry.sdk.trace.export import (
-        BatchSpanProcessor,
-        SimpleSpanProcessor,
-        SpanExporter,
-        SpanExportResult,
-    )
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
 
-    class FileExporter(SpanExporter):
-        """Appends each span as a line: one write, so that processes can share the file."""
-
-        def __init__(self, file: Path) -> None:
-            self._descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-
-        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            """Write spans."""
-            for span in spans:
-                os.write(self._descriptor, orjson.dumps(_line(span)) + b"\n")
-            return SpanExportResult.SUCCESS
-
-        def shutdown(self) -> None:
-            """Close the file."""
-            os.close(self._descriptor)
-
-    def _line(span: ReadableSpan) -> dict[str, object]:
+    def line(span: ReadableSpan) -> str:
         context: SpanContext | None = span.context
-        return {
+        fields = {
             "trace": format_trace_id(context.trace_id) if context else None,
             "span": format_span_id(context.span_id) if context else None,
             "parent": format_span_id(span.parent.span_id) if span.parent else None,
@@ -71,13 +51,16 @@ def export_traces(settings: TracesSettings, process: str, version: str) -> Itera
                 for link in span.links
             ],
         }
+        return orjson.dumps(fields).decode() + "\n"
 
     about = {"service.name": f"plaudit-{process}", "service.version": version}
     if "OTEL_SERVICE_NAME" in os.environ:
         del about["service.name"]
     provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
     if settings.file:
-        provider.add_span_processor(SimpleSpanProcessor(FileExporter(settings.file)))
+        # Each line is one write, so that processes can share the file.
+        file = settings.file.open("a", buffering=_LONGEST_LINE)
+        provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=file, formatter=line)))
     if is_exported:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 

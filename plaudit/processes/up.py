@@ -14,21 +14,17 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import SecretStr
 
-from devservers import (
-    KAFKA_USER,
-    UMASK,
-    Broker,
-    EmbeddedServerError,
-    KafkaServer,
-    MongoServer,
-    embedded_kafka,
-    embedded_mongo,
-    private_folder,
-)
-from devservers.errors import Report
+from devservers.broker import Broker, embedded_kafka
+from devservers.errors import EmbeddedServerError, Report
+from devservers.kafka import USER as KAFKA_USER
+from devservers.mongo import MongoProcess, embedded_mongo
+from devservers.private import UMASK, private_folder
+from devservers.server import ServerProcess
+from devservers.tansu import TansuProcess
 from devservers.waiting import until
 from messaging.envelope import Envelope
 from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
@@ -50,14 +46,10 @@ FIRST_PROCESSES: Final = ("api", "worker")
 _READY_TIMEOUT_S: Final = 60.0
 
 
-class StartError(Exception):
-    """The service could not be started; the message says why, and where to look."""
-
-
 async def run_up(settings: Settings, report: Report) -> None:
     """Start everything, say so, and keep it running until SIGTERM or SIGINT.
 
-    Raises EmbeddedServerError, StartError or ConfigurationError when something can't be started; nothing is left
+    Raises EmbeddedServerError, CommandError or ConfigurationError when something can't be started; nothing is left
     running then.
     """
     # What is wrong with these is better told now than in a log.
@@ -76,7 +68,7 @@ async def run_up(settings: Settings, report: Report) -> None:
 
 async def _start(
     settings: Settings, stack: AsyncExitStack, report: Report
-) -> tuple[list[MongoServer | KafkaServer], list[ServiceProcess]]:
+) -> tuple[list[ServerProcess], list[ServiceProcess]]:
     servers = await _servers(settings, stack, report)
     report("Creating topics and indexes")
     await run_init(settings)
@@ -93,20 +85,20 @@ async def _start(
         await _until_a_store(database)
     for process in processes:
         if process.name not in FIRST_PROCESSES:
-            process.start()
+            await process.start()
     stack.callback(settings.endpoints_file.unlink, missing_ok=True)
     _write_whole(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
     report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
     kafka, mongo = settings.kafka_connection().bootstrap_servers, urlsplit(settings.mongo_uri()).netloc
     report(f"Kafka {kafka}   MongoDB {mongo.rpartition('@')[2]}   database {settings.mongo.database}")
     report(f"Users and passwords are in {settings.endpoints_file}, readable for you alone.")
-    if any(isinstance(server, KafkaServer) and server.password is None for server in servers):
+    if any(not isinstance(server, MongoProcess) and server.password is None for server in servers):
         report("Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes it.")
     report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
     return servers, processes
 
 
-def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer]) -> dict[str, Any]:
+def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str, Any]:
     """The addresses of everything, for commands that are run beside it, too."""
     endpoints: dict[str, Any] = {
         "http": f"http://{settings.http.host}:{settings.http.port}",
@@ -117,7 +109,7 @@ def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer])
     if not settings.kafka.idempotence:
         endpoints["idempotence"] = False
     for server in servers:
-        if isinstance(server, KafkaServer) and server.password is not None:
+        if not isinstance(server, MongoProcess) and server.password is not None:
             endpoints["kafkaSasl"] = {
                 "securityProtocol": "SASL_PLAINTEXT",
                 "mechanism": "PLAIN",
@@ -127,9 +119,9 @@ def _endpoints(settings: Settings, servers: Sequence[MongoServer | KafkaServer])
     return endpoints
 
 
-async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[MongoServer | KafkaServer]:
+async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[ServerProcess]:
     """Start the servers that have no address, side by side, and put their addresses into the settings."""
-    servers: list[MongoServer | KafkaServer] = []
+    servers: list[ServerProcess] = []
 
     async def mongo() -> None:
         server = await stack.enter_async_context(embedded_mongo(settings.data, report))
@@ -140,11 +132,11 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
         broker = Broker(settings.broker)
         kafka = embedded_kafka(settings.data, report, broker=broker, with_password=settings.embedded.kafka_auth)
         server = await stack.enter_async_context(kafka)
-        settings.kafka.bootstrap_servers = server.bootstrap_servers
+        settings.kafka.bootstrap_servers = server.address
         if server.password is not None:
             settings.kafka.security_protocol, settings.kafka.sasl_mechanism = "SASL_PLAINTEXT", "PLAIN"
             settings.kafka.sasl_username, settings.kafka.sasl_password = KAFKA_USER, SecretStr(server.password)
-        if server.broker is Broker.TANSU:
+        if isinstance(server, TansuProcess):
             settings.kafka.idempotence = False
         servers.append(server)
 
@@ -195,7 +187,7 @@ async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     try:
         for process in processes:
             if process.name in FIRST_PROCESSES:
-                process.start()
+                await process.start()
         yield processes
     finally:
         await asyncio.gather(*(process.stop() for process in processes))
@@ -207,7 +199,7 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
             while True:
                 for process in processes:
                     if process.exit_code is not None:
-                        raise StartError(_obituary(process))
+                        raise CommandError(_obituary(process))
                 try:
                     if (await client.get(f"{address}/health/ready")).status_code == httpx.codes.OK:
                         return
@@ -216,7 +208,7 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
                 await asyncio.sleep(0.05)
     except TimeoutError:
         logs = ", ".join(str(process.log) for process in processes)
-        raise StartError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
+        raise CommandError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
 
 
 async def _until_a_store(database: Database) -> None:
@@ -224,7 +216,7 @@ async def _until_a_store(database: Database) -> None:
         async with asyncio.timeout(_READY_TIMEOUT_S):
             await until(lambda: _has_a_store(database))
     except TimeoutError:
-        raise StartError("The worker doesn't consume. See its log.") from None
+        raise CommandError("The worker doesn't consume. See its log.") from None
 
 
 async def _has_a_store(database: Database) -> bool:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient
@@ -18,6 +19,8 @@ from plaudit.config import Settings
 from storage.database import Database
 from storage.indexes import ensure_indexes
 from storage.unit_of_work import is_unavailable
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -33,23 +36,29 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
         async with admin_client(connection) as admin:
             return await create_topics(admin, settings.topics, settings.topic_layout)
 
-    async def indexes() -> list[str]:
-        await ensure_indexes(database, remember_days=settings.remember_days)
-        return []
-
-    async def coordinator() -> list[str]:
+    async def coordinator() -> None:
         # A new cluster makes its topic of offsets when it is first asked: better now than when consumers join.
         async with admin_client(connection) as admin:
             await admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))
-        return []
 
+    indexes = partial(ensure_indexes, database, remember_days=settings.remember_days)
     created, *_ = await asyncio.gather(
         patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", indexes)
     )
     return created
 
 
-async def patiently(what: str, attempt: Callable[[], Awaitable[list[str]]]) -> list[str]:
+async def existing_topics(connection: KafkaConnection) -> set[str]:
+    """The names of all topics, once Kafka answers."""
+
+    async def ask() -> set[str]:
+        async with admin_client(connection) as admin:
+            return set(await admin.list_topics())
+
+    return await patiently("Kafka", ask)
+
+
+async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
     """Try until it works; gives up only on errors that waiting doesn't heal."""
 
     def report(state: RetryCallState) -> None:
@@ -58,15 +67,14 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[list[str]]]) -> l
         level = logging.DEBUG if state.attempt_number < _WORTH_TELLING else logging.WARNING
         log.log(level, f"waiting for {what}", attempt=state.attempt_number, error=f"{error}"[:300])
 
-    async for trial in AsyncRetrying(
+    retrying = AsyncRetrying(
         retry=retry_if_exception(is_unavailable),
         wait=wait_exponential_jitter(multiplier=0.1, max=_LONGEST_PAUSE_S),
         before_sleep=report,
         reraise=True,
-    ):
-        with trial:
-            return await attempt()
-    raise AssertionError("unreachable: the loop ends by a result or an exception")
+    )
+    result: T = await retrying(attempt)
+    return result
 
 
 @asynccontextmanager

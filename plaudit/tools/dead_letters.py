@@ -8,18 +8,18 @@ from datetime import datetime
 from typing import Final
 
 from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from rich.console import Console
 
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import RawRecord
-from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.reading import TopicReader
 from messaging.replays import header
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
-from plaudit.cli.command_line import UsageError
+from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
-from plaudit.processes.waiting import admin_client, patiently
+from plaudit.processes.waiting import admin_client, existing_topics
 
 FLOW: Final = (
     Topic.STORE_UPDATES,
@@ -33,10 +33,6 @@ FLOW: Final = (
 """Dependencies first: a store before its reviews, an order before its returns."""
 
 
-class NoSuchLetterError(Exception):
-    """There is no dead letter at that place."""
-
-
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A selection of dead letters: all that meet every criterion that is set, at most `limit` of them."""
@@ -47,19 +43,6 @@ class Filter:
     limit: int | None = None
     partition: int | None = None
     offset: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        topics: Sequence[str] | None,
-        codes: Sequence[str] | None,
-        since: datetime | None,
-        limit: int | None,
-        partition: int | None = None,
-        offset: int | None = None,
-    ) -> Filter:
-        """From options of the command line."""
-        return cls(tuple(topics or ()), tuple(codes or ()), since, limit, partition, offset)
 
     @property
     def is_one(self) -> bool:
@@ -73,11 +56,10 @@ class Filter:
 async def list_dead_letters(settings: Settings, out: Console, wanted: Filter) -> None:
     """Print a line for each letter."""
     count = 0
-    async with TopicReader.opened(await reachable(settings)) as reader:
-        async for letters in dead_letters(settings, reader, wanted):
-            for letter in letters:
-                out.print(_line(letter), markup=False)
-            count += len(letters)
+    async for letters in dead_letters(settings, wanted):
+        for letter in letters:
+            out.print(_line(letter))
+        count += len(letters)
     if count == 0:
         out.print("No dead letters.")
     elif count == wanted.limit:
@@ -85,58 +67,51 @@ async def list_dead_letters(settings: Settings, out: Console, wanted: Filter) ->
 
 
 async def show_dead_letter(settings: Settings, out: Console, topic: str, partition: int, offset: int) -> None:
-    """Print a letter; raises NoSuchLetterError."""
+    """Print a letter; raises CommandError."""
     wanted = Filter((topic,), partition=partition, offset=offset)
-    async with TopicReader.opened(await reachable(settings)) as reader:
-        async for (letter,) in dead_letters(settings, reader, wanted):
-            out.print(f"topic      {letter.topic}", markup=False)
-            out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
-            out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")
-            out.print(f"key        {_text(letter.key)}", markup=False)
-            for name, value in letter.headers:
-                out.print(f"header     {shown(name)}: {_text(value)}", markup=False)
-            out.print("value", "(none)" if letter.value is None else "")
-            text = (letter.value or b"").decode(errors="backslashreplace")
-            out.print("\n".join(shown(line) for line in text.splitlines()), markup=False)
+    async for (letter,) in dead_letters(settings, wanted):
+        out.print(f"topic      {letter.topic}")
+        out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
+        out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")
+        out.print(f"key        {_text(letter.key)}")
+        for name, value in letter.headers:
+            out.print(f"header     {shown(name)}: {_text(value)}")
+        out.print("value", "(none)" if letter.value is None else "")
+        text = (letter.value or b"").decode(errors="backslashreplace")
+        out.print("\n".join(shown(line) for line in text.splitlines()))
 
 
-async def reachable(settings: Settings) -> KafkaConnection:
-    """The connection, once Kafka answers."""
-    connection = settings.kafka_connection()
-
-    async def ask() -> list[str]:
-        async with admin_client(connection) as admin:
-            return list(await admin.list_topics())
-
-    await patiently("Kafka", ask)
-    return connection
-
-
-async def dead_letters(settings: Settings, reader: TopicReader, wanted: Filter) -> AsyncIterator[list[RawRecord]]:
+async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list[RawRecord]]:
     """The present letters of the topics, in batches, each partition in its order, topics by the flow.
 
-    Raises UsageError for a topic that has no dead letters, NoSuchLetterError for a place without one.
+    Waits until Kafka answers.
+
+    Raises UsageError for a topic that has no dead letters, CommandError for a place without one.
     """
     names = [settings.topics.dead_letters(topic) for topic in topics_of(settings.topics, wanted.topics)]
-    partitions = await partitions_of(settings, names)
-    if wanted.is_one:
-        place = TopicPartition(names[0], wanted.partition)
-        letter = await reader.record(place, wanted.offset or 0) if place in partitions else None
-        if letter is None:
-            raise NoSuchLetterError(f"There is no dead letter at {place.topic} {place.partition} {wanted.offset}.")
-        yield [letter]
-        return
-    left = wanted.limit
-    for name in names:
-        of_topic = [place for place in partitions if place.topic == name]
-        async for records in reader.batches(of_topic, since=wanted.since):
-            letters = [r for r in records if not wanted.codes or header(r, "x-error-code") in wanted.codes][:left]
-            if letters:
-                yield letters
-            if left is not None:
-                left -= len(letters)
-                if left == 0:
-                    return
+    connection = settings.kafka_connection()
+    there = await existing_topics(connection)
+    async with admin_client(connection) as admin:
+        partitions = await partitions_of(admin, [name for name in names if name in there])
+    async with TopicReader.opened(connection) as reader:
+        if wanted.is_one:
+            place = TopicPartition(names[0], wanted.partition)
+            letter = await reader.record(place, wanted.offset or 0) if place in partitions else None
+            if letter is None:
+                raise CommandError(f"There is no dead letter at {place.topic} {place.partition} {wanted.offset}.")
+            yield [letter]
+            return
+        left = wanted.limit
+        for name in names:
+            of_topic = [place for place in partitions if place.topic == name]
+            async for records in reader.batches(of_topic, since=wanted.since):
+                letters = [r for r in records if not wanted.codes or header(r, "x-error-code") in wanted.codes][:left]
+                if letters:
+                    yield letters
+                if left is not None:
+                    left -= len(letters)
+                    if left == 0:
+                        return
 
 
 def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:
@@ -151,12 +126,9 @@ def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:
     return [topic for topic in FLOW if not wanted or topic in found]
 
 
-async def partitions_of(settings: Settings, topics: Sequence[str]) -> list[TopicPartition]:
-    """The partitions of those of these topics that exist, in order."""
-    async with admin_client(settings.kafka_connection()) as admin:
-        there = set(await admin.list_topics())
-        existing = [topic for topic in topics if topic in there]
-        described = await admin.describe_topics(existing) if existing else []
+async def partitions_of(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> list[TopicPartition]:
+    """The partitions of topics that exist, in order."""
+    described = await admin.describe_topics(topics) if topics else []
     return sorted(TopicPartition(t["topic"], p["partition"]) for t in described for p in t["partitions"])
 
 

@@ -16,13 +16,10 @@ from domain.timestamps import timestamp
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 
 _WAIT: Final = {"Prefer": "wait=10"}
-
-
-class DemoError(Exception):
-    """The service can't be reached or answered something else than the demonstration expects."""
 
 
 class _Client:
@@ -46,7 +43,7 @@ class _Client:
         headers: Mapping[str, str] | None = None,
         expected: int = 200,
     ) -> Any:
-        """Send one request, show both sides, and return the JSON of the answer. Raises DemoError on another status."""
+        """Send a request, show both sides, and return the JSON of its answer; raises CommandError otherwise."""
         self.title(title)
         sent = "" if body is None else " " + json.dumps(body)
         preference = "".join(f"  ({name}: {value})" for name, value in (headers or {}).items())
@@ -54,7 +51,7 @@ class _Client:
         response = await self._client.request(method, path, json=body, headers=headers)
         self._out.print(f"-> {response.status_code} {response.text}")
         if response.status_code != expected:
-            raise DemoError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
+            raise CommandError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
         return response.json()
 
     async def publish(self, settings: Settings, topic: Topic, key: str, value: dict[str, Any]) -> None:
@@ -87,7 +84,7 @@ async def run_demo(settings: Settings, out: Console) -> None:
             await _reviews(service, product)
             await _orders(service, settings, product)
     except httpx.TransportError as error:
-        raise DemoError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
+        raise CommandError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
     out.print("\nDone.", style="bold", end=" ")
     out.print("Every answer above came from the running service.")
 

@@ -6,72 +6,50 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import orjson
 from rich.console import Console
 
-from domain.reviews import ReviewStatus
+from api.reviews.rows import ReviewDetails, review_details
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.csv_cells import cell_of
 from plaudit.tools.file_format import FileFormat
-from plaudit.tools.records import ReviewRecord, review_record
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
-_COLUMNS: Final = tuple(ReviewRecord.__annotations__)
+_COLUMNS: Final = tuple(ReviewDetails.__annotations__)
 _TOLD_EVERY: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOrder:
-    """The reviews to write, the format, and the file; without one, standard output."""
+async def run_export(
+    settings: Settings, progress: Console, search: ReviewSearch, format: FileFormat, output: Path | None
+) -> None:
+    """Write every review that matches, in the order of ids, to standard output without a file.
 
-    format: FileFormat = FileFormat.JSONL
-    store_id: str | None = None
-    entity_type: str | None = None
-    statuses: Sequence[ReviewStatus] | None = None
-    output: Path | None = None
-
-
-async def run_export(settings: Settings, progress: Console, order: ExportOrder) -> None:
-    """Write every review that matches, in the order of ids; memory holds a page of them.
-
-    A review that is there all the time is written once. A file is whole or not there.
+    Memory holds a page of them. A review that is there all the time is written once. A file is whole or not there.
     """
-    search = ReviewSearch(
-        statuses=order.statuses,
-        entity_types=[order.entity_type] if order.entity_type else None,
-        store_id=order.store_id,
-    )
     count = 0
     async with connected(settings) as (database, _):
-
-        async def ping() -> list[str]:
-            await database.command("ping")
-            return []
-
-        await patiently("MongoDB", ping)
-        stores = {store.id: store for store in await StoreRepository(database).all()}
-        with _output(order.output) as file, progress.status("Exporting reviews") as status:
-            write = review_writer(file, order.format)
+        stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
+        with _output(output) as file, progress.status("Exporting reviews") as status:
+            write = review_writer(file, format)
             async for review in ReviewRepository(database).stream(search):
-                write(review_record(review, stores))
+                write(review_details(review, stores))
                 count += 1
                 if count % _TOLD_EVERY == 0:
                     status.update(f"Exported {count} reviews")
     progress.print(f"Exported {count} reviews.")
 
 
-def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewRecord], object]:
+def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewDetails], object]:
     """Writes reviews into the file one by one, behind a header row in CSV."""
     if format is FileFormat.JSONL:
         return lambda review: file.write(shown_json(orjson.dumps(review).decode()).encode() + b"\n")

@@ -11,14 +11,11 @@ from rich.table import Table
 
 from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
 from domain.permissions import Caller, Permission
+from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from storage.keys import ApiKey, ApiKeyRepository
-
-
-class NoSuchKeyError(Exception):
-    """There is no key with this id."""
 
 
 async def create_key(
@@ -59,8 +56,8 @@ async def list_keys(settings: Settings, out: Console) -> None:
 
 
 async def revoke_key(settings: Settings, out: Console, id: str) -> None:
-    """Revoke a key. Raises NoSuchKeyError."""
+    """Revoke a key. Raises CommandError."""
     async with connected(settings) as (database, _):
         if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
-            raise NoSuchKeyError(f"There is no key {id}. `plaudit keys list` shows all.")
+            raise CommandError(f"There is no key {id}. `plaudit keys list` shows all.")
     out.print(f"Revoked. Facades notice within {REMEMBERED_SECONDS:.0f} s.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -12,19 +12,22 @@ from typing import Any, Final
 import orjson
 from rich.console import Console
 
+from api.audit import audit_row
+from api.returns.rows import return_row
+from api.reviews.rows import review_details
 from domain.privacy import is_about, people_in
-from domain.reviews import ModerationAction
+from domain.returns import Return
+from domain.reviews import Moderation, ModerationAction
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
-from messaging.kafka.reading import TopicReader
 from messaging.replays import letter_id
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
+from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
-from plaudit.tools.dead_letters import Filter, dead_letters, reachable
-from plaudit.tools.records import audit_record, return_record, review_record, waiting_record
+from plaudit.tools.dead_letters import Filter, dead_letters
 from storage.database import Database
 from storage.privacy import Erasures, PersonalData
 from storage.stores import StoreRepository
@@ -37,10 +40,6 @@ _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
 
 
-class NotErasedError(Exception):
-    """Not everything could be removed; the message says what is left, and what to do."""
-
-
 async def export_person(settings: Settings, progress: Console, customer_id: str, output: Path | None) -> None:
     """Write all that is kept of a person as one JSON document, to standard output without a file."""
     async with connected(settings) as (database, _):
@@ -50,14 +49,14 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
         document: dict[str, Any] = {
             "customerId": customer_id,
             "at": datetime.now(UTC),
-            "reviews": [review_record(each, stores) for each in await data.reviews()],
+            "reviews": [review_details(each, stores) for each in await data.reviews()],
             "orders": [orjson.Fragment(order.body) for order in orders.values()],
-            "returns": [return_record(each) for each in await data.returns()],
+            "returns": [_without_order(each) for each in await data.returns()],
             "remindersSent": await data.reminders(),
             "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
-            "moderation": [audit_record(each) for each in await data.audit_entries()],
+            "moderation": [{**audit_row(each), "at": each.at} for each in await data.audit_entries()],
             "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
-            "waitingModeration": [waiting_record(each) for each in await data.parked_commands()],
+            "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
         }
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [
@@ -71,10 +70,32 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
         await asyncio.to_thread(output.write_bytes, written)
 
 
+def _without_order(stored: Return) -> dict[str, Any]:
+    """A return; its order is elsewhere in the document."""
+    row = return_row(stored, None)
+    lines = [_without(line, "returnId", "availableQuantity") for line in row["lineItems"]]
+    return {**_without(row, "order"), "lineItems": lines}
+
+
+def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _waiting(command: Moderation) -> dict[str, Any]:
+    """A moderation command that waits for its review."""
+    return {
+        "reviewId": command.review_id,
+        "action": command.action,
+        "at": command.at,
+        "moderator": command.moderator,
+        "reason": command.reason,
+    }
+
+
 async def erase_person(settings: Settings, out: Console, customer_id: str, wait: float) -> None:
     """Remove all that a person left, and keep a record that it was done; again for what has come since.
 
-    Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises NotErasedError.
+    Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises CommandError.
     """
     async with connected(settings) as (database, publisher):
         data = PersonalData(database, customer_id)
@@ -119,7 +140,7 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
                 deleted.update(fresh)
                 await asyncio.sleep(_PAUSE_S)
     except TimeoutError:
-        raise NotErasedError(
+        raise CommandError(
             f"Reviews are still there after {wait:g} s, and nothing else was removed: is a worker running? The "
             "commands to delete them are on their way. Run this again."
         ) from None
@@ -133,13 +154,10 @@ def erasures_of(settings: Settings, database: Database) -> Erasures:
 
 
 async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:
-    async with TopicReader.opened(await reachable(settings)) as reader:
-        async for letters in dead_letters(settings, reader, Filter()):
-            for letter in letters:
-                if _key_of(letter) in (customer_id, *order_ids) or is_about(
-                    letter.value or b"", customer_id, order_ids
-                ):
-                    yield letter
+    async for letters in dead_letters(settings, Filter()):
+        for letter in letters:
+            if _key_of(letter) in (customer_id, *order_ids) or is_about(letter.value or b"", customer_id, order_ids):
+                yield letter
 
 
 def people_of(letter: RawRecord) -> set[str]:

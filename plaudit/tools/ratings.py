@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
@@ -51,17 +50,12 @@ async def rebuild(settings: Settings, out: Console, store_id: str | None) -> Non
     async with connected(settings) as (database, publisher):
         with out.status("Ordering recounts") as status:
             batch: list[OutgoingMessage] = []
-
-            async def publish(messages: Sequence[OutgoingMessage]) -> None:
-                nonlocal ordered
-                await publisher.publish(messages)
-                ordered += len(messages)
-                status.update(f"Ordered {ordered} recounts")
-
             async for entity in RatingRepository(database).entities(store_id):
                 batch.append(recount_message(topics, envelope, entity))
                 if len(batch) == _BATCH:
-                    await publish(batch)
+                    await publisher.publish(batch)
+                    ordered += len(batch)
+                    status.update(f"Ordered {ordered} recounts")
                     batch = []
-            await publish(batch)
-    out.print(f"Ordered the recount of {ordered} objects; the workers are at it.")
+            await publisher.publish(batch)
+    out.print(f"Ordered the recount of {ordered + len(batch)} objects; the workers are at it.")

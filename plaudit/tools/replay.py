@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -13,18 +14,16 @@ from rich.console import Console
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord
 from messaging.kafka.publisher import Publisher
-from messaging.kafka.reading import TopicReader
 from messaging.replays import letter_id, replayed_message
 from plaudit.cli.command_line import UsageError
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import prepare_servers
-from plaudit.tools.dead_letters import Filter, dead_letters, reachable
+from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.privacy import erasures_of, people_of
+from storage.outbox import in_parts
 from storage.privacy import Erasures
 from storage.replays import ReplayRepository
-
-_CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +36,12 @@ class Replay:
     dry_run: bool = False
 
 
-@dataclass(slots=True)
-class _Counts:
-    replayed: int = 0
-    known: int = 0
-    erased: int = 0
-    empty: int = 0
-    too_large: int = 0
+_LEFT_OUT: Final = {
+    "known": "were replayed before; --again replays them, too.",
+    "erased": "are about people who were forgotten since; they stay where they are.",
+    "empty": "have no value; --value sends one.",
+    "too large": "are too large for their topic; --value sends a smaller one.",
+}
 
 
 async def replay_dead_letters(settings: Settings, out: Console, progress: Console, order: Replay) -> None:
@@ -51,37 +49,40 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
 
     A letter is published, then remembered. Cut short between the two, the next replay publishes it again, and what
     identifies it is the same, so that it takes effect once. What becomes a dead letter during the replay is left
-    for the next one. Raises UsageError or NoSuchLetterError.
+    for the next one. Raises UsageError or CommandError.
     """
     if order.mended is not None and not order.wanted.is_one:
         raise UsageError("--value mends one letter: name it by --topic, --partition and --offset.")
-    connection = await reachable(settings)
-    counts = _Counts()
-    async with connected(settings) as (database, publisher), TopicReader.opened(connection) as reader:
+    counts: Counter[str] = Counter()
+    async with connected(settings) as (database, publisher):
         if not order.dry_run:
             await prepare_servers(settings, database)
         replays, erasures = ReplayRepository(database), erasures_of(settings, database)
         with progress.status("Replaying dead letters") as status:
-            async for letters in dead_letters(settings, reader, order.wanted):
-                for chunk in _chunks(letters):
+            async for letters in dead_letters(settings, order.wanted):
+                for chunk in in_parts(letters):
                     kept = await _of_those_not_forgotten(chunk, erasures)
-                    counts.erased += len(chunk) - len(kept)
+                    counts["erased"] += len(chunk) - len(kept)
                     await _replay(kept, order, replays, publisher, counts)
-                    status.update(f"Replaying dead letters: {counts.replayed} published")
-    out.print(_told(counts, order))
+                    status.update(f"Replaying dead letters: {counts['replayed']} published")
+    what = "Would replay" if order.dry_run else "Replayed"
+    out.print(f"{what} {counts['replayed']} dead letters.")
+    for reason, text in _LEFT_OUT.items():
+        if counts[reason]:
+            out.print(f"{counts[reason]} {text}")
 
 
 async def _replay(
-    letters: Sequence[RawRecord], order: Replay, replays: ReplayRepository, publisher: Publisher, counts: _Counts
+    letters: Sequence[RawRecord], order: Replay, replays: ReplayRepository, publisher: Publisher, counts: Counter[str]
 ) -> None:
     earlier = await replays.counts([letter_id(letter) for letter in letters])
     chosen = [letter for letter in letters if order.again or letter_id(letter) not in earlier]
-    counts.known += len(letters) - len(chosen)
+    counts["known"] += len(letters) - len(chosen)
     # A letter without a value, as of a record that was too large to keep, can never work as it is.
     full = [letter for letter in chosen if order.mended is not None or letter.value is not None]
-    counts.empty += len(chosen) - len(full)
+    counts["empty"] += len(chosen) - len(full)
     if order.dry_run:
-        counts.replayed += len(full)
+        counts["replayed"] += len(full)
         return
     messages = [replayed_message(r, value=order.mended, earlier=earlier.get(letter_id(r), 0)) for r in full]
     try:
@@ -94,9 +95,9 @@ async def _replay(
                 await publisher.publish([message])
                 published.append(letter)
             except MessageSizeTooLargeError:
-                counts.too_large += 1
+                counts["too large"] += 1
     await replays.remember([letter_id(letter) for letter in published], datetime.now(UTC))
-    counts.replayed += len(published)
+    counts["replayed"] += len(published)
 
 
 async def _of_those_not_forgotten(letters: Sequence[RawRecord], erasures: Erasures) -> list[RawRecord]:
@@ -110,31 +111,3 @@ async def _of_those_not_forgotten(letters: Sequence[RawRecord], erasures: Erasur
         for letter, about in zip(letters, people, strict=True)
         if not any(p in forgotten and from_milliseconds(letter.timestamp) <= forgotten[p] for p in about)
     ]
-
-
-def _chunks(letters: Sequence[RawRecord]) -> Iterator[list[RawRecord]]:
-    """Letters in chunks that are acknowledged within the publisher's timeout."""
-    chunk: list[RawRecord] = []
-    size = 0
-    for letter in letters:
-        chunk.append(letter)
-        size += len(letter.value or b"")
-        if size >= _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
-def _told(counts: _Counts, order: Replay) -> str:
-    what = "Would replay" if order.dry_run else "Replayed"
-    lines = [f"{what} {counts.replayed} dead letters."]
-    if counts.known:
-        lines.append(f"{counts.known} were replayed before; --again replays them, too.")
-    if counts.erased:
-        lines.append(f"{counts.erased} are about people who were forgotten since; they stay where they are.")
-    if counts.empty:
-        lines.append(f"{counts.empty} have no value; --value sends one.")
-    if counts.too_large:
-        lines.append(f"{counts.too_large} are too large for their topic; --value sends a smaller one.")
-    return "\n".join(lines)

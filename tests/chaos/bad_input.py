@@ -20,7 +20,8 @@ from typing import Any, Final
 import httpx
 from confluent_kafka import Producer
 
-from devservers import embedded_kafka, embedded_mongo
+from devservers.broker import embedded_kafka
+from devservers.mongo import embedded_mongo
 from tests.chaos import bad_records
 from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
 from tests.chaos.record_kinds import kinds
@@ -180,7 +181,7 @@ async def run(number: int, requests: int, messages: int, examples: int) -> dict[
         async with (
             embedded_mongo(data, say) as mongo,
             embedded_kafka(data, say) as kafka,
-            running_service(Servers(kafka.bootstrap_servers, mongo.uri, is_tansu=False), data) as service,
+            running_service(Servers(kafka.address, mongo.uri, is_tansu=False), data) as service,
         ):
             by_http = await send_requests(service, number, requests)
             say(f"{by_http.statuses.total()} requests: {dict(by_http.statuses)}")

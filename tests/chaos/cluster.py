@@ -17,8 +17,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from pymongo.errors import PyMongoError
 
-from devservers import KafkaProcess, MongoProcess, form_cluster, form_replica_set, set_up_kafka
-from devservers.mongo import direct_client
+from devservers.kafka import KafkaProcess, form_cluster
+from devservers.kafka_setup import set_up_kafka
+from devservers.mongo import MongoProcess, direct_client, form_replica_set
 from tests.chaos.proxy import HOST, Proxy, running_proxy
 from tests.support.service import Servers
 

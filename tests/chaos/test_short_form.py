@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devservers import MissingPartError
+from devservers.errors import MissingPartError
 from tests.chaos.run import Plan, run_chaos
 
 KINDS = (

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from devservers import MissingPartError, set_up_kafka
+from devservers.errors import MissingPartError
+from devservers.kafka_setup import set_up_kafka
 from tests.support.processes import Marked
 
 

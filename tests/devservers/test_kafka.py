@@ -9,17 +9,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from confluent_kafka import Producer
 
-from devservers import (
-    Broker,
-    EmbeddedServerError,
-    KafkaRuntime,
-    KafkaServer,
-    MissingPartError,
-    embedded_kafka,
-    kafka_setup,
-    set_up_kafka,
-)
+from devservers import kafka_setup
+from devservers.broker import Broker, embedded_kafka
+from devservers.errors import EmbeddedServerError, MissingPartError
+from devservers.kafka import KafkaProcess, KafkaRuntime
 from devservers.kafka_jars import KafkaJars
+from devservers.kafka_setup import set_up_kafka
+from devservers.server import ServerProcess
+from devservers.tansu import TansuProcess
 from tests.support.processes import Marked
 from tests.support.waiting import eventually
 
@@ -29,8 +26,8 @@ JAVA = "echo 'openjdk version \"17.0.1\" 2021-10-19' >&2"
 LARGE = b"x" * 11_000_000
 
 
-async def create_topic(server: KafkaServer) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
+async def create_topic(server: ServerProcess) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=server.address)
     await admin.start()
     try:
         await admin.create_topics([NewTopic("reviews", 12, 1)])
@@ -38,24 +35,24 @@ async def create_topic(server: KafkaServer) -> None:
         await admin.close()
 
 
-async def produce(server: KafkaServer, value: bytes) -> None:
+async def produce(server: ServerProcess, value: bytes) -> None:
     async with AIOKafkaProducer(
-        bootstrap_servers=server.bootstrap_servers,
-        enable_idempotence=server.broker is Broker.KAFKA,
+        bootstrap_servers=server.address,
+        enable_idempotence=isinstance(server, KafkaProcess),
         max_request_size=12_000_000,
     ) as producer:
         await producer.send_and_wait("reviews", value, partition=0)
 
 
-def produce_by_librdkafka(server: KafkaServer, value: bytes) -> None:
-    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "enable.idempotence": True})
+def produce_by_librdkafka(server: ServerProcess, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": server.address, "enable.idempotence": True})
     producer.produce("reviews", value, partition=0)
     assert producer.flush(20) == 0
 
 
-async def consume(server: KafkaServer, count: int) -> Sequence[bytes | None]:
+async def consume(server: ServerProcess, count: int) -> Sequence[bytes | None]:
     partition = TopicPartition("reviews", 0)
-    async with AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers, fetch_max_wait_ms=20) as consumer:
+    async with AIOKafkaConsumer(bootstrap_servers=server.address, fetch_max_wait_ms=20) as consumer:
         consumer.assign([partition])
         await consumer.seek_to_beginning(partition)
         async with asyncio.timeout(20):
@@ -66,19 +63,19 @@ async def consume(server: KafkaServer, count: int) -> Sequence[bytes | None]:
 @pytest.mark.usefixtures("kafka_can_run")
 async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
     async with embedded_kafka(data, progress.append) as server:
-        assert server.broker is Broker.KAFKA
+        assert isinstance(server, KafkaProcess)
         await create_topic(server)
         await produce(server, b"1")
-        await server.process.stop()
+        await server.stop()
         assert server.pid is None
-        await server.process.start()
+        await server.start()
         await asyncio.to_thread(produce_by_librdkafka, server, b"2")
-        address = server.bootstrap_servers
-        server.process.kill()
+        address = server.address
+        server.kill()
         assert server.pid is None
     async with embedded_kafka(data, progress.append) as server:
-        assert server.bootstrap_servers == address
-        server.process.stop_grace_s = 60.0  # other tests take the processor
+        assert server.address == address
+        server.stop_grace_s = 60.0  # other tests take the processor
         await produce(server, LARGE)
         assert await consume(server, 3) == [b"1", b"2", LARGE]
         with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
@@ -101,16 +98,16 @@ async def test_says_at_once_why_it_does_not_start(data: Path, progress: list[str
 
 async def test_tansu(data: Path, progress: list[str]) -> None:
     async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
-        assert server.broker is Broker.TANSU
+        assert isinstance(server, TansuProcess)
         await create_topic(server)
         await produce(server, b"1")
         assert await consume(server, 1) == [b"1"]
-        address = server.bootstrap_servers
-        server.process.kill()
-        await server.process.start()
+        address = server.address
+        server.kill()
+        await server.start()
         await create_topic(server)
     async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
-        assert server.bootstrap_servers == address
+        assert server.address == address
     assert set(progress) == {"Starting Tansu"}
 
 
@@ -129,7 +126,7 @@ async def test_tansu_where_kafka_lacks_something(
 ) -> None:
     commands(**scripts)
     async with embedded_kafka(data, progress.append) as server:
-        assert server.broker is Broker.TANSU
+        assert isinstance(server, TansuProcess)
     choice, start = progress
     assert choice.startswith("Using Tansu in place of Kafka: in memory only, without Kafka's guarantees.")
     assert missing in choice

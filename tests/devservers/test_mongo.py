@@ -9,22 +9,16 @@ from pathlib import Path
 import pytest
 from pymongo import AsyncMongoClient
 
-from devservers import (
-    EmbeddedServerError,
-    MissingPartError,
-    MongoProcess,
-    MongoServer,
-    embedded_mongo,
-    form_replica_set,
-    mongo,
-)
+from devservers import mongo
+from devservers.errors import EmbeddedServerError, MissingPartError
+from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
 
 pytestmark = pytest.mark.usefixtures("marked")
 
 Document = dict[str, object]
 
 
-async def insert(server: MongoServer) -> int:
+async def insert(server: MongoProcess) -> int:
     """Insert a document in a transaction; returns how many there are."""
     async with AsyncMongoClient[Document](server.uri) as client:
         documents = client.test.documents
@@ -36,12 +30,12 @@ async def insert(server: MongoServer) -> int:
 async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, progress: list[str]) -> None:
     async with embedded_mongo(data, progress.append) as server:
         assert await insert(server) == 1
-        await server.process.stop()
+        await server.stop()
         assert server.pid is None
-        await server.process.start()
+        await server.start()
         assert await insert(server) == 2
         address = server.uri
-        server.process.kill()
+        server.kill()
         assert server.pid is None
     async with embedded_mongo(data, progress.append) as server:
         assert server.uri == address
@@ -50,7 +44,7 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
             async with embedded_mongo(data, progress.append):
                 pass
         assert await insert(server) == 4
-        server.process.kill()
+        server.kill()
     assert set(progress) == {"Starting MongoDB"}
     assert (data / "logs" / "mongod.log").stat().st_size
 
@@ -58,16 +52,16 @@ async def test_data_and_address_outlive_stop_crash_and_new_start(data: Path, pro
 async def test_primary_again_on_another_port(data: Path, progress: list[str]) -> None:
     async with embedded_mongo(data, progress.append) as server:
         await insert(server)
-        port = server.process.port
-        server.process.kill()
+        port = server.port
+        server.kill()
     async with (
         MongoProcess(data / "elsewhere", data / "elsewhere.log", port=port) as squatter,
         embedded_mongo(data, progress.append) as server,
     ):
-        assert server.process.port != port
+        assert server.port != port
         assert await insert(server) == 2
         squatter.kill()
-        server.process.kill()
+        server.kill()
 
 
 async def test_three_members(data: Path) -> None:

@@ -20,7 +20,9 @@ PROGRAM = textwrap.dedent(
     import asyncio, signal, sys
     from contextlib import AsyncExitStack
     from pathlib import Path
-    from devservers import Broker, KafkaProcess, MongoProcess, embedded_kafka, embedded_mongo
+    from devservers.broker import Broker, embedded_kafka
+    from devservers.kafka import KafkaProcess
+    from devservers.mongo import MongoProcess, embedded_mongo
 
     KafkaProcess.stop_grace_s = MongoProcess.stop_grace_s = 60.0  # other tests take the processor
 

@@ -14,8 +14,9 @@ from aiokafka.errors import KafkaConnectionError
 from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure
 
-from devservers import EmbeddedServerError, MongoProcess, embedded_kafka, embedded_mongo, form_replica_set
-from devservers.broker import Broker
+from devservers.broker import Broker, embedded_kafka
+from devservers.errors import EmbeddedServerError
+from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
 from devservers.private import private_folder
 from tests.support.processes import Marked
 from tests.support.up_command import Up

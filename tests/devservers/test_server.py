@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from devservers import EmbeddedServerError, TansuProcess
+from devservers.errors import EmbeddedServerError
 from devservers.ports import ReservedPort
+from devservers.tansu import TansuProcess
 from tests.support.processes import Marked
 
 

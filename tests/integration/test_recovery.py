@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from devservers import Broker, embedded_kafka, embedded_mongo
+from devservers.broker import Broker, embedded_kafka
+from devservers.mongo import embedded_mongo
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.messages import message, moderation
 from tests.support.processes import Marked
@@ -128,7 +129,7 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
             rating = {"entityIds": [new_id()], "entityType": "Product"}
             async with load(service) as under:
                 await under.goes_on()
-                await mongo.process.stop()
+                await mongo.stop()
                 answers = await asyncio.gather(
                     ready(),
                     submit(),
@@ -139,17 +140,17 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
                 assert set(answers) == {503}
                 assert (await client.get("/health/live")).status_code == 200
                 await asyncio.sleep(OUTAGE_S)
-                await mongo.process.start()
+                await mongo.start()
                 await eventually(ready, lambda status: status == 200)
                 await eventually(submit, lambda status: status == 202)
                 await under.goes_on()
-                mongo.process.kill()
-                await mongo.process.start()
+                mongo.kill()
+                await mongo.start()
                 await under.goes_on()
             await nothing_was_lost(service, under)
             # Both stop in time although what they have in hand can't be finished.
             async with load(service) as under:
-                await mongo.process.stop()
+                await mongo.stop()
                 await under.goes_on()
                 assert await service.stop("worker") == 0
             assert await service.stop("api") == 0
@@ -158,18 +159,18 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
 async def kafka_away(servers: Servers, folder: Path) -> None:
     """Kafka stops under load, and comes back."""
     async with embedded_kafka(folder / "kafka", print, broker=Broker.KAFKA) as kafka:
-        service = Service(Servers(kafka.bootstrap_servers, servers.mongo, is_tansu=False), folder)
+        service = Service(Servers(kafka.address, servers.mongo, is_tansu=False), folder)
         async with running_service(service.servers, folder, service=service), service.client() as client:
             submit = partial(status_of, partial(client.post, REVIEWS, json=[submission(new_id())]))
             async with load(service) as under:
                 await under.goes_on()
-                await kafka.process.stop()
+                await kafka.stop()
                 answers = await asyncio.gather(submit(), submit(), status_of(partial(client.get, "/health/ready")))
                 assert set(answers) == {503}
                 # What needs no broker is served.
                 assert (await client.post(f"{REVIEWS}/reviewList", json={})).status_code == 200
                 await asyncio.sleep(OUTAGE_S - PUBLISHING_S)
-                await kafka.process.start()
+                await kafka.start()
                 await eventually(submit, lambda status: status == 202)
                 await under.goes_on()
             assert under.statuses[503]
@@ -177,7 +178,7 @@ async def kafka_away(servers: Servers, folder: Path) -> None:
             # Both stop in time although what they have in hand can't be finished.
             async with load(service) as under:
                 await under.goes_on()
-                kafka.process.kill()
+                kafka.kill()
                 assert await service.stop("worker") == 0
             assert await service.stop("api") == 0
 

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
-from devservers import MissingPartError, set_up_kafka
+from devservers.errors import MissingPartError
+from devservers.kafka_setup import set_up_kafka
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service, running_service
 from tests.support.tls_servers import (
@@ -73,7 +74,7 @@ async def _works(service: Service) -> None:
 
 async def _initialised_by_admin(secure: SecureServers, service: Service) -> None:
     """Topics and indexes, made by somebody with more rights."""
-    made = Service(Servers(secure.kafka.address, secure.mongo.uri(ADMIN), False), service.folder, prefix=service.prefix)
+    made = Service(Servers(secure.kafka.address, secure.mongo.url(ADMIN), False), service.folder, prefix=service.prefix)
     made.environment |= {
         **service.environment,
         "PLAUDIT_KAFKA__SASL_MECHANISM": "PLAIN",
@@ -84,7 +85,7 @@ async def _initialised_by_admin(secure: SecureServers, service: Service) -> None
 
 
 async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers, tmp_path: Path) -> None:
-    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-256")
+    service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-256")
     await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
     await _initialised_by_admin(secure, service)
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
@@ -94,14 +95,14 @@ async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers,
 
 
 async def test_with_a_password_and_a_certificate_it_works(secure: SecureServers, tmp_path: Path) -> None:
-    service = _service(secure, tmp_path, secure.mongo.uri(by_certificate=True), ADMIN, SASL_MECHANISM="PLAIN")
+    service = _service(secure, tmp_path, secure.mongo.url(by_certificate=True), ADMIN, SASL_MECHANISM="PLAIN")
     await _add_user(secure, secure.certificates.client_subject, service.database)
     await _works(service)
 
 
 async def test_with_tokens_it_works(secure: SecureServers, tmp_path: Path) -> None:
     async with token_endpoint() as url:
-        service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="OAUTHBEARER", SASL_TOKEN_URL=url)
+        service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="OAUTHBEARER", SASL_TOKEN_URL=url)
         await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
         await _initialised_by_admin(secure, service)
         await secure.kafka.grant(*rights_in_kafka(service.prefix))
@@ -124,14 +125,14 @@ async def _told_by_doctor(service: Service) -> str:
 
 async def test_servers_that_strangers_vouch_for_are_not_trusted(secure: SecureServers, tmp_path: Path) -> None:
     stranger = secure.certificates.strangers_ca
-    service = _service(secure, tmp_path, secure.mongo.uri(ca=stranger), TLS_CA_FILE=str(stranger))
+    service = _service(secure, tmp_path, secure.mongo.url(ca=stranger), TLS_CA_FILE=str(stranger))
     told = await _told_by_doctor(service)
     assert "CERTIFICATE_VERIFY_FAILED" in told
     assert "fail kafka" in told
 
 
 async def test_a_wrong_password_is_told(secure: SecureServers, tmp_path: Path) -> None:
-    uri = secure.mongo.uri().replace(PASSWORDS[SERVICE], "pass-of-nobody")
+    uri = secure.mongo.url().replace(PASSWORDS[SERVICE], "pass-of-nobody")
     service = _service(secure, tmp_path, uri, SASL_MECHANISM="SCRAM-SHA-512", SASL_PASSWORD="pass-of-nobody")
     told = await _told_by_doctor(service)
     assert "Authentication failed" in told
@@ -152,7 +153,7 @@ async def test_a_wrong_password_is_told(secure: SecureServers, tmp_path: Path) -
 async def test_with_one_right_less_it_waits_and_says_so(
     secure: SecureServers, tmp_path: Path, missing: tuple[Any, Any], says: str
 ) -> None:
-    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-512")
+    service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
     await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
     await _initialised_by_admin(secure, service)
     rights = rights_in_kafka(service.prefix)
@@ -183,7 +184,7 @@ async def test_with_one_right_less_it_waits_and_says_so(
 
 
 async def test_without_rights_in_the_database_it_waits_and_says_so(secure: SecureServers, tmp_path: Path) -> None:
-    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-512")
+    service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
     await _add_user(secure, SERVICE, "another_database", pwd=PASSWORDS[SERVICE])
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
     try:
@@ -194,7 +195,7 @@ async def test_without_rights_in_the_database_it_waits_and_says_so(secure: Secur
 
 
 async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServers, tmp_path: Path) -> None:
-    service = _service(secure, tmp_path, secure.mongo.uri(), SASL_MECHANISM="SCRAM-SHA-512")
+    service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
     await _initialised_by_admin(secure, service)
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
     role = f"facade-{service.database}"

@@ -10,7 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
-from devservers import Broker, embedded_kafka, embedded_mongo
+from devservers.broker import Broker, embedded_kafka
+from devservers.mongo import embedded_mongo
+from devservers.tansu import TansuProcess
 
 from .service import Servers
 
@@ -32,7 +34,7 @@ async def shared_servers(folder: Path, broker: Broker) -> AsyncIterator[Servers]
             return
         data = folder / "data"
         async with embedded_mongo(data, print) as mongo, embedded_kafka(data, print, broker=broker) as kafka:
-            servers = Servers(kafka.bootstrap_servers, mongo.uri, is_tansu=kafka.broker is Broker.TANSU)
+            servers = Servers(kafka.address, mongo.uri, is_tansu=isinstance(kafka, TansuProcess))
             addresses.write_text(json.dumps(asdict(servers)))
             await _lock(turn, fcntl.LOCK_UN)
             yield servers

@@ -31,8 +31,9 @@ from cryptography.hazmat.primitives.serialization import (
 from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
 
-from devservers import KafkaProcess, KafkaRuntime, MongoProcess, set_up_kafka
-from devservers.mongo import REPLICA_SET
+from devservers.kafka import KafkaProcess, KafkaRuntime
+from devservers.kafka_setup import set_up_kafka
+from devservers.mongo import REPLICA_SET, MongoProcess
 from devservers.ports import HOST
 from devservers.server import accepts_connections
 
@@ -206,7 +207,7 @@ class SecureMongo(MongoProcess):
             await eventually(is_primary)
             await client.admin.command("createUser", ADMIN, pwd=PASSWORDS[ADMIN], roles=["root"])
 
-    def uri(self, user: str = SERVICE, *, by_certificate: bool = False, ca: Path | None = None) -> str:
+    def url(self, user: str = SERVICE, *, by_certificate: bool = False, ca: Path | None = None) -> str:
         """How the service, or another user, reaches it."""
         ca = ca or self._certificates.ca
         common = f"replicaSet={REPLICA_SET}&tls=true&tlsCAFile={ca}"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.reviews.rows import ReviewDetails
 from plaudit.tools.csv_cells import cell_of, text_of
 from plaudit.tools.export import review_writer
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.rows import csv_header, csv_rows
-from plaudit.tools.records import ReviewRecord
 
 STORED = st.text(st.characters(exclude_categories=["Cs"]))
 """What can stand in a review, and more."""
@@ -35,7 +35,7 @@ def written(*reviews: Any) -> bytes:
 
 def row(text: str) -> dict[str, Any]:
     number: dict[str, Any] = {"rating": 4.5, "reviewStatusId": 0}
-    return {name: number.get(name, text) for name in ReviewRecord.__annotations__}
+    return {name: number.get(name, text) for name in ReviewDetails.__annotations__}
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))

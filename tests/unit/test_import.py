@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plaudit.cli.command_line import UsageError
 from plaudit.tools.imports.checkpoint import Checkpoint
 from plaudit.tools.imports.lines import MAX_LINE_BYTES
-from plaudit.tools.imports.mapping import BadRowError, ColumnMapping, MappingError
+from plaudit.tools.imports.mapping import BadRowError, ColumnMapping
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}
@@ -90,18 +91,18 @@ def test_columns_are_named_like_fields_or_mapped() -> None:
 
 @pytest.mark.parametrize("pair", ["rating", "=rating", "a=stars", "a="])
 def test_a_mapping_that_is_none(pair: str) -> None:
-    with pytest.raises(MappingError, match="column=field"):
+    with pytest.raises(UsageError, match="column=field"):
         ColumnMapping.of([pair])
 
 
 def test_a_mapping_that_does_not_fit_the_file() -> None:
-    with pytest.raises(MappingError, match="one field only"):
+    with pytest.raises(UsageError, match="one field only"):
         ColumnMapping.of(["a=rating", "b=rating"])
-    with pytest.raises(MappingError, match="no column stars"):
+    with pytest.raises(UsageError, match="no column stars"):
         ColumnMapping.of(["stars=rating"]).check(ROW)
-    with pytest.raises(MappingError, match="No column is rating"):
+    with pytest.raises(UsageError, match="No column is rating"):
         ColumnMapping.of([]).check(["entityId", "entityType", "review", "stars"])
-    with pytest.raises(MappingError, match="Several columns are entityId"):
+    with pytest.raises(UsageError, match="Several columns are entityId"):
         ColumnMapping.of([]).check([*ROW, "entity_id"])
 
 

@@ -18,6 +18,7 @@ from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
 from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES, Topic
 from plaudit.config import Settings
+from plaudit.tools.dead_letters import partitions_of
 from plaudit.tools.doctor.findings import Finding, failed, ok, warn
 
 _DAY_MS: Final = 86_400_000
@@ -61,10 +62,7 @@ async def dead_letter_count(consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClie
     """The number of dead letters that Kafka keeps."""
     there = set(await admin.list_topics())
     names = [name for topic in Topic if topic.is_consumed and (name := settings.topics.dead_letters(topic)) in there]
-    if not names:
-        return 0
-    described = await admin.describe_topics(names)
-    places = [TopicPartition(t["topic"], p["partition"]) for t in described for p in t["partitions"]]
+    places = await partitions_of(admin, names)
     first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
     return sum(ends[place] - first[place] for place in places)
 

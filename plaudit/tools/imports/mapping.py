@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from messaging.decoding import pointer
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
+from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import shown
 
 FIELDS: Final = (
@@ -32,10 +33,6 @@ _BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
 _IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
 
 
-class MappingError(Exception):
-    """The mapping can't be used; the message says why."""
-
-
 class BadRowError(Exception):
     """A row is no review; the message says why, without telling what it holds."""
 
@@ -53,31 +50,31 @@ class ColumnMapping:
 
     @classmethod
     def of(cls, pairs: Iterable[str], *, store: str | None = None, entity_type: str | None = None) -> ColumnMapping:
-        """From `column=field` pairs; raises MappingError."""
+        """From `column=field` pairs; raises UsageError."""
         explicit: dict[str, str] = {}
         for pair in pairs:
             column, _, name = pair.rpartition("=")
             known = _field_named(name)
             if not column or known is None:
-                raise MappingError(f"{pair}: write column=field; the fields are {', '.join(FIELDS)}.")
+                raise UsageError(f"{pair}: write column=field; the fields are {', '.join(FIELDS)}.")
             if column in explicit or known in explicit.values():
-                raise MappingError(f"{pair}: a column can be one field only, and a field one column.")
+                raise UsageError(f"{pair}: a column can be one field only, and a field one column.")
             explicit[column] = known
         defaults = {"storeId": store, "entityType": entity_type}
         return cls(explicit, {name: value for name, value in defaults.items() if value})
 
     def check(self, columns: Collection[str]) -> None:
-        """Check that a file with these columns can be imported; raises MappingError."""
+        """Check that a file with these columns can be imported; raises UsageError."""
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
-            raise MappingError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
+            raise UsageError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
         names = [name for column in columns if (name := self._field_of(column))]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
-            raise MappingError(f"Several columns are {', '.join(doubled)}; --map column=field says which is meant.")
+            raise UsageError(f"Several columns are {', '.join(doubled)}; --map column=field says which is meant.")
         missing = [name for name in REQUIRED if name not in names and name not in self.defaults]
         if missing:
-            raise MappingError(
+            raise UsageError(
                 f"No column is {', '.join(missing)}; --map column=field says which is meant. "
                 f"There are {_listed(columns)}."
             )

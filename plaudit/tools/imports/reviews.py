@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -17,23 +18,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from domain.delivery import OutgoingMessage
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
-from messaging.reviews import SubmittedReview, entity_key
+from messaging.reviews import entity_key
 from messaging.topics import Topic
-from plaudit.cli.command_line import UsageError
+from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.config import Settings
-from plaudit.processes.waiting import admin_client, patiently
+from plaudit.processes.waiting import existing_topics, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
-from plaudit.tools.imports.mapping import BadRowError, ColumnMapping, MappingError
+from plaudit.tools.imports.mapping import BadRowError, ColumnMapping
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 _SHOWN_BAD_ROWS: Final = 20
-
-
-class ImportFailedError(Exception):
-    """The import can't go on; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +57,11 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
     A batch of rows is published and acknowledged, its bad rows are reported, and then the checkpoint moves on.
     Cut short anywhere between, the batch is done again: its reviews have the same ids, so that each is stored once,
     and the report is cut back to what the checkpoint knows. Memory holds one batch.
-    Raises UsageError for a file or a mapping that can't be used, ImportFailedError for a missing topic.
+    Raises UsageError for a file or a mapping that can't be used, CommandError for a missing topic.
     """
     with order.file.open("rb") as file:
         _lock(file)
-        names = _column_names(file, order)
+        names, header = _header(file, order)
         place = (settings.kafka.bootstrap_servers, settings.topics.prefix)
         # The mapping and where it goes belong to the job: another mapping starts at the beginning.
         job = job_of(file, order.format, order.mapping, str(order.report_file), place)
@@ -72,18 +69,23 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
         if start is not None:
             out.print(f"Going on behind line {start.line}, where the last run was.")
         else:
-            start = Checkpoint(job=job)
+            start = Checkpoint(job=job, offset=header.end, line=header.end_line)
         publisher = None if order.dry_run else Publisher(settings.kafka_connection())
         try:
-            if publisher is not None:
-                await _require_topic(settings)
-            job_run = _Import(order, publisher, settings.topics.name(Topic.REVIEW_SUBMISSIONS), start, progress)
-            await job_run.run(file, names)
+            topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
+            # Otherwise the broker may make one that isn't as it should be.
+            if publisher is not None and topic not in await existing_topics(settings.kafka_connection()):
+                raise CommandError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
+            await _Import(order, publisher, topic, start, progress).run(file, names)
         finally:
             if publisher is not None:
                 await publisher.stop()
-    checkpoint_of(order.file).unlink(missing_ok=True) if not order.dry_run else None
-    _tell(out, order, start)
+    if not order.dry_run:
+        checkpoint_of(order.file).unlink(missing_ok=True)
+    what = "Would publish" if order.dry_run else "Published"
+    out.print(f"{what} {start.published} reviews; {start.bad} rows are bad.")
+    if start.bad and order.report_file:
+        out.print(f"Line and reason of each are in {order.report_file}.")
     return start.bad
 
 
@@ -128,39 +130,28 @@ class _Import:
         for row in rows:
             batch.last = row
             batch.rows += 1
-            review = self._checked(row, batch)
-            if review is not None:
-                batch.messages.append(self._message(review))
+            try:
+                batch.messages.append(self._message(row))
                 batch.bytes += len(batch.messages[-1].value or b"")
+            except BadRowError as error:
+                batch.bad.append((row.line, str(error)))
             if batch.rows >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
                 yield batch
                 batch = _Batch()
         if batch.rows:
             yield batch
 
-    def _checked(self, row: Row, batch: _Batch) -> SubmittedReview | None:
-        reason = row.fault
-        if row.columns is not None:
-            try:
-                return self._order.mapping.submission(row.columns, is_text=self._order.format is FileFormat.CSV)
-            except BadRowError as error:
-                reason = str(error)
-        batch.bad.append((row.line, reason or ""))
-        return None
-
-    def _message(self, review: SubmittedReview) -> OutgoingMessage:
+    def _message(self, row: Row) -> OutgoingMessage:
+        if row.columns is None:
+            raise BadRowError(row.fault)
+        review = self._order.mapping.submission(row.columns, is_text=self._order.format is FileFormat.CSV)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         return self._envelope.wrap(self._topic, entity_key(review.entity), "review.submission", data, id=review.id)
 
     async def _take(self, batch: _Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if publisher is not None:
-
-            async def publish() -> list[str]:
-                await publisher.publish(batch.messages)
-                return []
-
-            await patiently("Kafka", publish)
+            await patiently("Kafka", partial(publisher.publish, batch.messages))
         lines = b"".join(orjson.dumps({"line": n, "reason": r}, option=orjson.OPT_APPEND_NEWLINE) for n, r in batch.bad)
         if report is not None:
             report.write(lines)
@@ -191,16 +182,13 @@ class _Batch:
 def _rows(file: BinaryIO, format: FileFormat, names: list[str], checkpoint: Checkpoint) -> Iterator[Row]:
     if format is FileFormat.JSONL:
         return json_rows(file, offset=checkpoint.offset, line=checkpoint.line)
-    if checkpoint.offset == 0:
-        found = csv_header(file)
-        header = found[1] if found else Row(0, 0, 0)
-        return csv_rows(file, names, offset=header.end, line=header.end_line)
     return csv_rows(file, names, offset=checkpoint.offset, line=checkpoint.line)
 
 
-def _column_names(file: BinaryIO, order: ImportOrder) -> list[str]:
+def _header(file: BinaryIO, order: ImportOrder) -> tuple[list[str], Row]:
+    """The names of the columns, and the row behind which the reviews begin."""
     if order.format is FileFormat.JSONL:
-        return []
+        return [], Row(0, 0, 0)
     try:
         found = csv_header(file)
         if found is None:
@@ -208,9 +196,7 @@ def _column_names(file: BinaryIO, order: ImportOrder) -> list[str]:
         order.mapping.check(found[0])
     except ValueError as error:
         raise UsageError(f"The header row of {order.file} can't be read: {error}.") from None
-    except MappingError as error:
-        raise UsageError(str(error)) from None
-    return found[0]
+    return found
 
 
 def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
@@ -226,19 +212,7 @@ def _lock(file: BinaryIO) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ImportFailedError(f"Another import is at {file.name}.") from None
-
-
-async def _require_topic(settings: Settings) -> None:
-    topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
-
-    async def ask() -> list[str]:
-        async with admin_client(settings.kafka_connection()) as admin:
-            return list(await admin.list_topics())
-
-    # Otherwise the broker may make one that isn't as it should be.
-    if topic not in await patiently("Kafka", ask):
-        raise ImportFailedError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
+        raise CommandError(f"Another import is at {file.name}.") from None
 
 
 def _progress(console: Console) -> Progress:
@@ -249,10 +223,3 @@ def _progress(console: Console) -> Progress:
         TimeElapsedColumn(),
         console=console,
     )
-
-
-def _tell(out: Console, order: ImportOrder, done: Checkpoint) -> None:
-    what = "Would publish" if order.dry_run else "Published"
-    out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
-    if done.bad and order.report_file:
-        out.print(f"Line and reason of each are in {order.report_file}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
 import orjson
@@ -24,13 +24,6 @@ class Row:
     end_line: int
     end: int
     columns: dict[str, Any] | None = None
-    fault: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    lines: list[Line]
-    fields: list[str] | None = None
     fault: str | None = None
 
 
@@ -61,12 +54,11 @@ def _json_object(data: bytes | None) -> tuple[dict[str, Any] | None, str | None]
 
 def csv_header(file: BinaryIO) -> tuple[list[str], Row] | None:
     """The names of the columns, and the row that they stand in; None for a file without any. Raises ValueError."""
-    for record in _records(Lines(file)):
-        if record.fault is not None or record.fields is None:
-            raise ValueError(record.fault)
-        if record.fields:
-            last = record.lines[-1]
-            return [name.strip() for name in record.fields], Row(record.lines[0].number, last.number, last.end)
+    for fields, row in _records(Lines(file)):
+        if fields is None:
+            raise ValueError(row.fault)
+        if fields:
+            return [name.strip() for name in fields], row
     return None
 
 
@@ -77,20 +69,17 @@ def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Ite
     the row's first line alone is at fault, and the next line starts a new row: a quote that is never closed costs one
     row, not the rest of the file.
     """
-    for record in _records(Lines(file, offset=offset, number=line)):
-        first, last = record.lines[0], record.lines[-1]
-        columns, fault = None, record.fault
-        if record.fields is not None:
-            if not record.fields:
-                continue
-            if len(record.fields) != len(names):
-                fault = f"The row has {len(record.fields)} columns, the header {len(names)}"
-            else:
-                columns = dict(zip(names, map(text_of, record.fields), strict=True))
-        yield Row(first.number, last.number, last.end, columns, fault)
+    for fields, row in _records(Lines(file, offset=offset, number=line)):
+        if fields is None:
+            yield row
+        elif len(fields) == len(names):
+            yield replace(row, columns=dict(zip(names, map(text_of, fields), strict=True)))
+        elif fields:
+            yield replace(row, fault=f"The row has {len(fields)} columns, the header {len(names)}")
 
 
-def _records(lines: Lines) -> Iterator[_Record]:
+def _records(lines: Lines) -> Iterator[tuple[list[str] | None, Row]]:
+    """The fields of each row, none for a blank line, None where it can't be read."""
     taken: list[Line] = []
     is_utf_8 = True
 
@@ -115,9 +104,13 @@ def _records(lines: Lines) -> Iterator[_Record]:
             lines.put_back(taken[1:])
             reader = csv.reader(texts(), strict=True)
             fault = str(error) if isinstance(error, _LineFaultError) and len(taken) == 1 else f"Not CSV: {error}"
-            yield _Record(taken[:1], fault=fault)
+            yield None, _row(taken[:1], fault)
         else:
-            yield _Record(taken, fields) if is_utf_8 else _Record(taken, fault=_NOT_UTF_8)
+            yield (fields, _row(taken)) if is_utf_8 else (None, _row(taken, _NOT_UTF_8))
+
+
+def _row(lines: list[Line], fault: str | None = None) -> Row:
+    return Row(lines[0].number, lines[-1].number, lines[-1].end, fault=fault)
 
 
 def _decoded(data: bytes) -> str | None:
