@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from domain.delivery import RecordPosition
 from domain.reviews import Outcome
-from domain.templates import best, template_id
+from domain.templates import by_preference, template_id
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
 from messaging.templates.rendering import BUILT_IN
 from storage.templates import SavedTemplate
@@ -41,5 +41,5 @@ async def apply_template(update: NotificationTemplateUpdate, position: RecordPos
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> SavedTemplate:
     """The template with the fields that the message leaves out as they were in effect until now."""
     saved = await work.repositories.templates.all_of(named.name, work.session)
-    current = best(saved, named.store_id, named.language_code) or BUILT_IN[named.name]
+    _, current = next(by_preference(saved, named.store_id, named.language_code), (None, BUILT_IN[named.name]))
     return SavedTemplate(named.name, named.store_id, named.language_code, named.merged_into(current))
