@@ -20,22 +20,22 @@ async def apply_template(update: NotificationTemplateUpdate, position: RecordPos
     topic brings no deleted template back.
     """
     templates, named = work.repositories.templates, update.notification_template
-    place = named.name, named.store_id, named.language_code
-    seen = await templates.seen(*place, work.session)
+    id = template_id(named.name, named.store_id, named.language_code)
+    seen = await templates.seen(id, work.session)
     if seen.covers(position):
         return
     seen, outcome = seen.after(position), Outcome.APPLIED
-    if await work.is_answered(update.command_id, template_id(*place)):
-        await templates.mark(*place, seen, work.session)
+    if await work.is_answered(update.command_id, id):
+        await templates.mark(id, seen, work.session)
         return
     if not named.deleted:
         await templates.save(await _merged(named, work), seen, work.session)
-    elif await templates.get(*place, work.session):
-        await templates.delete(*place, seen, datetime.now(UTC), work.session)
+    elif await templates.get(id, work.session):
+        await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
     else:
         outcome = Outcome.UNCHANGED
-        await templates.mark(*place, seen, work.session)
-    work.answer(update.command_id, template_id(*place), outcome)
+        await templates.mark(id, seen, work.session)
+    work.answer(update.command_id, id, outcome)
 
 
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> SavedTemplate:
