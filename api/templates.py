@@ -21,10 +21,11 @@ from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
-from domain.templates import MailTemplate, Place, best_place, template_id
+from domain.templates import MailTemplate, Place, by_preference, template_id
 from messaging.schemas import OptionalId
 from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields
-from messaging.templates.rendering import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render, worked
+from messaging.templates.order_review_request import SAMPLE_CONTEXT
+from messaging.templates.rendering import BUILT_IN, TemplateError, in_template_thread, render
 from messaging.topics import Topic
 
 GENERAL: Final = "general"
@@ -67,12 +68,12 @@ async def _place(
 
 
 async def _fields(request: Request) -> TemplateFields:
-    return await worked(parse_json, TEMPLATE_FIELDS, await raw_body(request))
+    return await in_template_thread(parse_json, TEMPLATE_FIELDS, await raw_body(request))
 
 
 async def _fields_if_any(request: Request) -> TemplateFields:
     body = await raw_body(request)
-    return await worked(parse_json, TEMPLATE_FIELDS, body) if body.strip() else TemplateFields()
+    return await in_template_thread(parse_json, TEMPLATE_FIELDS, body) if body.strip() else TemplateFields()
 
 
 Name = Annotated[str, Depends(_known)]
@@ -163,7 +164,7 @@ async def preview_template(
     _check_readable(caller, place)
     _, template = await _effective(services, name, place)
     try:
-        mail = await worked(render, fields.merged_into(template), await _sample(services, place))
+        mail = await in_template_thread(render, fields.merged_into(template), await _sample(services, place))
     except TemplateError as error:
         raise _invalid(error) from error
     return JsonResponse({"subject": mail.subject, "text": mail.text, "html": mail.html})
@@ -178,7 +179,7 @@ def _check_readable(caller: Caller, place: Place) -> None:
 async def _effective(services: Services, name: str, place: Place) -> tuple[Place | None, MailTemplate]:
     """The template in effect and where it holds; None is the built-in one."""
     saved = await services.templates.all_of(name)
-    return best_place(saved, *place) or (None, BUILT_IN[name])
+    return next(by_preference(saved, *place), (None, BUILT_IN[name]))
 
 
 async def _sample(services: Services, place: Place) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from benchmarks.comparison import p99
 from benchmarks.facade import free_port, until_open
 from benchmarks.http_load import open_connection, post
-from devservers import embedded_mongo
+from devservers.mongo import embedded_mongo
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import connect, in_transaction
 from storage.ratings import RatingRepository

@@ -13,7 +13,7 @@ from consumers.telemetry import about_command
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decoded
 from messaging.metrics import note_wait
-from messaging.templates.rendering import worked
+from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
 from storage.outbox import Publish
 from storage.unit_of_work import is_unavailable
@@ -67,7 +67,9 @@ class Inbox(Generic[T]):
                 await self._set_aside([DeadLetter(record, reason)])
 
     async def _process(self, records: Sequence[RawRecord]) -> None:
-        good, bad = await worked(decoded, records, self.read) if self.is_slow else decoded(records, self.read)
+        good, bad = (
+            await in_template_thread(decoded, records, self.read) if self.is_slow else decoded(records, self.read)
+        )
         refused = await self.handle(good) if good else None
         # At the end, so that a batch that is retried or halved doesn't repeat them.
         await self._set_aside([*bad, *(refused or ())])

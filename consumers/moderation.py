@@ -17,7 +17,7 @@ from messaging.events import EVENT_OF_ACTION, ReviewModerated
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview
 from messaging.reviews import ReviewChange, entity_key
-from messaging.tracing import cause_of, is_on, link_to, same_cause, step
+from messaging.tracing import cause_of
 from storage.audit import AuditEntry
 from storage.unit_of_work import UnitOfWork
 
@@ -37,21 +37,18 @@ class ReviewChangeConsumer:
 
     async def __call__(self, batch: Sequence[Received[ReviewChange]]) -> None:
         """Apply a batch."""
-        commands = []
-        for received in batch:
-            if isinstance(change := received.message, ModerationOfReview):
-                commands.append(change.moderation(received.at))
-                same_cause(received.record, commands[-1].source)
+        commands = [
+            received.message.moderation(received.at, cause_of(received.position))
+            for received in batch
+            if isinstance(received.message, ModerationOfReview)
+        ]
         if commands:
             await self._apply(commands)
         # A recount comes to the same wherever it stands between the changes of an object.
         await self.recounter.recount(change for _, change in batch if not isinstance(change, ModerationOfReview))
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
-        # In the trace of the command, and in that of the review, which began when it was submitted.
-        kept = await self.services.traces.of({c.review_id for c in commands}) if is_on() else {}
-        with step("rate reviews", [(kept[c.review_id], link_to(c.source)) for c in commands if c.review_id in kept]):
-            moderated = await self.services.transactions.run(partial(self._moderate, commands))
+        moderated = await self.services.transactions.run(partial(self._moderate, commands))
         for command, outcome in zip(commands, moderated.outcomes, strict=True):
             MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
 
@@ -87,7 +84,7 @@ class ReviewChangeConsumer:
             "at": timestamp(command.at),
         }
         kind = EVENT_OF_ACTION[command.action]
-        return self.services.event(entity_key(review.entity), kind, event, cause=cause_of(command.source))
+        return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 
 def _applied(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[tuple[Moderation, ModeratedReview]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +16,7 @@ from messaging.envelope import Envelope
 from messaging.events import rating_changed
 from messaging.reviews import RecountOfEntity, RecountOfStore, entity_key
 from messaging.topics import Topic, TopicNames
+from storage.database import in_batches
 from storage.outcomes import Answer
 from storage.unit_of_work import UnitOfWork
 
@@ -40,7 +40,7 @@ class Recounter:
 
     async def _fan_out(self, command: RecountOfStore) -> None:
         services = self.services
-        async for entities in _batches(services.ratings.entities(command.store_id)):
+        async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
             await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])
         if command.command_id:
             answer = Answer(command.command_id, command.store_id or "", Outcome.APPLIED)
@@ -63,15 +63,3 @@ def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> O
     """The order to count the ratings of one object anew."""
     change = {"kind": "recount", "entityType": entity.type, "entityId": entity.id}
     return envelope.wrap(topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "rating.recount", change)
-
-
-async def _batches(entities: AsyncIterator[Entity]) -> AsyncIterator[list[Entity]]:
-    batch: list[Entity] = []
-    async for entity in entities:
-        batch.append(entity)
-        if len(batch) == _FAN_OUT_BATCH:
-            yield batch
-            batch = []
-            await asyncio.sleep(0)
-    if batch:
-        yield batch

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from functools import partial
 from uuid import UUID, uuid5
 
@@ -15,7 +15,7 @@ from pymongo.errors import BulkWriteError
 from consumers.services import Services
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
-from domain.returns import RefusalReason, Return, ReturnRefusal, ReturnRequest, changed, created, repeated, with_return
+from domain.returns import RefusalReason, Return, ReturnRequest, decide, unknown_order, with_return
 from domain.reviews import Outcome
 from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number, return_series
 from messaging.decoding import RawRecord, Received, position_of
@@ -88,11 +88,11 @@ class ReturnConsumer:
         returns = await repositories.returns.of_ids({request.id for request in requests}, session)
         keys = [(r.command_id, r.id) for r in requests if r.command_id]
         answered = await repositories.outcomes.answers(keys, session)
-        batch = _Batch(self.services, work, orders, returns, numbers, answered)
+        batch = _Batch(self.services, work, orders, returns, numbers, set(answered))
         for request in requests:
             batch.apply(request)
-        await repositories.returns.save(batch.changed_returns(), session)
-        await repositories.orders.save(batch.changed_orders(), session)
+        await repositories.returns.save(batch.changed_returns.values(), session)
+        await repositories.orders.save(batch.changed_orders.values(), session)
 
     async def report_overdue(self, before: datetime) -> int:
         """Refuse commands parked before that moment: their order never came. Returns how many there were."""
@@ -102,13 +102,13 @@ class ReturnConsumer:
         await self.router.release(known)
         overdue = [parked for parked in waiting if parked.order_id not in known]
         if overdue:
-            refusals = [(each, _unknown_order(each.order_id)) for each in overdue]
+            refusals = [(each, unknown_order(each.order_id)) for each in overdue]
             now = datetime.now(UTC)
             await services.publisher.publish(
-                [_refused_event(services, each.id, each.order_id, [why], now) for each, why in refusals]
+                [_refused_event(services, each.id, each.order_id, why, now) for each, why in refusals]
             )
             answers = [
-                Answer(each.command_id, each.id, Outcome.REFUSED, why.message)
+                Answer(each.command_id, each.id, Outcome.REFUSED, why[0].message)
                 for each, why in refusals
                 if each.command_id
             ]
@@ -147,125 +147,77 @@ class ReturnConsumer:
 
     async def _numbered(self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order]) -> dict[str, str]:
         """A number for each new return, from the series of its store and day."""
-        fresh = [request for request in requests if request.is_new and request.order_id in orders]
-        stores = await self.services.stores.of_ids({s for r in fresh if (s := orders[r.order_id].store_id)})
-        series: dict[tuple[str | None, str], list[ReturnRequest]] = {}
-        templates: dict[str | None, str] = {}
-        for request in fresh:
-            store_id = orders[request.order_id].store_id
+        fresh = [
+            (request, orders[request.order_id]) for request in requests if request.is_new and request.order_id in orders
+        ]
+        stores = await self.services.stores.of_ids({order.store_id for _, order in fresh if order.store_id})
+        of_day: dict[tuple[str | None, date], list[str]] = {}
+        for request, order in fresh:
+            of_day.setdefault((order.store_id, request.at.date()), []).append(request.id)
+        numbers: dict[str, str] = {}
+        for (store_id, day), ids in of_day.items():
             store = stores.get(store_id or "")
             template = store.settings.return_number_template if store else DEFAULT_RETURN_NUMBER_TEMPLATE
-            templates[store_id] = template
-            series.setdefault((store_id, return_series(template, request.at.date())), []).append(request)
-        numbers: dict[str, str] = {}
-        for (store_id, name), of_series in series.items():
-            number = partial(return_number, templates[store_id], of_series[0].at.date())
-            taken = await self.services.return_numbers.take(name, len(of_series), number, store_id)
-            numbers |= zip((request.id for request in of_series), taken, strict=True)
+            series, number = return_series(template, day), partial(return_number, template, day)
+            taken = await self.services.return_numbers.take(series, len(ids), number, store_id)
+            numbers |= zip(ids, taken, strict=True)
         return numbers
 
 
+@dataclass(frozen=True, slots=True)
 class _Batch:
     """Orders and returns while the requests of a batch are applied to them, one after the other."""
 
-    def __init__(
-        self,
-        services: Services,
-        work: UnitOfWork,
-        orders: Mapping[str, Order],
-        returns: Mapping[str, Return | RefusedReturn],
-        numbers: Mapping[str, str],
-        answered: Collection[tuple[str, str]],
-    ) -> None:
-        self._services = services
-        self._work = work
-        self._orders = dict(orders)
-        self._returns = dict(returns)
-        self._numbers = numbers
-        self._answered: set[tuple[str | None, str]] = set(answered)
-        self._changed_orders: set[str] = set()
-        self._changed_returns: set[str] = set()
-
-    def changed_orders(self) -> list[Order]:
-        return [self._orders[id] for id in self._changed_orders]
-
-    def changed_returns(self) -> list[Return | RefusedReturn]:
-        return [self._returns[id] for id in self._changed_returns]
+    services: Services
+    work: UnitOfWork
+    orders: dict[str, Order]
+    returns: dict[str, Return | RefusedReturn]
+    numbers: Mapping[str, str]
+    answered: set[tuple[str | None, str]]
+    changed_orders: dict[str, Order] = field(default_factory=dict)
+    changed_returns: dict[str, Return | RefusedReturn] = field(default_factory=dict)
 
     def apply(self, request: ReturnRequest) -> None:
-        known = self._returns.get(request.id)
+        known, order = self.returns.get(request.id), self.orders.get(request.order_id)
         if known is not None and known.seen.covers(request.source):
             return
-        if (request.command_id, request.id) in self._answered:
+        seen = (known.seen if known else Seen()).after(request.source)
+        if (request.command_id, request.id) in self.answered:
             if known is not None:
-                self._put(replace(known, seen=known.seen.after(request.source)))
+                self._put(replace(known, seen=seen))
             return
-        order = self._orders.get(request.order_id)
-        if request.is_new and isinstance(known, Return):
-            if reasons := repeated(known, request):
-                self._put(replace(known, seen=known.seen.after(request.source)))
-                self._tell_refused(request, reasons)
-            else:
-                self._answer(request, Outcome.UNCHANGED)
-        elif request.is_new:
-            # Without a number the order was unknown a moment ago, and the command has been parked.
-            if order is not None and (number := self._numbers.get(request.id)):
-                self._settle(request, known, order, created(request, order, number))
-        elif isinstance(known, Return) and order is not None:
-            self._settle(request, known, order, changed(known, request, order))
-        else:
-            reason = RefusalReason(ReturnRefusal.UNKNOWN_RETURN, f"Return {request.id} is unknown")
-            self._refuse(request, known.seen if known else Seen(), [reason])
-
-    def _settle(
-        self,
-        request: ReturnRequest,
-        known: Return | RefusedReturn | None,
-        order: Order,
-        wanted: Return | list[RefusalReason],
-    ) -> None:
         before = known if isinstance(known, Return) else None
-        if isinstance(wanted, list):
-            if before is None:
-                self._refuse(request, known.seen if known else Seen(), wanted)
-            else:
-                self._put(replace(before, seen=before.seen.after(request.source)))
-                self._tell_refused(request, wanted)
-            return
-        seen = known.seen if known else Seen()
-        self._put(replace(wanted, seen=seen.after(request.source)))
-        self._orders[order.id] = with_return(order, before, wanted)
-        # Also when quantities stay: the order's document is what serializes its returns.
-        self._changed_orders.add(order.id)
-        self._answer(request, Outcome.APPLIED)
-        kind = "ReturnChanged" if before else "ReturnCreated"
-        self._work.emit([self._services.event(order.id, kind, return_told(wanted))])
-
-    def _refuse(self, request: ReturnRequest, seen: Seen, reasons: list[RefusalReason]) -> None:
-        self._put(RefusedReturn(request.id, request.at, seen.after(request.source)))
-        self._tell_refused(request, reasons)
-
-    def _tell_refused(self, request: ReturnRequest, reasons: list[RefusalReason]) -> None:
-        self._answer(request, Outcome.REFUSED, "; ".join(reason.message for reason in reasons))
-        self._work.emit([_refused_event(self._services, request.id, request.order_id, reasons, request.at)])
+        decision = decide(request, before, order, self.numbers.get(request.id))
+        match decision:
+            case None:
+                pass  # its order was unknown a moment ago, and the command has been parked
+            case list():
+                self._put(replace(before, seen=seen) if before else RefusedReturn(request.id, request.at, seen))
+                self._answer(request, Outcome.REFUSED, "; ".join(reason.message for reason in decision))
+                self.work.emit([_refused_event(self.services, request.id, request.order_id, decision, request.at)])
+            case Return() if decision is known:
+                self._answer(request, Outcome.UNCHANGED)
+            case Return():
+                self._put(replace(decision, seen=seen))
+                self._answer(request, Outcome.APPLIED)
+                kind = "ReturnChanged" if before else "ReturnCreated"
+                self.work.emit([self.services.event(decision.order_id, kind, return_told(decision))])
+                # Also when quantities stay: the order's document is what serializes its returns.
+                after = with_return(self.orders[decision.order_id], before, decision)
+                self.orders[after.id] = self.changed_orders[after.id] = after
 
     def _put(self, stored: Return | RefusedReturn) -> None:
-        self._returns[stored.id] = stored
-        self._changed_returns.add(stored.id)
+        self.returns[stored.id] = self.changed_returns[stored.id] = stored
 
     def _answer(self, request: ReturnRequest, outcome: Outcome, reason: str | None = None) -> None:
-        self._work.answer(request.command_id, request.id, outcome, reason)
+        self.work.answer(request.command_id, request.id, outcome, reason)
         if request.command_id:
-            self._answered.add((request.command_id, request.id))
+            self.answered.add((request.command_id, request.id))
 
 
 def _request(received: Received[ReturnCommand]) -> ReturnRequest:
     id = received.message.return_.id or _derived_id(received.record)
     return return_request(received.message, id, received.position, received.at)
-
-
-def _unknown_order(order_id: str) -> RefusalReason:
-    return RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")
 
 
 def _refused_event(

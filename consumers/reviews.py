@@ -25,7 +25,6 @@ from messaging.envelope import cloud_event_identity
 from messaging.events import submission_refused
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview, entity_key
-from messaging.tracing import cause_of, is_on, step
 from storage.outcomes import Answer
 from storage.reviews import RefusedSubmission, TakenId
 
@@ -121,9 +120,7 @@ class SubmissionConsumer:
         places = await self.services.reviews.taken({key.id for key in reasons})
         # Before anything is stored: a refusal that is stored is not told again.
         await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
-        await self._remember_traces(s for key, s in submissions.items() if key not in reasons)
-        with step("store reviews"):
-            verdicts = await self._store(submissions, reasons)
+        verdicts = await self._store(submissions, reasons)
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
         await asyncio.gather(
@@ -131,11 +128,6 @@ class SubmissionConsumer:
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.router.release(_entities(verdicts)),
         )
-
-    async def _remember_traces(self, submissions: Iterable[_Submission]) -> None:
-        if is_on():
-            contexts = {submission.id: cause_of(submission.positions[0]) for submission in submissions}
-            await self.services.traces.remember(contexts, datetime.now(UTC))
 
     async def _store(
         self, submissions: Mapping[_Key, _Submission], reasons: Mapping[_Key, Refusal]

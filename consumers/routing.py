@@ -17,7 +17,7 @@ from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationCommand, moderation_command_value, moderation_of_review_value
 from messaging.reviews import entity_key
 from messaging.topics import Topic
-from messaging.tracing import cause_of, is_on, step
+from messaging.tracing import cause_of
 from storage.outcomes import Answer
 
 
@@ -34,14 +34,16 @@ class CommandRouter:
 
     async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         """Route a batch."""
-        commands = [each for received in batch for each in received.message.moderations(received.position)]
+        commands = [
+            command for each in batch for command in each.message.moderations(each.position, cause_of(each.position))
+        ]
         reviews = self.services.reviews
         places = await reviews.entities({command.review_id for command in commands})
         unknown = [command for command in commands if command.review_id not in places]
         if unknown:
             # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
             # sees the other.
-            await self._park(unknown)
+            await self.services.parking.park(unknown, datetime.now(UTC))
             places |= await reviews.entities({command.review_id for command in unknown})
         known = {id: entity for id, entity in places.items() if entity is not None}
         await self._route((c for c in commands if c.review_id in known), known)
@@ -58,23 +60,14 @@ class CommandRouter:
         await self._give_up(overdue)
         return len(overdue)
 
-    async def _park(self, commands: Sequence[Moderation]) -> None:
-        now = datetime.now(UTC)
-        if is_on():
-            await self.services.traces.remember({_trace_id(c): cause_of(c.source) for c in commands}, now)
-        await self.services.parking.park(commands, now)
-
     async def _route(self, commands: Iterable[Moderation], entities: Mapping[str, Entity]) -> None:
         """Pass commands on, each behind those that were parked about its review before it came."""
         services = self.services
         parked = await services.parking.about(entities.keys())
         known = {(command.source, command.review_id) for command in parked}
         fresh = [command for command in commands if (command.source, command.review_id) not in known]
-        causes = await services.traces.of([_trace_id(c) for c in parked]) if is_on() else {}
-        messages = [self._message(command, entities[command.review_id], causes) for command in [*parked, *fresh]]
-        if messages:
-            with step("route commands"):
-                await services.publisher.publish(messages)
+        messages = [self._message(command, entities[command.review_id]) for command in [*parked, *fresh]]
+        await services.publisher.publish(messages)
         if parked:
             await services.parking.release(parked)
 
@@ -88,11 +81,10 @@ class CommandRouter:
         for command in commands:
             MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()
 
-    def _message(self, command: Moderation, entity: Entity, causes: Mapping[str, str]) -> OutgoingMessage:
-        cause = causes.get(_trace_id(command)) or cause_of(command.source)
+    def _message(self, command: Moderation, entity: Entity) -> OutgoingMessage:
         value = moderation_of_review_value(command)
         message = self.services.message(
-            Topic.REVIEW_CHANGES, entity_key(entity), "review.moderation", value, cause=cause
+            Topic.REVIEW_CHANGES, entity_key(entity), "review.moderation", value, cause=command.trace
         )
         return of_command(message, command.command_id) if command.command_id else message
 
@@ -104,8 +96,3 @@ class CommandRouter:
             value=moderation_command_value(command),
             error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
         )
-
-
-def _trace_id(command: Moderation) -> str:
-    """The id of the trace context of a parked command."""
-    return f"{command.source}/{command.review_id}"

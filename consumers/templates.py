@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from domain.delivery import RecordPosition
 from domain.reviews import Outcome
-from domain.templates import best, template_id
+from domain.templates import by_preference, template_id
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
 from messaging.templates.rendering import BUILT_IN
 from storage.templates import SavedTemplate
@@ -20,26 +20,26 @@ async def apply_template(update: NotificationTemplateUpdate, position: RecordPos
     topic brings no deleted template back.
     """
     templates, named = work.repositories.templates, update.notification_template
-    place = named.name, named.store_id, named.language_code
-    seen = await templates.seen(*place, work.session)
+    id = template_id(named.name, named.store_id, named.language_code)
+    seen = await templates.seen(id, work.session)
     if seen.covers(position):
         return
     seen, outcome = seen.after(position), Outcome.APPLIED
-    if await work.is_answered(update.command_id, template_id(*place)):
-        await templates.mark(*place, seen, work.session)
+    if await work.is_answered(update.command_id, id):
+        await templates.mark(id, seen, work.session)
         return
     if not named.deleted:
         await templates.save(await _merged(named, work), seen, work.session)
-    elif await templates.get(*place, work.session):
-        await templates.delete(*place, seen, datetime.now(UTC), work.session)
+    elif await templates.get(id, work.session):
+        await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
     else:
         outcome = Outcome.UNCHANGED
-        await templates.mark(*place, seen, work.session)
-    work.answer(update.command_id, template_id(*place), outcome)
+        await templates.mark(id, seen, work.session)
+    work.answer(update.command_id, id, outcome)
 
 
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> SavedTemplate:
     """The template with the fields that the message leaves out as they were in effect until now."""
     saved = await work.repositories.templates.all_of(named.name, work.session)
-    current = best(saved, named.store_id, named.language_code) or BUILT_IN[named.name]
+    _, current = next(by_preference(saved, named.store_id, named.language_code), (None, BUILT_IN[named.name]))
     return SavedTemplate(named.name, named.store_id, named.language_code, named.merged_into(current))

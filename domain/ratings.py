@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 HIGHEST_RATING = 5
-LOWEST_RATING = 1
 
 Z = 1.64485
 """Quantile of the normal distribution for the Wilson interval: 95% one-sided."""

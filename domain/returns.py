@@ -124,10 +124,32 @@ class ReturnRequest:
         return self.stores is None or order.store_id in self.stores
 
 
+def unknown_order(order_id: str) -> list[RefusalReason]:
+    """The reason against a return of an order that isn't known, or not to its sender."""
+    return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")]
+
+
+def decide(
+    request: ReturnRequest, known: Return | None, order: Order | None, number: str | None
+) -> Return | list[RefusalReason] | None:
+    """The return that follows from a request, `known` itself where that stays, or every reason against the request.
+
+    None: to create it there is no order, or no number.
+    """
+    if known is not None:
+        if request.is_new:
+            return repeated(known, request) or known
+        if order is not None:
+            return changed(known, request, order)
+    elif request.is_new:
+        return created(request, order, number) if order and number else None
+    return _unknown_return(request.id)
+
+
 def created(request: ReturnRequest, order: Order, number: str) -> Return | list[RefusalReason]:
     """The return that a request makes of an order, or every reason against it."""
     if not request.may_touch(order):
-        return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order.id} is unknown")]
+        return unknown_order(order.id)
     lines = request.lines or ()
     wanted = Return(
         id=request.id,
@@ -160,7 +182,7 @@ def changed(known: Return, request: ReturnRequest, order: Order) -> Return | lis
     the return takes more than before, also when it was canceled and is not any more.
     """
     if not request.may_touch(order):
-        return [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, f"Return {known.id} is unknown")]
+        return _unknown_return(known.id)
     lines = known.lines
     if request.lines is not None:
         before = dict(_keyed(known.lines))
@@ -184,6 +206,10 @@ def with_return(order: Order, before: Return | None, after: Return) -> Order:
         for line_id, quantity in (version.quantities() if version else {}).items():
             returned[line_id] = returned.get(line_id, 0) + sign * quantity
     return replace(order, returned={line_id: quantity for line_id, quantity in returned.items() if quantity})
+
+
+def _unknown_return(id: str) -> list[RefusalReason]:
+    return [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, f"Return {id} is unknown")]
 
 
 def _objections(wanted: Return, known: Return | None, order: Order) -> list[RefusalReason]:

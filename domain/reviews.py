@@ -98,7 +98,7 @@ class Moderation:
 
     `source` is its record in the topic of moderation commands, wherever it has been passed on since.
     `command_id` is set if its outcome may be asked for. `stores` are those that its sender is bound to,
-    None for none in particular.
+    None for none in particular. `trace` is the W3C context of its request, empty if it has none.
     """
 
     review_id: str
@@ -109,6 +109,7 @@ class Moderation:
     reason: str | None = None
     command_id: str | None = None
     stores: Collection[str] | None = None
+    trace: str = ""
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""

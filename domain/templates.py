@@ -68,16 +68,3 @@ def by_preference(
     for place in fallbacks(store_id, language):
         if (found := templates.get(place)) is not None:
             yield place, found
-
-
-def best_place(
-    templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None
-) -> tuple[Place, MailTemplate] | None:
-    """The template for a mail of that store in that language, and where it holds; None if there is none."""
-    return next(by_preference(templates, store_id, language), None)
-
-
-def best(templates: Mapping[Place, MailTemplate], store_id: str | None, language: str | None) -> MailTemplate | None:
-    """The template for a mail of that store in that language; None if there is none."""
-    found = best_place(templates, store_id, language)
-    return found[1] if found else None

@@ -9,7 +9,8 @@ import orjson
 
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.timestamps import timestamp
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, unreadable_error
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, position_of
+from messaging.kafka.record_batches import UnreadableValue
 from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES
 
 REASON_LENGTH: Final = 1_000
@@ -26,14 +27,14 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
     a usual one, and the reason, whose source says where the record stands.
     """
     record = letter.record
-    reason = _reason(record.topic, RecordPosition(record.partition, record.offset, record.timestamp), letter.error)
+    reason = _reason(record.topic, position_of(record), letter.error)
     topic = record.topic + DEAD_LETTER_SUFFIX
     if _size(record) > MAX_DEAD_LETTER_BYTES - _OVERHEAD_BYTES:
         key = record.key if len(record.key or b"") <= _OVERHEAD_BYTES else None
         return OutgoingMessage(topic, key or _NO_KEY, None, reason)
     names = {name for name, _ in reason}
     received = [(name, value) for name, value in record.headers if name not in names]
-    value = None if record.value == b"" and unreadable_error(record) else record.value
+    value = None if record.value == b"" and isinstance(record.value, UnreadableValue) else record.value
     key = _NO_KEY if record.key is None and value is None else record.key
     return OutgoingMessage(topic, key, value, [*received, *reason])
 
@@ -41,10 +42,8 @@ def dead_letter_message(letter: DeadLetter) -> OutgoingMessage:
 def bare_dead_letter(letter: DeadLetter) -> OutgoingMessage:
     """The message for a letter that can't be sent as it was received: the place of its record, and the reason."""
     record = letter.record
-    source = RecordPosition(record.partition, record.offset, record.timestamp)
-    return OutgoingMessage(
-        record.topic + DEAD_LETTER_SUFFIX, _NO_KEY, None, _reason(record.topic, source, letter.error)
-    )
+    reason = _reason(record.topic, position_of(record), letter.error)
+    return OutgoingMessage(record.topic + DEAD_LETTER_SUFFIX, _NO_KEY, None, reason)
 
 
 def _size(record: RawRecord) -> int:

@@ -72,12 +72,6 @@ class Received(NamedTuple, Generic[T]):
         return from_milliseconds(self.record.timestamp)
 
 
-def unreadable_error(record: RawRecord) -> InvalidMessageError | None:
-    """The reason why the record could not be read at all; None for one that could."""
-    value = record.value
-    return InvalidMessageError(value.code, value.reason) if isinstance(value, UnreadableValue) else None
-
-
 def position_of(record: RawRecord) -> RecordPosition:
     """The place of the record in its topic."""
     return RecordPosition(record.partition, record.offset, record.timestamp)
@@ -88,24 +82,29 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
     good: list[Received[T]] = []
     bad: list[DeadLetter] = []
     for record in records:
-        value = record.value
-        if error := unreadable_error(record):
-            bad.append(DeadLetter(record, error))
-        elif not 0 <= record.timestamp <= LATEST_MS:
-            bad.append(DeadLetter(record, InvalidMessageError("invalid-timestamp", _UNUSABLE_TIME)))
-        elif value is None:
-            bad.append(DeadLetter(record, InvalidMessageError("empty", "The record has no value")))
-        elif len(value) > MAX_MESSAGE_BYTES:
-            text = f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"
-            bad.append(DeadLetter(record, InvalidMessageError("too-large", text)))
-        else:
-            try:
-                good.append(Received(record, read(value)))
-            except ValidationError as invalid:
-                bad.append(DeadLetter(record, _reason(invalid)))
-            except InvalidMessageError as invalid:
-                bad.append(DeadLetter(record, invalid))
+        try:
+            good.append(Received(record, read(_value(record))))
+        except ValidationError as invalid:
+            bad.append(DeadLetter(record, _reason(invalid)))
+        except InvalidMessageError as invalid:
+            bad.append(DeadLetter(record, invalid))
     return good, bad
+
+
+def _value(record: RawRecord) -> bytes:
+    """The value of a record that can be read. Raises InvalidMessageError."""
+    value = record.value
+    if isinstance(value, UnreadableValue):
+        raise InvalidMessageError(value.code, value.reason)
+    if not 0 <= record.timestamp <= LATEST_MS:
+        raise InvalidMessageError("invalid-timestamp", _UNUSABLE_TIME)
+    if value is None:
+        raise InvalidMessageError("empty", "The record has no value")
+    if len(value) > MAX_MESSAGE_BYTES:
+        raise InvalidMessageError(
+            "too-large", f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"
+        )
+    return value
 
 
 def _reason(error: ValidationError) -> InvalidMessageError:

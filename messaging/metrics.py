@@ -25,95 +25,80 @@ log = structlog.get_logger()
 
 PREFIX: Final = "plaudit_"
 REGISTRY: Final = CollectorRegistry()
+_FAST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
-BUILD: Final = Gauge("plaudit_build_info", "1, for what runs here", ["version", "python", "process"], registry=REGISTRY)
 
-TASKS: Final = Gauge("plaudit_tasks", "Tasks of asyncio that are not done", registry=REGISTRY)
+def _counter(name: str, about: str, *labels: str) -> Counter:
+    return Counter(PREFIX + name, about, labels, registry=REGISTRY)
 
-HTTP_REQUESTS: Final = Counter(
-    "plaudit_http_requests", "Requests that were answered", ["method", "route", "status"], registry=REGISTRY
-)
-HTTP_SECONDS: Final = Histogram(
-    "plaudit_http_request_seconds",
+
+def _gauge(name: str, about: str, *labels: str) -> Gauge:
+    return Gauge(PREFIX + name, about, labels, registry=REGISTRY)
+
+
+def _histogram(name: str, about: str, *labels: str, buckets: Sequence[float]) -> Histogram:
+    return Histogram(PREFIX + name, about, labels, registry=REGISTRY, buckets=buckets)
+
+
+BUILD: Final = _gauge("build_info", "1, for what runs here", "version", "python", "process")
+
+TASKS: Final = _gauge("tasks", "Tasks of asyncio that are not done")
+
+HTTP_REQUESTS: Final = _counter("http_requests", "Requests that were answered", "method", "route", "status")
+HTTP_SECONDS: Final = _histogram(
+    "http_request_seconds",
     "Time to answer a request, waits by `Prefer: wait` included",
-    ["method", "route"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30),
-    registry=REGISTRY,
+    "method",
+    "route",
+    buckets=(*_FAST_S, 30),
 )
 
-CONSUMED: Final = Counter(
-    "plaudit_consumed_records", "Records that had their effect or became dead letters", ["topic"], registry=REGISTRY
+CONSUMED: Final = _counter("consumed_records", "Records that had their effect or became dead letters", "topic")
+BATCH_RECORDS: Final = _histogram(
+    "batch_records", "Records in a batch", "topic", buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 )
-BATCH_RECORDS: Final = Histogram(
-    "plaudit_batch_records",
-    "Records in a batch",
-    ["topic"],
-    buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000),
-    registry=REGISTRY,
+BATCH_SECONDS: Final = _histogram(
+    "batch_seconds", "Time to process a batch, waits for MongoDB or Kafka included", "topic", buckets=(*_FAST_S, 60)
 )
-BATCH_SECONDS: Final = Histogram(
-    "plaudit_batch_seconds",
-    "Time to process a batch, waits for MongoDB or Kafka included",
-    ["topic"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
-    registry=REGISTRY,
-)
-PUBLISHED: Final = Counter(
-    "plaudit_published_messages", "Messages acknowledged by Kafka, dead letters apart", ["topic"], registry=REGISTRY
-)
-DEAD_LETTERS: Final = Counter(
-    "plaudit_dead_letters", "Dead letters acknowledged by Kafka", ["topic", "code"], registry=REGISTRY
-)
-RETRIES: Final = Counter(
-    "plaudit_retries",
+PUBLISHED: Final = _counter("published_messages", "Messages acknowledged by Kafka, dead letters apart", "topic")
+DEAD_LETTERS: Final = _counter("dead_letters", "Dead letters acknowledged by Kafka", "topic", "code")
+RETRIES: Final = _counter(
+    "retries",
     "Waits for a server that was away: `where` is a topic or a task, `what` is mongodb, kafka or smtp",
-    ["where", "what"],
-    registry=REGISTRY,
+    "where",
+    "what",
 )
 
-CONSUMER_LAG: Final = Gauge(
-    "plaudit_consumer_lag_records",
+CONSUMER_LAG: Final = _gauge(
+    "consumer_lag_records",
     "Records that the group of a topic has yet to commit; told by the API, whether or not a worker runs",
-    ["topic", "partition"],
-    registry=REGISTRY,
+    "topic",
+    "partition",
 )
-CONSUMER_STANDSTILL: Final = Gauge(
-    "plaudit_consumer_standstill_seconds",
+CONSUMER_STANDSTILL: Final = _gauge(
+    "consumer_standstill_seconds",
     "For how long a partition with a backlog has made no progress; told by the API, of backlogs alone",
-    ["topic", "partition"],
-    registry=REGISTRY,
+    "topic",
+    "partition",
 )
-PARKED: Final = Gauge(
-    "plaudit_parked_commands",
-    "Commands that wait for what they are about (reviews or returns); told by the API",
-    ["kind"],
-    registry=REGISTRY,
+PARKED: Final = _gauge(
+    "parked_commands", "Commands that wait for what they are about (reviews or returns); told by the API", "kind"
 )
-OUTBOX: Final = Gauge(
-    "plaudit_outbox_documents", "Batches of messages that are owed to Kafka; told by the API", registry=REGISTRY
-)
-STATE_KNOWN: Final = Gauge(
-    "plaudit_state_known",
+OUTBOX: Final = _gauge("outbox_documents", "Batches of messages that are owed to Kafka; told by the API")
+STATE_KNOWN: Final = _gauge(
+    "state_known",
     "Whether the API could ask (1) or not (0) for lag (kafka), or for parked commands and the outbox (mongodb)",
-    ["what"],
-    registry=REGISTRY,
+    "what",
 )
 
-SUBMISSIONS: Final = Counter(
-    "plaudit_submissions",
+SUBMISSIONS: Final = _counter(
+    "submissions",
     "Submitted reviews: stored, repeated, or the code of their refusal, by the API or by a worker",
-    ["outcome"],
-    registry=REGISTRY,
+    "outcome",
 )
-MODERATIONS: Final = Counter(
-    "plaudit_moderations", "Moderation commands, one for each review", ["action", "outcome"], registry=REGISTRY
-)
-REMINDERS: Final = Counter(
-    "plaudit_reminders", "Reminders requested, and orders that got none, by reason", ["outcome"], registry=REGISTRY
-)
-MAILS: Final = Counter(
-    "plaudit_mails", "Attempts to send a mail: sent, delayed or rejected", ["outcome"], registry=REGISTRY
-)
+MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")
+REMINDERS: Final = _counter("reminders", "Reminders requested, and orders that got none, by reason", "outcome")
+MAILS: Final = _counter("mails", "Attempts to send a mail: sent, delayed or rejected", "outcome")
 
 FAMILIES: Final = frozenset(family.name for family in REGISTRY.collect())
 """The names as declared; counters are exposed with `_total`, histograms with `_bucket`, `_sum` and `_count`."""

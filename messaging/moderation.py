@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -37,7 +37,7 @@ class _ModerationFields(Message):
     ] = None
     stores: Stores = None
 
-    def about(self, review_id: str, source: RecordPosition, at: datetime) -> Moderation:
+    def about(self, review_id: str, source: RecordPosition, at: datetime, trace: str) -> Moderation:
         """The command for one review, as the domain reads it."""
         return Moderation(
             review_id=review_id,
@@ -48,6 +48,7 @@ class _ModerationFields(Message):
             reason=self.reason,
             command_id=self.command_id,
             stores=self.stores,
+            trace=trace,
         )
 
 
@@ -56,10 +57,10 @@ class ModerationCommand(_ModerationFields):
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
 
-    def moderations(self, source: RecordPosition) -> list[Moderation]:
+    def moderations(self, source: RecordPosition, trace: str = "") -> list[Moderation]:
         """One command for each review, once; `source` is the record of them all."""
         at = from_milliseconds(source.timestamp)
-        return [self.about(id, source, at) for id in dict.fromkeys(self.ids)]
+        return [self.about(id, source, at, trace) for id in dict.fromkeys(self.ids)]
 
 
 class ModerationOfReview(_ModerationFields):
@@ -72,11 +73,13 @@ class ModerationOfReview(_ModerationFields):
         Field(description="Partition, offset and timestamp of the command"),
     ]
 
-    def moderation(self, at: datetime | None = None) -> Moderation:
+    def moderation(self, at: datetime | None = None, trace: str = "") -> Moderation:
         """The command as the domain reads it; without a moment, of the time of its own record."""
         source = RecordPosition(*self.source)
-        return self.about(self.review_id, source, at or from_milliseconds(source.timestamp))
+        return self.about(self.review_id, source, at or from_milliseconds(source.timestamp), trace)
 
+
+_PARKED_TRACE: Final = "traceparent"
 
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
@@ -93,8 +96,13 @@ def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
-    """The command in a value that `moderation_of_review_value` made, also after MongoDB has kept it."""
-    return ModerationOfReview.model_validate(value, strict=False).moderation()
+    """The command in a value that `parked_value` made, once MongoDB has kept it."""
+    return ModerationOfReview.model_validate(value, strict=False).moderation(trace=value.get(_PARKED_TRACE, ""))
+
+
+def parked_value(command: Moderation) -> dict[str, Any]:
+    """The value for MongoDB: that of a ModerationOfReview, and the trace, which a record has in its headers."""
+    return moderation_of_review_value(command) | ({_PARKED_TRACE: command.trace} if command.trace else {})
 
 
 def _fields(command: Moderation) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Callable
+from typing import Annotated, Final, LiteralString
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -41,6 +42,19 @@ def _at_most_two_decimals(value: float) -> float:
     if rating_number(hundredths(value)) != value:
         raise PydanticCustomError("too_many_decimals", "Must have at most two decimals")
     return value
+
+
+def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidator:
+    """Refuse a text for which `check` raises ValueError, with this code and the error's message."""
+
+    def checked(text: str) -> str:
+        try:
+            check(text)
+        except ValueError as error:
+            raise PydanticCustomError(code, "{reason}", {"reason": str(error)}) from error
+        return text
+
+    return AfterValidator(checked)
 
 
 NotBlank = AfterValidator(_not_blank)

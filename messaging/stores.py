@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, TypeAdapter
-from pydantic_core import PydanticCustomError
+from pydantic import Field, TypeAdapter
 
 from domain.ratings import RatingMethod
-from domain.stores import InvalidTemplateError, check_return_number_template
-from messaging.cron import InvalidCronError, check_cron
-from messaging.schemas import Id, Message, Name, OptionalId
+from domain.stores import check_return_number_template
+from messaging.cron import check_cron
+from messaging.schemas import Id, Message, Name, OptionalId, usable
 from messaging.templates.messages import NotificationTemplateUpdate
-
-
-def _usable_number_template(template: str) -> str:
-    try:
-        check_return_number_template(template)
-    except InvalidTemplateError as error:
-        raise PydanticCustomError("invalid_template", "{reason}", {"reason": str(error)}) from error
-    return template
-
-
-def _usable_cron(expression: str) -> str:
-    try:
-        check_cron(expression)
-    except InvalidCronError as error:
-        raise PydanticCustomError("invalid_cron", "{reason}", {"reason": str(error)}) from error
-    return expression
 
 
 class StoreSettingsUpdate(Message):
@@ -39,7 +22,7 @@ class StoreSettingsUpdate(Message):
     rating_calculation_method: Annotated[RatingMethod | None, Field(description="null: as in the general settings")] = (
         None
     )
-    return_number_template: Annotated[Name, AfterValidator(_usable_number_template)] = ""
+    return_number_template: Annotated[Name, usable(check_return_number_template, "invalid_template")] = ""
 
 
 class StoreFields(Message):
@@ -66,7 +49,7 @@ class ReminderSettingsUpdate(Message):
     """The rules by which customers are asked for a review; what is left out stays as it is."""
 
     enabled: bool = False
-    cron: Annotated[str, Field(max_length=128), AfterValidator(_usable_cron)] = "*/15 * * * *"
+    cron: Annotated[str, Field(max_length=128), usable(check_cron, "invalid_cron")] = "*/15 * * * *"
     days_in_status: Annotated[int, Field(ge=0, le=3_650)] = 10
     order_status: Annotated[str, Field(min_length=1, max_length=128)] = "Complete"
     max_emails_per_customer: Annotated[int, Field(ge=0, le=1_000)] = 2

@@ -1,16 +1,16 @@
 """Traces through Kafka: the W3C context travels in the header `traceparent`, and costs nothing while tracing is off.
 
-A batch is one span, with links to the traces of its records; each record that carries a sampled `traceparent` also
-has a span of its own in its own trace. What the consumer does for the whole batch (`step`) is a span in each of
-those traces. https://www.w3.org/TR/trace-context/
+A batch is one span, with links to the traces of its records. Each record that carries a sampled `traceparent` also has
+a span of its own in its own trace, which the messages that follow from it continue. https://www.w3.org/TR/trace-context/
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import structlog
@@ -50,18 +50,8 @@ def is_on() -> bool:
     return _switch.is_on
 
 
-@dataclass(slots=True)
-class _Batch:
-    """The traced records of the batch in hand."""
-
-    spans: dict[RecordPosition, Span] = field(default_factory=dict)
-    """By the place of the record, or of the command that it passes on."""
-
-    current: list[Span] = field(default_factory=list)
-    """The parents of the next step, one in each trace."""
-
-
-_batch: ContextVar[_Batch | None] = ContextVar("traced_batch", default=None)
+_causes: Final[ContextVar[Mapping[RecordPosition, str]]] = ContextVar("causes")
+"""The `traceparent` of each traced record in the batch in hand."""
 
 
 def context_in(carrier: Mapping[str, str]) -> Context:
@@ -69,11 +59,14 @@ def context_in(carrier: Mapping[str, str]) -> Context:
     return _propagator.extract(carrier, Context())
 
 
-def traceparent(span: Span) -> str:
-    """The `traceparent` for children of a span."""
-    carrier: dict[str, str] = {}
-    _propagator.inject(carrier, trace.set_span_in_context(span, Context()))
-    return carrier.get(HEADER, "")
+def trace_headers(cause: str) -> tuple[tuple[str, bytes], ...]:
+    """The header that carries a context to the next process, if there is one."""
+    return ((HEADER, cause.encode()),) if cause else ()
+
+
+def cause_of(position: RecordPosition) -> str:
+    """The `traceparent` for messages that follow from a record of the batch in hand; empty where it isn't traced."""
+    return _causes.get({}).get(position, "")
 
 
 @contextmanager
@@ -86,32 +79,30 @@ def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[
         yield messages
         return
     with ExitStack() as stack:
-        spans: dict[tuple[bytes, str], bytes] = {}
+
+        @cache
+        def published(topic: str, cause: bytes) -> str:
+            parent = context_in({HEADER: cause.decode(errors="replace")}) if cause else None
+            label = topic_label(topic)
+            span = tracer.start_span(
+                f"publish {label}", parent, SpanKind.PRODUCER, {"messaging.destination.name": label}
+            )
+            stack.callback(span.end)
+            return _traceparent(span)
 
         def stamped(message: OutgoingMessage) -> OutgoingMessage:
             if message.topic.endswith(DEAD_LETTER_SUFFIX):
                 return message
-            cause = dict(message.headers).get(HEADER) or b""
-            key = (cause, message.topic)
-            if key not in spans:
-                parent = context_in({HEADER: cause.decode(errors="replace")}) if cause else None
-                topic = topic_label(message.topic)
-                span = tracer.start_span(
-                    f"publish {topic}", parent, SpanKind.PRODUCER, {"messaging.destination.name": topic}
-                )
-                stack.callback(span.end)
-                spans[key] = traceparent(span).encode()
-            if not spans[key]:
-                return message
-            headers = [header for header in message.headers if header[0] != HEADER]
-            return message._replace(headers=[*headers, (HEADER, spans[key])])
+            header = trace_headers(published(message.topic, dict(message.headers).get(HEADER) or b""))
+            others = [each for each in message.headers if each[0] != HEADER]
+            return message._replace(headers=[*others, *header]) if header else message
 
         yield [stamped(message) for message in messages]
 
 
 @contextmanager
 def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
-    """The span of a batch, and one for each record in it that is traced."""
+    """The span of a batch, and one for each record in it that is traced; a record alone has just its own."""
     if not _switch.is_on:
         yield
         return
@@ -126,87 +117,47 @@ def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
 
 def _enter(stack: ExitStack, topic: str, records: Sequence[RawRecord]) -> None:
     """Start the spans of a batch; the stack ends them."""
-    parents = {position_of(record): parent for record in records if (parent := _parent(record)) is not None}
-    is_alone = len(records) == 1 and len(parents) == 1
+    callers = {position_of(record): caller for record in records if (caller := _caller(record)) is not None}
+    about: dict[str, str | int] = {"messaging.destination.name": topic}
     links: list[Link] = []
-    if not is_alone:
-        size: dict[str, str | int] = {
-            "messaging.destination.name": topic,
-            "messaging.batch.message_count": len(records),
+    if len(records) > 1 or not callers:
+        distinct = {
+            (context.trace_id, context.span_id): Link(context) for context in map(_span_context, callers.values())
         }
-        callers = [trace.get_current_span(parent).get_span_context() for parent in parents.values()]
-        distinct = {(caller.trace_id, caller.span_id): caller for caller in callers}.values()
-        whole = tracer.start_span(
-            f"consume batch of {topic}", Context(), SpanKind.CONSUMER, size, [Link(caller) for caller in distinct]
+        size = about | {"messaging.batch.message_count": len(records)}
+        batch = tracer.start_span(
+            f"consume batch of {topic}", Context(), SpanKind.CONSUMER, size, list(distinct.values())
         )
-        links = [Link(whole.get_span_context())]
-        stack.enter_context(trace.use_span(whole, end_on_exit=True))
-    batch = _Batch()
-    for position, parent in parents.items():
-        about: dict[str, str | int] = {
-            "messaging.destination.name": topic,
+        stack.enter_context(trace.use_span(batch, end_on_exit=True))
+        links = [Link(batch.get_span_context())]
+    causes: dict[RecordPosition, str] = {}
+    for position, caller in callers.items():
+        place: dict[str, str | int] = {
             "messaging.destination.partition.id": str(position.partition),
             "messaging.kafka.offset": position.offset,
         }
-        batch.spans[position] = span = tracer.start_span(f"consume {topic}", parent, SpanKind.CONSUMER, about, links)
+        span = tracer.start_span(f"consume {topic}", caller, SpanKind.CONSUMER, about | place, links)
         stack.callback(span.end)
-    batch.current = list(batch.spans.values())
-    if is_alone:
-        stack.enter_context(trace.use_span(batch.current[0]))
-    stack.callback(_batch.reset, _batch.set(batch))
+        causes[position] = _traceparent(span)
+        if not links:
+            stack.enter_context(trace.use_span(span))
+    stack.callback(_causes.reset, _causes.set(causes))
 
 
-@contextmanager
-def step(name: str, others: Iterable[tuple[str, Link | None]] = ()) -> Iterator[None]:
-    """A span in the trace of each record of the batch, and in those of other contexts, each with a link."""
-    batch = _batch.get()
-    if not _switch.is_on or batch is None:
-        yield
-        return
-    before = batch.current
-    spans = [tracer.start_span(name, trace.set_span_in_context(parent, Context())) for parent in before]
-    other = [
-        tracer.start_span(name, context_in({HEADER: parent}), links=[link] if link else None) for parent, link in others
-    ]
-    batch.current = spans
-    try:
-        yield
-    finally:
-        batch.current = before
-        for span in (*spans, *other):
-            span.end()
+def _caller(record: RawRecord) -> Context | None:
+    """The context of a record's sender, where that is sampled."""
+    header = dict(record.headers).get(HEADER)
+    context = context_in({HEADER: header.decode(errors="replace")}) if header else Context()
+    found = _span_context(context)
+    return context if found.is_valid and found.trace_flags.sampled else None
 
 
-def same_cause(record: RawRecord, command: RecordPosition) -> None:
-    """Attribute the spans of a command to the record that passed it on."""
-    batch = _batch.get()
-    if batch is not None and (span := batch.spans.get(position_of(record))):
-        batch.spans[command] = span
+def _span_context(context: Context) -> SpanContext:
+    return trace.get_current_span(context).get_span_context()
 
 
-def cause_of(position: RecordPosition) -> str:
-    """The `traceparent` for messages that follow from a record of the batch, or from its command; else empty."""
-    batch = _batch.get()
-    span = batch.spans.get(position) if batch is not None else None
-    return traceparent(span) if span else ""
-
-
-def link_to(position: RecordPosition) -> Link | None:
-    """A link to the span of a record of the batch in hand."""
-    batch = _batch.get()
-    span = batch.spans.get(position) if batch is not None else None
-    return Link(span.get_span_context()) if span else None
-
-
-def trace_headers(cause: str) -> tuple[tuple[str, bytes], ...]:
-    """The header that carries a context to the next process, if there is one."""
-    return ((HEADER, cause.encode()),) if cause else ()
-
-
-def _parent(record: RawRecord) -> Context | None:
-    for name, value in record.headers:
-        if name == HEADER and value:
-            context = context_in({HEADER: value.decode(errors="replace")})
-            found: SpanContext = trace.get_current_span(context).get_span_context()
-            return context if found.is_valid and found.trace_flags.sampled else None
-    return None
+def _traceparent(span: Span) -> str:
+    """The `traceparent` for children of a span."""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier, trace.set_span_in_context(span, Context()))
+    return carrier.get(HEADER, "")

@@ -12,15 +12,13 @@ from domain.reminders import Reminder, ReviewableOrder
 from domain.stores import Store
 from domain.templates import MailTemplate, Place, by_preference, template_id
 from messaging.mails import MailCommand, MailItem
-from messaging.templates.order_review_request import shortened
-from messaging.templates.rendering import (
+from messaging.templates.order_review_request import (
     DEFAULT_ORDER_REVIEW_REQUEST,
     ORDER_REVIEW_REQUEST,
-    RenderedMail,
-    TemplateError,
     order_review_context,
-    render,
+    shortened,
 )
+from messaging.templates.rendering import RenderedMail, TemplateError, render
 
 log = structlog.get_logger()
 

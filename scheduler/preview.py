@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Final
 
-from domain.reminders import Decided, Reminder, ReviewableOrder
+from domain.reminders import Decided, Reminder
 from domain.stores import ReminderSettings
 from scheduler.decisions import Decisions
-from storage.database import Database
+from storage.database import Database, in_batches
 
 _BATCH: Final = 200
 
@@ -23,19 +23,8 @@ async def preview(database: Database, settings: ReminderSettings, now: datetime)
     decisions = Decisions(database)
     reminded: Counter[str] = Counter()
     orders = decisions.reminders.in_status(settings, await decisions.open_stores(), now)
-    async for batch in _batches(orders):
+    async for batch in in_batches(orders, _BATCH):
         for decided in await decisions.on(batch, settings, now, unwritten=reminded):
             if isinstance(decided.decision, Reminder):
                 reminded[decided.decision.customer_id] += 1
             yield decided
-
-
-async def _batches(orders: AsyncIterator[ReviewableOrder]) -> AsyncIterator[list[ReviewableOrder]]:
-    batch: list[ReviewableOrder] = []
-    async for order in orders:
-        batch.append(order)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -20,7 +20,8 @@ from messaging.events import reminder_requested
 from messaging.kafka.publisher import Publisher
 from messaging.mails import mail_command_message
 from messaging.metrics import REMINDERS
-from messaging.templates.rendering import ORDER_REVIEW_REQUEST, worked
+from messaging.templates.order_review_request import ORDER_REVIEW_REQUEST
+from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic, TopicNames
 from scheduler.decisions import Decisions
 from scheduler.mails import MailWriter, UnwritableMailError
@@ -117,7 +118,7 @@ class ReminderJob:
             before, until = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
             for each in await self._decisions.on(orders, settings, now, session=work.session):
                 try:
-                    messages += await worked(self._messages, each, writer, now)
+                    messages += await in_template_thread(self._messages, each, writer, now)
                     decided.append(each)
                 except UnwritableMailError as error:
                     log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
 from pymongo import AsyncMongoClient, IndexModel
@@ -124,6 +125,19 @@ def own_values(values: Mapping[Any, Document]) -> list[Document]:
     place = {"$indexOfArray": [{"$literal": list(values)}, "$_id"]}
     own = {"$arrayElemAt": [{"$literal": list(values.values())}, place]}
     return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", own]}}]
+
+
+async def in_batches(found: AsyncIterator[T], size: int) -> AsyncIterator[list[T]]:
+    """What is found, so many at a time; others get their turn in between."""
+    batch: list[T] = []
+    async for each in found:
+        batch.append(each)
+        if len(batch) == size:
+            yield batch
+            batch = []
+            await asyncio.sleep(0)
+    if batch:
+        yield batch
 
 
 async def stored_bytes(collection: AsyncCollection[Document], conditions: Document | None = None) -> int:

@@ -19,7 +19,6 @@ from storage import (
     returns,
     reviews,
     templates,
-    traces,
 )
 from storage.database import Database, create_indexes, drop_indexes
 
@@ -48,7 +47,6 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         mails.COLLECTION: mails.indexes(remember_days),
         replays.COLLECTION: replays.indexes(remember_days),
         templates.COLLECTION: templates.indexes(remember_days),
-        traces.COLLECTION: traces.INDEXES,
         audit.COLLECTION: audit.INDEXES,
         privacy.ERASURES: privacy.INDEXES,
         privacy.LETTERS: privacy.letter_indexes(remember_days),

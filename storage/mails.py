@@ -11,6 +11,8 @@ from uuid import uuid4
 
 from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 
+from domain.delivery import RecordPosition
+from messaging.decoding import RawRecord, position_of
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "mails"
@@ -66,7 +68,7 @@ class MailRepository:
     def __init__(self, database: Database) -> None:
         self._mails = database[COLLECTION]
 
-    async def accept(self, records: Mapping[str, StoredRecord], now: datetime) -> None:
+    async def accept(self, records: Mapping[str, RawRecord], now: datetime) -> None:
         """Take in mails by their ids. One that is known stays as it is.
 
         One that was rejected is retried if its record is younger than the rejection: it was sent again.
@@ -133,7 +135,7 @@ class MailRepository:
         return result.modified_count == 1
 
 
-def _waiting(record: StoredRecord, now: datetime) -> Document:
+def _waiting(record: RawRecord, now: datetime) -> Document:
     return {
         "state": MailState.WAITING.value,
         "dueAt": now,
@@ -141,10 +143,10 @@ def _waiting(record: StoredRecord, now: datetime) -> Document:
         "attempts": 0,
         "record": {
             "topic": record.topic,
-            "source": [record.partition, record.offset, record.timestamp],
+            "source": list(position_of(record)),
             "key": record.key,
             "value": record.value,
-            "headers": [list(header) for header in record.headers],
+            "headers": [[name, None if value is None else bytes(value)] for name, value in record.headers],
         },
     }
 
@@ -163,17 +165,10 @@ def _done(state: MailState, at: datetime, code: str | None = None) -> Document:
 
 def _claimed(document: Document) -> ClaimedMail:
     record = document["record"]
-    partition, offset, timestamp = record["source"]
     return ClaimedMail(
         id=document["_id"],
         record=StoredRecord(
-            record["topic"],
-            partition,
-            offset,
-            timestamp,
-            record["key"],
-            record["value"],
-            [(name, value) for name, value in record["headers"]],
+            record["topic"], *RecordPosition(*record["source"]), record["key"], record["value"], record["headers"]
         ),
         accepted_at=document["acceptedAt"],
         first_attempt_at=document["firstAttemptAt"],

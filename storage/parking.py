@@ -9,8 +9,8 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.reviews import Moderation
-from messaging.moderation import moderation_from, moderation_of_review_value
-from storage.database import Database, Document
+from messaging.moderation import moderation_from, parked_value
+from storage.database import Database
 
 COLLECTION: Final = "parkedCommands"
 
@@ -30,7 +30,10 @@ class ParkingRepository:
     async def park(self, commands: Iterable[Moderation], at: datetime) -> None:
         """Park commands; one that is parked already stays as it is."""
         await self._parked.bulk_write(
-            [UpdateOne({"_id": _id(c)}, {"$setOnInsert": _document(c, at)}, upsert=True) for c in commands],
+            [
+                UpdateOne({"_id": _id(c)}, {"$setOnInsert": {**parked_value(c), "parkedAt": at}}, upsert=True)
+                for c in commands
+            ],
             ordered=False,
         )
 
@@ -58,7 +61,3 @@ class ParkingRepository:
 
 def _id(command: Moderation) -> str:
     return f"{command.source}/{command.review_id}"
-
-
-def _document(command: Moderation, at: datetime) -> Document:
-    return {**moderation_of_review_value(command), "parkedAt": at}

@@ -16,7 +16,6 @@ from storage.returns_numbers import ReturnNumbers
 from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
-from storage.traces import TraceRepository
 
 
 class Repositories:
@@ -34,4 +33,3 @@ class Repositories:
         self.reviews = ReviewRepository(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
-        self.traces = TraceRepository(database)

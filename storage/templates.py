@@ -63,17 +63,13 @@ class TemplateRepository:
         found = [_saved(d) async for d in self._templates.find({**_SAVED, "name": name}, session=session)]
         return {saved.place: saved.template for saved in found}
 
-    async def get(
-        self, name: str, store_id: str | None, language: str | None, session: Session | None = None
-    ) -> SavedTemplate | None:
-        """The template saved for exactly this store and language, or None."""
-        id = template_id(name, store_id, language)
+    async def get(self, id: str, session: Session | None = None) -> SavedTemplate | None:
+        """The template saved under this id (`domain.templates.template_id`), or None."""
         document = await self._templates.find_one({**_SAVED, "_id": id}, session=session)
         return _saved(document) if document else None
 
-    async def seen(self, name: str, store_id: str | None, language: str | None, session: Session) -> Seen:
+    async def seen(self, id: str, session: Session) -> Seen:
         """The messages that a template has taken into account, also a deleted one."""
-        id = template_id(name, store_id, language)
         document = await self._templates.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))
 
@@ -92,17 +88,13 @@ class TemplateRepository:
         id = template_id(saved.name, saved.store_id, language)
         await self._templates.replace_one({"_id": id}, document, upsert=True, session=session)
 
-    async def delete(
-        self, name: str, store_id: str | None, language: str | None, seen: Seen, at: datetime, session: Session
-    ) -> None:
+    async def delete(self, id: str, name: str, seen: Seen, at: datetime, session: Session) -> None:
         """Delete a template; what it has taken into account is remembered."""
-        id = template_id(name, store_id, language)
         remembered = {"name": name, "deletedAt": at, "seen": seen_document(seen)}
         await self._templates.replace_one({"_id": id}, remembered, upsert=True, session=session)
 
-    async def mark(self, name: str, store_id: str | None, language: str | None, seen: Seen, session: Session) -> None:
+    async def mark(self, id: str, seen: Seen, session: Session) -> None:
         """Remember messages that changed nothing; of a template that was never there, nothing is remembered."""
-        id = template_id(name, store_id, language)
         await self._templates.update_one({"_id": id}, {"$set": {"seen": seen_document(seen)}}, session=session)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from messaging.decoding import RawRecord, Received
 from messaging.mails import MailCommand
-from storage.mails import MailRepository, StoredRecord
+from storage.mails import MailRepository
 
 
 class MailConsumer:
@@ -23,20 +23,8 @@ class MailConsumer:
 
     async def __call__(self, batch: Sequence[Received[MailCommand]]) -> None:
         """Store a batch."""
-        first: dict[str, StoredRecord] = {}
+        first: dict[str, RawRecord] = {}
         for record, command in batch:
-            first.setdefault(command.id, _stored(record))
+            first.setdefault(command.id, record)
         await self._mails.accept(first, datetime.now(UTC))
         self._wake()
-
-
-def _stored(record: RawRecord) -> StoredRecord:
-    return StoredRecord(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        tuple((name, None if value is None else bytes(value)) for name, value in record.headers),
-    )

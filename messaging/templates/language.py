@@ -23,9 +23,7 @@ from liquid.undefined import Undefined
 
 from messaging.templates.checks import check
 from messaging.templates.tokens import SourceError, tokens
-from messaging.templates.work import MAX_OUTPUT_BYTES, WorkForTag, WorkTemplate
-
-__all__ = ["FILTERS", "MAX_OUTPUT_BYTES", "MAX_SOURCE_BYTES", "SourceError", "TemplateLanguage"]
+from messaging.templates.work import WorkForTag, WorkTemplate
 
 MAX_SOURCE_BYTES: Final = 100_000
 """The size of a part of a template."""

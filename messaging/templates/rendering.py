@@ -12,29 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 from domain.templates import MailTemplate
-from messaging.templates.language import SourceError, TemplateLanguage
+from messaging.templates.language import TemplateLanguage
 from messaging.templates.order_review_request import (
     DEFAULT_ORDER_REVIEW_REQUEST,
     ORDER_REVIEW_REQUEST,
     SAMPLE_CONTEXT,
     SPARSE_CONTEXT,
-    order_review_context,
 )
-
-__all__ = [
-    "BUILT_IN",
-    "DEFAULT_ORDER_REVIEW_REQUEST",
-    "ORDER_REVIEW_REQUEST",
-    "SAMPLE_CONTEXT",
-    "MailTemplate",
-    "RenderedMail",
-    "TemplateError",
-    "check",
-    "check_part",
-    "order_review_context",
-    "render",
-    "worked",
-]
+from messaging.templates.tokens import SourceError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,7 +83,7 @@ def check_part(part: Part, source: str) -> None:
     _rendered(part, source, SPARSE_CONTEXT)
 
 
-async def worked(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function that checks or writes mails in a thread, one at a time; returns or raises as `work` does."""
     return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
 

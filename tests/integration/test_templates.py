@@ -10,6 +10,7 @@ import pytest
 from consumers.inbox import Inbox
 from consumers.services import Services
 from consumers.stores import StoreConsumer
+from domain.templates import template_id
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.stores import STORE_UPDATE
@@ -196,7 +197,7 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
         inbox = Inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, consumer, publisher.publish, is_slow=True)
 
         async def subject() -> str | None:
-            found = await templates.get("OrderReviewRequest", store, None)
+            found = await templates.get(template_id("OrderReviewRequest", store, None))
             return found.template.subject if found else None
 
         await inbox.deliver(records[:2])

@@ -16,9 +16,22 @@ from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
 ROOT = Path(__file__).parents[2]
 QUERIES = ("deploy/grafana/plaudit.json", "deploy/prometheus/alerts.yml")
+
+
+def exposed_names(family: str, kind: str) -> list[str]:
+    """The names of the samples of a family, as queries use them; `kind` is its Prometheus type."""
+    match kind:
+        case "counter":
+            return [f"{family}_total"]
+        case "histogram":
+            return [f"{family}_bucket", f"{family}_sum", f"{family}_count"]
+        case _:
+            return [family]
+
+
 EXPOSED = set(
     chain.from_iterable(
-        metrics.exposed_names(family.name, family.type)
+        exposed_names(family.name, family.type)
         for family in metrics.REGISTRY.collect()
         if family.name.startswith(metrics.PREFIX)
     )

@@ -19,6 +19,7 @@ from messaging.moderation import (
     moderation_command_value,
     moderation_from,
     moderation_of_review_value,
+    parked_value,
 )
 from messaging.reviews import REVIEW_CHANGE
 
@@ -40,6 +41,7 @@ def moderations(draw: st.DrawFn) -> Moderation:
         reason=draw(st.none() | ids),
         command_id=draw(st.none() | ids),
         stores=draw(st.none() | st.lists(ids, max_size=3)),
+        trace=draw(st.just("") | ids),
     )
 
 
@@ -47,19 +49,19 @@ def moderations(draw: st.DrawFn) -> Moderation:
 def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
     change = REVIEW_CHANGE.validate_json(json.dumps(moderation_of_review_value(command)))
     assert change.kind == "moderation"
-    assert change.moderation(command.at) == command
+    assert change.moderation(command.at, command.trace) == command
 
 
 @given(moderations())
 def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
-    document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **moderation_of_review_value(command)}
+    document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_value(command)}
     assert moderation_from(bson.decode(bson.encode(document))) == command
 
 
 @given(moderations())
 def test_a_dead_letter_can_be_replayed(command: Moderation) -> None:
     value = MODERATION_COMMAND.validate_json(json.dumps(moderation_command_value(command)))
-    assert value.moderations(command.source) == [command]
+    assert value.moderations(command.source, command.trace) == [command]
 
 
 @pytest.mark.parametrize("stores", [None, ["S"]])

@@ -18,6 +18,7 @@ from domain.returns import (
     ReturnStatus,
     changed,
     created,
+    decide,
     with_return,
 )
 from tests.support.domain_orders import order_of
@@ -280,6 +281,25 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
     )
     moved = replace(order, store_id="moved")
     assert changed(known, nothing, moved) == touched  # its number is one of the store's in which it was made
+
+
+def test_the_rule_that_a_request_falls_under() -> None:
+    order, other = order_with({"a": 2}), order_with({"a": 2}, minute=1)
+    known, after = stored(order, ("a", 1))
+    new = a_request(ReturnStep("create", "r", None, [("a", 1)]))
+    change_of_it = a_request(ReturnStep("change", "r", CANCELED, None), 1)
+    unknown = [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")]
+
+    assert decide(new, None, order, "RET1") == known
+    assert decide(new, None, None, "RET1") is None
+    assert decide(new, None, order, None) is None
+    assert decide(new, known, after, "RET2") is known
+    taken = decide(replace(new, order_id="p"), known, other, "RET2")
+    assert isinstance(taken, list)
+    assert [reason.code for reason in taken] == [ReturnRefusal.ID_TAKEN]
+    assert decide(change_of_it, known, after, None) == changed(known, change_of_it, after)
+    assert decide(change_of_it, known, None, None) == unknown
+    assert decide(change_of_it, None, after, None) == unknown
 
 
 def test_whose_business_an_order_is() -> None:

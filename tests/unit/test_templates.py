@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -8,19 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.templates import MailTemplate, best, best_place, canonical_language, fallbacks, template_id
-from messaging.templates.language import FILTERS, MAX_OUTPUT_BYTES, MAX_SOURCE_BYTES, TAGS
-from messaging.templates.order_review_request import LONGEST_NAME
-from messaging.templates.rendering import (
+from domain.templates import MailTemplate, Place, by_preference, canonical_language, fallbacks, template_id
+from messaging.templates.language import FILTERS, MAX_SOURCE_BYTES, TAGS
+from messaging.templates.order_review_request import (
     DEFAULT_ORDER_REVIEW_REQUEST,
+    LONGEST_NAME,
     SAMPLE_CONTEXT,
-    TemplateError,
-    check,
-    check_part,
     order_review_context,
-    render,
-    worked,
 )
+from messaging.templates.rendering import TemplateError, check, check_part, in_template_thread, render
+from messaging.templates.work import MAX_OUTPUT_BYTES
 from tests.support.hostile_templates import HOSTILE
 
 SCRIPT = "<script>alert(1)</script>"
@@ -28,6 +26,12 @@ SCRIPT = "<script>alert(1)</script>"
 
 def named(name: str) -> MailTemplate:
     return MailTemplate(name, name, name)
+
+
+def best(
+    templates: Mapping[Place, MailTemplate], store: str | None, language: str | None
+) -> tuple[Place, MailTemplate] | None:
+    return next(by_preference(templates, store, language), None)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +55,12 @@ def test_the_order_of_fallbacks(
     saved: list[tuple[str | None, str | None]], language: str | None, expected: tuple[str | None, str | None] | None
 ) -> None:
     templates = {place: named(str(place)) for place in saved}
-    assert best(templates, "store", language) == (named(str(expected)) if expected else None)
+    assert best(templates, "store", language) == ((expected, named(str(expected))) if expected else None)
 
 
 def test_without_a_store_only_templates_for_all_count() -> None:
     assert best({("store", None): named("store")}, None, "de") is None
-    assert best({(None, None): named("all")}, None, "de") == named("all")
+    assert best({(None, None): named("all")}, None, "de") == ((None, None), named("all"))
 
 
 @given(st.text(max_size=20) | st.none(), st.from_regex(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{2,8})?", fullmatch=True))
@@ -220,8 +224,8 @@ def test_output_is_bounded() -> None:
 def test_where_a_template_is_looked_for(store: str | None, language: str | None, places: list[Any]) -> None:
     assert list(fallbacks(store, language)) == places
     for place in places:
-        assert best_place({place: named("it")}, store, language) == (place, named("it"))
-    assert best_place({("other", None): named("it")}, store, language) is None
+        assert best({place: named("it")}, store, language) == (place, named("it"))
+    assert best({("other", None): named("it")}, store, language) is None
 
 
 @pytest.mark.parametrize(
@@ -305,7 +309,7 @@ def test_no_filter_lets_data_become_html(name: str) -> None:
 async def test_work_on_templates_leaves_the_event_loop_free() -> None:
     """Deadlocks, and so fails, where the work is done in the loop."""
     answered = threading.Event()
-    waiting = asyncio.ensure_future(worked(answered.wait, 30))
+    waiting = asyncio.ensure_future(in_template_thread(answered.wait, 30))
     await asyncio.sleep(0)
     answered.set()
     assert await waiting

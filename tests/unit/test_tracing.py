@@ -45,7 +45,7 @@ def header(message: OutgoingMessage) -> str:
 
 def test_nothing_is_added_while_tracing_is_off() -> None:
     messages = [OutgoingMessage("plaudit.events", None, b"{}")]
-    with tracing.consumed("events", [traced(0, traceparent(TRACE))]), tracing.step("work"):
+    with tracing.consumed("events", [traced(0, traceparent(TRACE))]):
         assert tracing.cause_of(RecordPosition(0, 0, 1)) == ""
         with tracing.trace_publication(messages) as sent:
             assert sent is messages
@@ -54,12 +54,11 @@ def test_nothing_is_added_while_tracing_is_off() -> None:
 def test_a_record_alone_is_one_span(spans: InMemorySpanExporter) -> None:
     with (
         tracing.consumed("events", [traced(0, traceparent(TRACE))]),
-        tracing.step("work"),
         tracing.trace_publication([OutgoingMessage("plaudit.events", None, b"{}")]) as sent,
     ):
         assert TRACE in header(sent[0])
     found = spans.get_finished_spans()
-    assert sorted(span.name for span in found) == ["consume events", "publish events", "work"]
+    assert sorted(span.name for span in found) == ["consume events", "publish events"]
     assert {trace_of(span) for span in found} == {TRACE}
 
 
@@ -68,7 +67,7 @@ def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans
         *(traced(0, traceparent(TRACE)), traced(1, traceparent(OTHER)), traced(2, traceparent(OTHER))),
         *(traced(3, traceparent(TRACE, "00")), traced(4, b"\xff nonsense"), Record(5, timestamp=1)),
     ]
-    with tracing.consumed("events", records), tracing.step("work"):
+    with tracing.consumed("events", records):
         messages = [
             OutgoingMessage("plaudit.mail-commands", None, b"", tracing.trace_headers(tracing.cause_of(position)))
             for position in (RecordPosition(0, offset, 1) for offset in (0, 1, 5))
@@ -79,8 +78,7 @@ def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans
     (whole,) = (span for span in found if span.name == "consume batch of events")
     assert len(whole.links) == 2
     assert trace_of(whole) in header(sent[2])
-    for name in ("consume events", "work"):
-        assert sorted(trace_of(span) for span in found if span.name == name) == [TRACE, OTHER, OTHER]
+    assert sorted(trace_of(span) for span in found if span.name == "consume events") == [TRACE, OTHER, OTHER]
 
 
 def test_dead_letters_stay_as_they_are(spans: InMemorySpanExporter) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pymongo import IndexModel
 
 from domain.templates import template_id
-from messaging.templates.rendering import TemplateError, check, worked
+from messaging.templates.rendering import TemplateError, check, in_template_thread
 from plaudit.config import Settings
 from plaudit.tools.doctor.findings import Finding, failed, ok, warn
 from storage import outbox, parking, returns
@@ -112,7 +112,7 @@ async def _owed(database: Database) -> Finding:
 
 async def _templates(database: Database) -> Finding:
     saved = await TemplateRepository(database).all()
-    wrong = [found for each in saved if (found := await worked(_wrong, each))]
+    wrong = [found for each in saved if (found := await in_template_thread(_wrong, each))]
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         advice = "The next better template is used for their mails: save them anew, in Liquid (docs/http.md)."
