@@ -97,8 +97,8 @@ def create_app(
             Middleware(
                 RequestsInHand,
                 most=max_concurrent_requests,
-                bodies=Budget(max_bodies_bytes),
-                answers=Budget(max_answers_bytes),
+                bodies=Budget(max_bodies_bytes, "bodies of"),
+                answers=Budget(max_answers_bytes, "answers to"),
                 max_body_bytes=services.max_body_bytes,
             ),
             Middleware(LastResort),

@@ -13,7 +13,6 @@ from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.documents import problems
 from api.web.moments import Moment
-from api.web.pages import room_for_rows
 from api.web.paging import DEFAULT_TAKE, Skip, Take, total_count
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
@@ -79,7 +78,7 @@ async def read_audit_log(
         skip=skip or 0,
         take=DEFAULT_TAKE if take is None else take,
     )
-    async with room_for_rows(services.pages, search.take):
+    with await services.pages.rows(search.take):
         page = await services.audit.search(search)
         total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
         return JsonResponse({"totalCount": total, "results": [_row(entry) for entry in page]})

@@ -15,7 +15,6 @@ from api.services import Injected, Services
 from api.stores.bounds import check_store
 from api.web.bodies import parse_json, raw_body
 from api.web.documents import command, problems, request_body
-from api.web.pages import room_for_piece
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
@@ -90,7 +89,7 @@ router = APIRouter(
 async def list_templates(caller: TemplateReader, services: Injected) -> JsonResponse:
     """The built-in templates, and all that were saved."""
     built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
-    async with room_for_piece(services.pages, await services.templates.size()):
+    with await services.pages.piece(await services.templates.size()):
         saved = [_shown(one.name, one.place, one.template) for one in await services.templates.all()]
         return JsonResponse(
             [*built_in, *(one for one in saved if one["storeId"] is None or caller.may_touch(one["storeId"]))]

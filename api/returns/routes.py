@@ -21,7 +21,7 @@ from api.services import Injected, Services
 from api.stores.bounds import returns_within, stores_of
 from api.web.bodies import json_body
 from api.web.documents import command, problems, request_body
-from api.web.pages import page_response, pieces_of, room_for_piece, room_for_rows
+from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
@@ -56,9 +56,9 @@ async def search_returns(
 ) -> Response:
     """List returns with their orders: filtered, sorted, one page at a time."""
     search = returns_within(caller, request.criteria())
-    async with room_for_rows(services.pages, search.take) as room:
+    with await services.pages.rows(search.take) as room:
         places = await services.returns.places(search)
-        room.keep(len(places), text=0)
+        room.give_back(down_to=page_bytes(len(places), text=0))
         sizes, total = await asyncio.gather(
             services.orders.sizes({place.order_id for place in places}),
             total_count(len(places), search.skip, search.take, partial(services.returns.count, search)),
@@ -68,10 +68,10 @@ async def search_returns(
             return place.size + sizes.get(place.order_id, 0)
 
         async def rows(piece: list[ReturnPlace]) -> list[ReturnRow]:
-            async with room_for_piece(services.pages, sum(map(size, piece))):
+            with await services.pages.piece(sum(map(size, piece))):
                 return await _rows(services, caller, piece)
 
-        return await page_response(room, total, pieces_of(places, size), rows)
+        return await services.pages.response(room, total, pieces_of(places, size), rows)
 
 
 async def _rows(services: Services, caller: Caller, places: Collection[ReturnPlace]) -> list[ReturnRow]:

@@ -24,7 +24,7 @@ from api.stores.rules import Author, check_store_rules, reasons_against
 from api.web.bodies import json_body
 from api.web.documents import command, problems, request_body
 from api.web.moments import Moment
-from api.web.pages import page_response, pieces_of, room_for_piece, room_for_rows
+from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
 from api.web.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
@@ -118,7 +118,7 @@ async def list_reviews(
     """List reviews: filtered, sorted, one page at a time."""
     search = reviews_within(caller, request.criteria(services.entity_types))
     count = partial(count_reviews, services, search)
-    async with room_for_rows(services.pages, search.take) as room:
+    with await services.pages.rows(search.take) as room:
         if sorts_everything(search) and search.phrase is None:
             page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
             stores = await services.lookups.stores(store_ids(page.reviews))
@@ -128,7 +128,8 @@ async def list_reviews(
                 services.lookups.stores(store_ids(page.reviews)),
                 total_count(len(page.reviews), search.skip, search.take, count),
             )
-        room.keep(len(page.reviews), sum(len(review.text) for review in page.reviews))
+        text = sum(len(review.text) for review in page.reviews)
+        room.give_back(down_to=page_bytes(len(page.reviews), text))
 
         def size(review: Review) -> int:
             return page.long_texts.get(review.id) or len(review.text)
@@ -137,7 +138,7 @@ async def list_reviews(
             return [review_row(review, stores) for review in await _with_texts(services, piece, page.long_texts)]
 
         pieces = pieces_of(page.reviews, size) if page.long_texts else [page.reviews]
-        return await page_response(room, total, pieces, rows)
+        return await services.pages.response(room, total, pieces, rows)
 
 
 async def _with_texts(services: Services, reviews: Sequence[Review], long_texts: Mapping[str, int]) -> Sequence[Review]:
@@ -145,7 +146,7 @@ async def _with_texts(services: Services, reviews: Sequence[Review], long_texts:
     lengths = {review.id: long_texts[review.id] for review in reviews if review.id in long_texts}
     if not lengths:
         return reviews
-    async with room_for_piece(services.pages, sum(lengths.values())):
+    with await services.pages.piece(sum(lengths.values())):
         texts = await services.reviews.texts(lengths)
     there = (review for review in reviews if review.id not in lengths or review.id in texts)
     return [replace(review, text=texts.get(review.id, review.text)) for review in there]
@@ -167,7 +168,7 @@ async def list_changes(
     caller: ReviewReader, request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
 ) -> JsonResponse:
     """The ids of objects whose reviews changed at that moment or later."""
-    async with room_for_piece(services.pages, _CHANGES_BYTES):
+    with await services.pages.piece(_CHANGES_BYTES):
         changed = await asyncio.gather(
             services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
             services.audit.entities_moderated_since(request.modified_date, caller.stores),

@@ -16,7 +16,6 @@ from api.services import Injected
 from api.stores.bounds import check_store, check_unbound
 from api.web.bodies import json_body
 from api.web.documents import command, problems, request_body
-from api.web.pages import room_for_piece
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
@@ -114,7 +113,7 @@ async def change_settings(
 @router.get("/stores", response_model=list[ShownStore])
 async def list_stores(caller: SettingsReader, services: Injected) -> JsonResponse:
     """Every registered store, by id."""
-    async with room_for_piece(services.pages, await services.stores.size()):
+    with await services.pages.piece(await services.stores.size()):
         stores = await services.stores.all()
         services.lookups.forget()
         return JsonResponse([shown_store(store) for store in stores if caller.may_touch(store.id)])
