@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import AliasPath, Field
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AuditReader
@@ -15,26 +16,25 @@ from api.web.documents import problems
 from api.web.moments import Moment
 from api.web.paging import DEFAULT_TAKE, Skip, Take, total_count
 from api.web.problems import ProblemKind
-from api.web.responses import JsonResponse
+from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
-from domain.timestamps import timestamp
 from messaging.schemas import OptionalId
-from storage.audit import AuditEntry, AuditSearch
+from storage.audit import AuditSearch
 
 
-class AuditRow(TypedDict):
+class AuditRow(Row):
     """One moderation that took effect; `subject` is who did it."""
 
-    at: str
+    at: Timestamp
     subject: str | None
     action: ModerationAction
-    reviewId: str
-    entityType: str
-    entityId: str
-    storeId: str | None
+    review_id: str
+    entity_type: Annotated[str, Field(validation_alias=AliasPath("entity", "type"))]
+    entity_id: Annotated[str, Field(validation_alias=AliasPath("entity", "id"))]
+    store_id: str | None
     reason: str | None
-    commandId: str | None
+    command_id: str | None
 
 
 class AuditPage(TypedDict):
@@ -81,18 +81,4 @@ async def read_audit_log(
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)
         total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
-        return JsonResponse({"totalCount": total, "results": [_row(entry) for entry in page]})
-
-
-def _row(entry: AuditEntry) -> AuditRow:
-    return {
-        "at": timestamp(entry.at),
-        "subject": entry.subject,
-        "action": entry.action,
-        "reviewId": entry.review_id,
-        "entityType": entry.entity.type,
-        "entityId": entry.entity.id,
-        "storeId": entry.store_id,
-        "reason": entry.reason,
-        "commandId": entry.command_id,
-    }
+        return JsonResponse({"totalCount": total, "results": [AuditRow.of(entry) for entry in page]})

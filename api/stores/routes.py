@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path
 from pydantic import TypeAdapter
 from starlette.responses import Response
-from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import SettingsEditor, SettingsReader
@@ -17,10 +16,9 @@ from api.stores.bounds import check_store, check_unbound
 from api.web.bodies import json_body
 from api.web.documents import command, problems, request_body
 from api.web.problems import ProblemError, ProblemKind
-from api.web.responses import JsonResponse
+from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
 from domain.ratings import RatingMethod
-from domain.stores import GeneralSettings, Store
 from messaging.schemas import Id
 from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
@@ -32,34 +30,34 @@ SETTINGS_FIELDS: TypeAdapter[GeneralSettingsFields] = TypeAdapter(GeneralSetting
 STORE_FIELDS: TypeAdapter[StoreFields] = TypeAdapter(StoreFields)
 
 
-class ShownReminder(TypedDict):
+class ShownReminder(Row):
     """The settings of review reminders."""
 
     enabled: bool
     cron: str
-    daysInStatus: int
-    orderStatus: str
-    maxEmailsPerCustomer: int
+    days_in_status: int
+    order_status: str
+    max_emails_per_customer: int
 
 
-class ShownSettings(TypedDict):
+class ShownSettings(Row):
     """The settings that hold for all stores."""
 
-    ratingCalculationMethod: RatingMethod
+    rating_calculation_method: RatingMethod
     reminder: ShownReminder
 
 
-class ShownStoreSettings(TypedDict):
+class ShownStoreSettings(Row):
     """The settings of one store."""
 
-    reviewsEnabled: bool
-    anonymousReviewsAllowed: bool
-    purchaseRequired: bool
-    ratingCalculationMethod: RatingMethod | None
-    returnNumberTemplate: str
+    reviews_enabled: bool
+    anonymous_reviews_allowed: bool
+    purchase_required: bool
+    rating_calculation_method: RatingMethod | None
+    return_number_template: str
 
 
-class ShownStore(TypedDict):
+class ShownStore(Row):
     """A store with its settings."""
 
     id: str
@@ -83,7 +81,7 @@ async def read_settings(caller: SettingsReader, services: Injected) -> JsonRespo
     check_unbound(caller)
     settings = await services.stores.general()
     services.lookups.forget()
-    return JsonResponse(shown_settings(settings))
+    return JsonResponse(ShownSettings.of(settings))
 
 
 @router.put(
@@ -116,7 +114,7 @@ async def list_stores(caller: SettingsReader, services: Injected) -> JsonRespons
     with await services.pages.piece(await services.stores.size()):
         stores = await services.stores.all()
         services.lookups.forget()
-        return JsonResponse([shown_store(store) for store in stores if caller.may_touch(store.id)])
+        return JsonResponse([ShownStore.of(store) for store in stores if caller.may_touch(store.id)])
 
 
 @router.get("/stores/{storeId}", response_model=ShownStore, responses=problems(ProblemKind.NOT_FOUND))
@@ -129,7 +127,7 @@ async def read_store(
     services.lookups.forget()
     if store is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it with PUT.")
-    return JsonResponse(shown_store(store))
+    return JsonResponse(ShownStore.of(store))
 
 
 @router.put(
@@ -159,36 +157,3 @@ async def change_store(
 
 def _given(fields: GeneralSettingsFields | StoreFields) -> dict[str, Any]:
     return fields.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def shown_settings(settings: GeneralSettings) -> ShownSettings:
-    """The general settings as the interface shows them."""
-    reminder = settings.reminder
-    return {
-        "ratingCalculationMethod": settings.rating_calculation_method,
-        "reminder": {
-            "enabled": reminder.enabled,
-            "cron": reminder.cron,
-            "daysInStatus": reminder.days_in_status,
-            "orderStatus": reminder.order_status,
-            "maxEmailsPerCustomer": reminder.max_emails_per_customer,
-        },
-    }
-
-
-def shown_store(store: Store) -> ShownStore:
-    """A store as the interface shows it."""
-    settings = store.settings
-    return {
-        "id": store.id,
-        "name": store.name,
-        "email": store.email,
-        "languages": list(store.languages),
-        "settings": {
-            "reviewsEnabled": settings.reviews_enabled,
-            "anonymousReviewsAllowed": settings.anonymous_reviews_allowed,
-            "purchaseRequired": settings.purchase_required,
-            "ratingCalculationMethod": settings.rating_calculation_method,
-            "returnNumberTemplate": settings.return_number_template,
-        },
-    }
