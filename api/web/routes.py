@@ -1,13 +1,14 @@
 """Routes that resolve the parameters of their endpoints themselves, where the request is all that takes.
 
-FastAPI's own solver is made for every kind of dependency and took 40% of the facade's part of a request. What the
-signature of an endpoint declares, and with it the OpenAPI document, is the same for both.
+FastAPI's own solver is made for every kind of dependency: with it the facade takes FIGURES
+docs/decisions/0021-own-routes-and-limits-of-connections.md has the figures. What the signature of an endpoint declares,
+and with it the OpenAPI document, is the same for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
 from fastapi import Request
@@ -15,7 +16,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import SecurityScopes
 from starlette.responses import Response
-from starlette.routing import Match, request_response
+from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
@@ -44,12 +45,6 @@ class PlainRoute(APIRoute):
         if parameters is not None:
             self.app = _without_a_query(request_response(_handler(endpoint, parameters)), self.app)
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request with this route; most others are excluded by the end of their paths."""
-        if not (self.param_convertors or scope["path"].endswith(self.path)):
-            return Match.NONE, {}
-        return super().matches(scope)
-
 
 def _without_a_query(plain: ASGIApp, usual: ASGIApp) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,26 +69,19 @@ def _parameters(endpoint: Dependant) -> Sequence[_Parameter] | None:
     """The parameters of an endpoint, None where one is of another kind. What a query gives must have a default."""
     if any(parameter.field_info.is_required() for parameter in endpoint.query_params):
         return None
-    if _takes_values(endpoint) or endpoint.request_param_name:
+    if _count(endpoint) != len(endpoint.dependencies) + len(endpoint.query_params):
         return None
     parameters = []
     for needed in endpoint.dependencies:
         if needed.name is None or needed.call is None or needed.request_param_name is None:
             return None
-        if needed.dependencies or needed.query_params or _takes_values(needed):
-            return None
         scopes = needed.security_scopes_param_name
+        if _count(needed) != (2 if scopes else 1):
+            return None
         fixed = {scopes: SecurityScopes(needed.own_oauth_scopes)} if scopes else {}
         parameters.append(_Parameter(needed.name, needed.call, needed.request_param_name, fixed))
     return parameters
 
 
-def _takes_values(called: Dependant) -> bool:
-    """True if it has parameters of the request or response other than its query."""
-    return any(
-        (
-            *(called.path_params, called.header_params, called.cookie_params, called.body_params),
-            *(called.websocket_param_name, called.http_connection_param_name),
-            *(called.response_param_name, called.background_tasks_param_name),
-        )
-    )
+def _count(called: Dependant) -> int:
+    return len(signature(called.call).parameters) if called.call else 0
