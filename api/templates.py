@@ -10,11 +10,11 @@ from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import TemplateEditor, TemplateReader
-from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_store
-from api.web.bodies import parse_json, raw_body
-from api.web.documents import command, problems, request_body
+from api.web.bodies import JsonBody, parse_json, raw_body
+from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
@@ -65,13 +65,18 @@ async def _place(
     return store_id, language
 
 
-async def _fields(request: Request) -> TemplateFields:
-    return await worked(parse_json, TEMPLATE_FIELDS, await raw_body(request))
+class _Fields(JsonBody[TemplateFields]):
+    """Parts of a template, parsed in a thread. They may be left out where no body is required."""
 
+    def __init__(self, *, required: bool) -> None:
+        super().__init__(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=required)
+        self._required = required
 
-async def _fields_if_any(request: Request) -> TemplateFields:
-    body = await raw_body(request)
-    return await worked(parse_json, TEMPLATE_FIELDS, body) if body.strip() else TemplateFields()
+    async def __call__(self, request: Request) -> TemplateFields:
+        body = await raw_body(request)
+        if not (self._required or body.strip()):
+            return TemplateFields()
+        return await worked(parse_json, TEMPLATE_FIELDS, body)
 
 
 Name = Annotated[str, Depends(_known)]
@@ -107,18 +112,12 @@ async def read_template(caller: TemplateReader, name: Name, place: At, services:
     return JsonResponse(_shown(name, *await _effective(services, name, place)))
 
 
-@router.put(
-    "/{name}",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND)},
-    openapi_extra=command(request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE})),
-)
+@router.put("/{name}", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
 async def change_template(
     caller: TemplateEditor,
     name: Name,
     place: At,
-    fields: Annotated[TemplateFields, Depends(_fields)],
+    fields: Annotated[TemplateFields, Depends(_Fields(required=True))],
     command: Commanded,
     services: Injected,
 ) -> Response:
@@ -129,13 +128,7 @@ async def change_template(
     return await carry_out(services, command, [template_id(name, *place)], [message])
 
 
-@router.delete(
-    "/{name}",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.NOT_FOUND)},
-    openapi_extra=command(),
-)
+@router.delete("/{name}", **command_answers(ProblemKind.NOT_FOUND))
 async def delete_template(
     caller: TemplateEditor, name: Name, place: At, command: Commanded, services: Injected
 ) -> Response:
@@ -149,13 +142,12 @@ async def delete_template(
     "/{name}/preview",
     response_model=ShownMail,
     responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND),
-    openapi_extra=request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=False),
 )
 async def preview_template(
     caller: TemplateReader,
     name: Name,
     place: At,
-    fields: Annotated[TemplateFields, Depends(_fields_if_any)],
+    fields: Annotated[TemplateFields, Depends(_Fields(required=False))],
     services: Injected,
 ) -> JsonResponse:
     """Render a mail with sample data, by the template in effect with the changes of the body."""

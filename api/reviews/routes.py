@@ -15,14 +15,14 @@ from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import ReviewAuthor, ReviewReader
-from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.commands import Command, Commanded, carry_out, command_answers
 from api.reviews.rows import ReviewDetails, ReviewList, ReviewRow, review_details, review_row, store_ids
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
 from api.stores.rules import Author, check_store_rules, reasons_against
-from api.web.bodies import json_body
-from api.web.documents import command, problems, request_body
+from api.web.bodies import JsonBody
+from api.web.documents import problems
 from api.web.moments import Moment
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
@@ -55,7 +55,9 @@ class Permission(TypedDict):
 _CHANGES_BYTES: Final = 4 * 1024 * 1024
 """Reserved for the ids of changed objects, whose number isn't known: 100,000 ids. MongoDB's limit is 16 MiB."""
 
-CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
+NEW_REVIEWS: Final = JsonBody(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")
+SEARCH: Final = JsonBody(REVIEW_SEARCH, examples.SEARCHES)
+CHANGES: Final = JsonBody(TypeAdapter(ChangesRequest), {"A day": examples.CHANGES})
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -65,16 +67,10 @@ router = APIRouter(
 )
 
 
-@router.post(
-    "",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.REFUSED)},
-    openapi_extra=command(request_body(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")),
-)
+@router.post("", **command_answers(ProblemKind.REFUSED))
 async def submit(
     caller: ReviewAuthor,
-    reviews: Annotated[list[SubmittedReview], Depends(json_body(SUBMISSIONS))],
+    reviews: Annotated[list[SubmittedReview], Depends(NEW_REVIEWS)],
     command: Commanded,
     services: Injected,
 ) -> Response:
@@ -109,11 +105,9 @@ def _check_different(ids: list[str]) -> None:
         raise invalid(errors)
 
 
-@router.post("/reviewList", response_model=ReviewList, openapi_extra=request_body(REVIEW_SEARCH, examples.SEARCHES))
+@router.post("/reviewList", response_model=ReviewList)
 async def list_reviews(
-    caller: ReviewReader,
-    request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))],
-    services: Injected,
+    caller: ReviewReader, request: Annotated[ReviewSearchRequest, Depends(SEARCH)], services: Injected
 ) -> Response:
     """List reviews: filtered, sorted, one page at a time."""
     search = reviews_within(caller, request.criteria(services.entity_types))
@@ -163,9 +157,9 @@ async def count_reviews(services: Services, search: ReviewSearch) -> int:
     return await services.review_counts.of(repr(same), count)
 
 
-@router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))
+@router.post("/changes", response_model=list[str])
 async def list_changes(
-    caller: ReviewReader, request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
+    caller: ReviewReader, request: Annotated[ChangesRequest, Depends(CHANGES)], services: Injected
 ) -> JsonResponse:
     """The ids of objects whose reviews changed at that moment or later."""
     with await services.pages.piece(_CHANGES_BYTES):

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import SettingsEditor, SettingsReader
-from api.commands import CommandAnswer, Commanded, carry_out
+from api.commands import Commanded, carry_out, command_answers
 from api.services import Injected
 from api.stores.bounds import check_store, check_unbound
-from api.web.bodies import json_body
-from api.web.documents import command, problems, request_body
+from api.web.bodies import JsonBody
+from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
@@ -26,8 +26,8 @@ from messaging.topics import Topic
 GENERAL: Final = "general"
 """The id of the general settings in commands and their outcomes."""
 
-SETTINGS_FIELDS: TypeAdapter[GeneralSettingsFields] = TypeAdapter(GeneralSettingsFields)
-STORE_FIELDS: TypeAdapter[StoreFields] = TypeAdapter(StoreFields)
+SETTINGS_FIELDS: Final = JsonBody(TypeAdapter(GeneralSettingsFields), {"Some settings": examples.SETTINGS})
+STORE_FIELDS: Final = JsonBody(TypeAdapter(StoreFields), {"Reviews by everyone": examples.STORE})
 
 
 class ShownReminder(Row):
@@ -84,16 +84,10 @@ async def read_settings(caller: SettingsReader, services: Injected) -> JsonRespo
     return JsonResponse(ShownSettings.of(settings))
 
 
-@router.put(
-    "/settings",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON)},
-    openapi_extra=command(request_body(SETTINGS_FIELDS, {"Some settings": examples.SETTINGS})),
-)
+@router.put("/settings", **command_answers(ProblemKind.MALFORMED_JSON))
 async def change_settings(
     caller: SettingsEditor,
-    fields: Annotated[GeneralSettingsFields, Depends(json_body(SETTINGS_FIELDS))],
+    fields: Annotated[GeneralSettingsFields, Depends(SETTINGS_FIELDS)],
     command: Commanded,
     services: Injected,
 ) -> Response:
@@ -130,17 +124,11 @@ async def read_store(
     return JsonResponse(ShownStore.of(store))
 
 
-@router.put(
-    "/stores/{storeId}",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON)},
-    openapi_extra=command(request_body(STORE_FIELDS, {"Reviews by everyone": examples.STORE})),
-)
+@router.put("/stores/{storeId}", **command_answers(ProblemKind.MALFORMED_JSON))
 async def change_store(
     caller: SettingsEditor,
     store_id: Annotated[Id, Path(alias="storeId")],
-    fields: Annotated[StoreFields, Depends(json_body(STORE_FIELDS))],
+    fields: Annotated[StoreFields, Depends(STORE_FIELDS)],
     command: Commanded,
     services: Injected,
 ) -> Response:

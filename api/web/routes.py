@@ -33,13 +33,16 @@ class PlainRoute(APIRoute):
     """A route for endpoints whose dependencies are coroutines of the request (and of security scopes) and nothing else.
 
     They are resolved in the order of the signature. FastAPI serves endpoints with other parameters as usual, and every
-    request with a query; `is_plain` tells whether the endpoint is one of ours.
+    request with a query; `is_plain` tells whether the endpoint is one of ours. A dependency can add to the document of
+    its routes: its `openapi`.
     """
 
     is_plain: bool
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
+        for needed in self.dependant.dependencies:
+            self.openapi_extra = {**getattr(needed.call, "openapi", {}), **(self.openapi_extra or {})}
         parameters = _parameters(self.dependant) if iscoroutinefunction(endpoint) else None
         self.is_plain = parameters is not None
         if parameters is not None:
