@@ -104,6 +104,7 @@ async def _moderate(
     await check_reviews(services, caller, different)
     said = {"action": action, "moderator": caller.subject, "reason": reason or None}
     value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
-    topic = services.topics.name(Topic.MODERATION_COMMANDS)
-    messages = [services.envelope.wrap(topic, id, "review.moderation", {**value, "ids": [id]}) for id in different]
+    messages = [
+        services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]}) for id in different
+    ]
     return await carry_out(services, command, different, messages)

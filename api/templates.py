@@ -185,8 +185,7 @@ def _message(
 ) -> OutgoingMessage:
     store_id, language = place
     value = {"notificationTemplate": {"name": name, "storeId": store_id, "languageCode": language, **given}}
-    topic = services.topics.name(Topic.STORE_UPDATES)
-    return services.envelope.wrap(topic, store_id or GENERAL, kind, {**value, **command.marks})
+    return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **command.marks})
 
 
 def _invalid(error: TemplateError) -> ProblemError:

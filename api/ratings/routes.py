@@ -59,8 +59,8 @@ async def calculate_store(
 ) -> Response:
     """Count the ratings of a store anew, from its reviews."""
     check_store(caller, store_id)
-    message = services.envelope.wrap(
-        services.topics.name(Topic.REVIEW_CHANGES),
+    message = services.message(
+        Topic.REVIEW_CHANGES,
         store_id or "*",
         "rating.recount",
         {"kind": "recount-store", "storeId": store_id, **command.marks},

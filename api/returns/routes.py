@@ -146,6 +146,5 @@ async def _carry_out(
 ) -> Response:
     """Publish a message by its order, so that those about one order are taken one after the other."""
     value = message.model_dump(mode="json", by_alias=True, exclude_none=True)
-    topic = services.topics.name(Topic.RETURN_COMMANDS)
-    outgoing = services.envelope.wrap(topic, order_id, f"return.{message.action}", value)
+    outgoing = services.message(Topic.RETURN_COMMANDS, order_id, f"return.{message.action}", value)
     return await carry_out(services, command, [id], [outgoing])

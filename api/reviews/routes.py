@@ -84,13 +84,9 @@ async def submit(
 
 
 def _submission(services: Services, command: Command, id: str, review: SubmittedReview) -> OutgoingMessage:
-    value = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id"})
-    return services.envelope.wrap(
-        services.topics.name(Topic.REVIEW_SUBMISSIONS),
-        entity_key(review.entity),
-        "review.submitted",
-        {"id": id, **value, **command.marks},
-    )
+    given = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id"})
+    value = {"id": id, **given, **command.marks}
+    return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 
 
 def _check_different(ids: list[str]) -> None:

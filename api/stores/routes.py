@@ -93,12 +93,8 @@ async def change_settings(
 ) -> Response:
     """Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some."""
     check_unbound(caller)
-    message = services.envelope.wrap(
-        services.topics.name(Topic.STORE_UPDATES),
-        GENERAL,
-        "settings.update",
-        {"generalSettings": _given(fields), **command.marks},
-    )
+    value = {"generalSettings": _given(fields), **command.marks}
+    message = services.message(Topic.STORE_UPDATES, GENERAL, "settings.update", value)
     return await carry_out(services, command, [GENERAL], [message], done=services.lookups.forget)
 
 
@@ -134,12 +130,8 @@ async def change_store(
 ) -> Response:
     """Register a store or change it; what is left out stays as it is."""
     check_store(caller, store_id)
-    message = services.envelope.wrap(
-        services.topics.name(Topic.STORE_UPDATES),
-        store_id,
-        "store.update",
-        {**_given(fields), "id": store_id, **command.marks},
-    )
+    value = {**_given(fields), "id": store_id, **command.marks}
+    message = services.message(Topic.STORE_UPDATES, store_id, "store.update", value)
     return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)
 
 

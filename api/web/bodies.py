@@ -44,7 +44,7 @@ async def raw_body(request: Request) -> bytes:
     """The bytes of the body. Raises ProblemError: not JSON by its media type (a missing one will do), or too large."""
     check_media_type(request.headers.get("content-type"))
     services: Services = request.app.state.services
-    limit = services.max_body_bytes
+    limit = services.limits.max_body_bytes
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
         raise _too_large(limit)
