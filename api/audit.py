@@ -13,8 +13,7 @@ from api.auth.permissions import AuditReader
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.documents import problems
-from api.web.moments import Moment
-from api.web.paging import DEFAULT_TAKE, Skip, Take, total_count
+from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take, total_count
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
@@ -75,8 +74,8 @@ async def read_audit_log(
         stores=caller.stores if store_id is None else [store_id],
         since=since,
         until=until,
-        skip=skip or 0,
-        take=DEFAULT_TAKE if take is None else take,
+        skip=skip,
+        take=take,
     )
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
@@ -13,6 +13,7 @@ from api.auth.permissions import TemplateEditor, TemplateReader
 from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_store
+from api.stores.routes import GENERAL
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
@@ -25,9 +26,6 @@ from messaging.schemas import OptionalId
 from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields
 from messaging.templates.rendering import BUILT_IN, SAMPLE_CONTEXT, TemplateError, render, worked
 from messaging.topics import Topic
-
-GENERAL: Final = "general"
-"""The key of messages about templates for all stores."""
 
 
 class ShownTemplate(TypedDict):

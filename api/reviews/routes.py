@@ -23,9 +23,8 @@ from api.stores.bounds import check_author, check_store, check_submissions, revi
 from api.stores.rules import Author, check_store_rules, reasons_against
 from api.web.bodies import JsonBody
 from api.web.documents import problems
-from api.web.moments import Moment
 from api.web.pages import page_bytes, pieces_of
-from api.web.paging import total_count
+from api.web.paging import Moment, total_count
 from api.web.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute

@@ -24,7 +24,7 @@ from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
 
 GENERAL: Final = "general"
-"""The id of the general settings in commands and their outcomes."""
+"""The id of the general settings in commands and their outcomes; the key of messages that concern all stores."""
 
 SETTINGS_FIELDS: Final = JsonBody(TypeAdapter(GeneralSettingsFields), {"Some settings": examples.SETTINGS})
 STORE_FIELDS: Final = JsonBody(TypeAdapter(StoreFields), {"Reviews by everyone": examples.STORE})

@@ -1,8 +1,8 @@
 """Routes that resolve the parameters of their endpoints themselves, where the request is all that takes.
 
 FastAPI's own solver is made for every kind of dependency; with it a process takes 1.25 to 1.45 times the CPU time for a
-request (docs/decisions/0021-own-routes-and-bounded-connections.md). What the signature of an endpoint declares, and with
-it the OpenAPI document, is the same for both.
+request (docs/decisions/0021-own-routes-and-bounded-connections.md). What the signature of an endpoint declares, and
+with it the OpenAPI document, is the same for both.
 """
 
 from __future__ import annotations
