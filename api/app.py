@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -11,15 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import (
-    asyncapi,
-    audit,
-    entity_types,
-    health,
-    metrics,
-    moderation,
-    templates,
-)
+from api import asyncapi, audit, entity_types, health, metrics, moderation, templates
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import routes as reviews
@@ -31,18 +21,14 @@ from api.web.documents import openapi_document
 from api.web.hygiene import WebRules
 from api.web.in_hand import RequestsInHand
 from api.web.limits import RateLimit
-from api.web.middleware import HeadAsGet, LastResort
+from api.web.middleware import LastResort
 from api.web.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
 from api.web.telemetry import Signals
-
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 DESCRIPTION: Final = (
     "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
     "or 200 once they have been applied, with `Prefer: wait=N`."
 )
-MAX_CONCURRENT_REQUESTS: Final = 1_000
-MAX_HELD_BYTES: Final = 32 * 1024 * 1024
 WEB_RULES: Final = WebRules()
 # By feature, in the order in which a request is compared with their routes: what is asked for most comes first.
 # Within customerReviews, fixed paths come before /{id}.
@@ -65,23 +51,15 @@ ROUTERS: Final = (
 def create_app(
     services: Services,
     *,
-    lifespan: Lifespan | None = None,
     web: WebRules = WEB_RULES,
     rate_limit: RateLimit | None = None,
-    max_concurrent_requests: int = MAX_CONCURRENT_REQUESTS,
-    max_bodies_bytes: int = MAX_HELD_BYTES,
-    max_answers_bytes: int = MAX_HELD_BYTES,
 ) -> FastAPI:
-    """The facade on these services; opening and closing them is up to the caller, or to `lifespan`.
-
-    `rate_limit` holds for each client; the other limits for all requests together: so many in hand, so many bytes of
-    bodies, and of answers that their clients haven't read.
-    """
+    """The facade on these services, which the caller opens and closes. `rate_limit` holds for each client."""
+    limits = services.limits
     app = FastAPI(
         title="Plaudit",
         version=services.version,
         description=DESCRIPTION,
-        lifespan=lifespan,
         # Taken as they are: an included router is searched twice for each request.
         routes=[route for router in ROUTERS for route in router.routes],
         redirect_slashes=False,
@@ -91,15 +69,14 @@ def create_app(
         # A request has one span: ours. FastAPI's own would hold its query, and begin a second trace.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=[
-            Middleware(HeadAsGet),
             Middleware(Signals),
             *web.middleware(),
             Middleware(
                 RequestsInHand,
-                most=max_concurrent_requests,
-                bodies=Budget(max_bodies_bytes),
-                answers=Budget(max_answers_bytes),
-                max_body_bytes=services.max_body_bytes,
+                most=limits.max_concurrent_requests,
+                bodies=Budget(limits.max_bodies_bytes, "bodies of"),
+                answers=Budget(limits.max_answers_bytes, "answers to"),
+                max_body_bytes=limits.max_body_bytes,
             ),
             Middleware(LastResort),
         ],

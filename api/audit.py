@@ -6,36 +6,34 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import AliasPath, Field
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AuditReader
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.documents import problems
-from api.web.moments import Moment
-from api.web.pages import room_for_rows
-from api.web.paging import DEFAULT_TAKE, Skip, Take, total_count
+from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take, total_count
 from api.web.problems import ProblemKind
-from api.web.responses import JsonResponse
+from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
-from domain.timestamps import timestamp
 from messaging.schemas import OptionalId
-from storage.audit import AuditEntry, AuditSearch
+from storage.audit import AuditSearch
 
 
-class AuditRow(TypedDict):
+class AuditRow(Row):
     """One moderation that took effect; `subject` is who did it."""
 
-    at: str
+    at: Timestamp
     subject: str | None
     action: ModerationAction
-    reviewId: str
-    entityType: str
-    entityId: str
-    storeId: str | None
+    review_id: str
+    entity_type: Annotated[str, Field(validation_alias=AliasPath("entity", "type"))]
+    entity_id: Annotated[str, Field(validation_alias=AliasPath("entity", "id"))]
+    store_id: str | None
     reason: str | None
-    commandId: str | None
+    command_id: str | None
 
 
 class AuditPage(TypedDict):
@@ -76,25 +74,10 @@ async def read_audit_log(
         stores=caller.stores if store_id is None else [store_id],
         since=since,
         until=until,
-        skip=skip or 0,
-        take=DEFAULT_TAKE if take is None else take,
+        skip=skip,
+        take=take,
     )
-    async with room_for_rows(services.pages, search.take):
+    with await services.pages.rows(search.take):
         page = await services.audit.search(search)
         total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
-        return JsonResponse({"totalCount": total, "results": [audit_row(entry) for entry in page]})
-
-
-def audit_row(entry: AuditEntry) -> AuditRow:
-    """An entry as a row of the log."""
-    return {
-        "at": timestamp(entry.at),
-        "subject": entry.subject,
-        "action": entry.action,
-        "reviewId": entry.review_id,
-        "entityType": entry.entity.type,
-        "entityId": entry.entity.id,
-        "storeId": entry.store_id,
-        "reason": entry.reason,
-        "commandId": entry.command_id,
-    }
+        return JsonResponse({"totalCount": total, "results": [AuditRow.of(entry) for entry in page]})

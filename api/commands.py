@@ -16,8 +16,10 @@ from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
 from api.services import Services
+from api.web.documents import problems
 from api.web.in_hand import LaterResponse
 from api.web.preferences import idempotency_key, wait_seconds
+from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from domain.delivery import OutgoingMessage
 from domain.reviews import Outcome
@@ -31,6 +33,22 @@ _NO_PLACE: Final = (
     "The command will take effect. It wasn't waited for: as many requests wait already as may. Repeat it later with "
     "the same Idempotency-Key to hear what became of it, or have fewer wait at a time."
 )
+
+_HEADERS: Final = [
+    {
+        "name": "Prefer",
+        "in": "header",
+        "schema": {"type": "string"},
+        "description": "`wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most",
+        "example": "wait=5",
+    },
+    {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        "description": "The same key gives the same ids, so a repeated request changes nothing",
+    },
+]
 
 
 class ItemResult(TypedDict):
@@ -77,12 +95,16 @@ class Command:
         return str(uuid5(UUID(self.id), str(index))) if self.repeatable else str(uuid7())
 
 
-async def command_of(request: Request) -> Command:
+class _CommandOf:
     """The command that a request is, by its headers. Raises ProblemError."""
-    command = _command(request)
-    # For every line of the log that this request brings about.
-    structlog.contextvars.bind_contextvars(command_id=command.id)
-    return command
+
+    openapi: Final = {"parameters": _HEADERS}
+
+    async def __call__(self, request: Request) -> Command:
+        command = _command(request)
+        # For every line of the log that this request brings about.
+        structlog.contextvars.bind_contextvars(command_id=command.id)
+        return command
 
 
 def _command(request: Request) -> Command:
@@ -100,8 +122,14 @@ def _command(request: Request) -> Command:
     return Command(str(uuid5(_NAMESPACE, name)), wait, repeatable=True, client=client)
 
 
-Commanded = Annotated[Command, Depends(command_of)]
+Commanded = Annotated[Command, Depends(_CommandOf())]
 """The command as a parameter of an endpoint."""
+
+
+def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
+    """The options of a command's route: it answers 202, 200 once it has been applied, or one of these problems."""
+    answer = {"model": CommandAnswer}
+    return {"status_code": 202, "response_model": CommandAnswer, "responses": {200: answer, **problems(*kinds)}}
 
 
 async def carry_out(

@@ -7,15 +7,16 @@ from typing import Annotated, Final
 
 import structlog
 from fastapi import APIRouter, Path
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from api.auth.permissions import ReviewReader
 from api.services import Injected
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, unavailable
-from api.web.responses import JsonResponse
+from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
-from domain.entity_types import EntityType, ResolverError
+from domain.entity_types import ResolverError
 from messaging.schemas import Id
 
 RESOLVE_SECONDS: Final = 2.0
@@ -23,24 +24,24 @@ RESOLVE_SECONDS: Final = 2.0
 _log = structlog.get_logger(__name__)
 
 
-class ShownBlade(TypedDict):
+class ShownBlade(Row):
     """The portal's view of an object."""
 
     controller: str
     template: str
 
 
-class ShownEntityType(TypedDict):
+class ShownEntityType(Row):
     """A registered object type."""
 
-    entityType: str
+    entity_type: str
     description: str
-    fullTypeName: str
+    full_type_name: str
     icon: str
-    entityIdFieldName: str
-    detailBlade: ShownBlade | None
-    knownChildrenTypes: list[str]
-    hasEntityResolver: bool
+    entity_id_field_name: str
+    detail_blade: ShownBlade | None
+    known_children_types: list[str]
+    has_entity_resolver: Annotated[bool, BeforeValidator(callable), Field(validation_alias="get_entity")]
 
 
 class ShownEntity(TypedDict):
@@ -60,7 +61,7 @@ router = APIRouter(
 @router.get("", response_model=list[ShownEntityType])
 async def list_entity_types(_: ReviewReader, services: Injected) -> JsonResponse:
     """Every registered object type. Objects of other types can be reviewed, too."""
-    return JsonResponse([shown_type(type) for type in services.entity_types])
+    return JsonResponse([ShownEntityType.of(type) for type in services.entity_types])
 
 
 @router.get(
@@ -90,18 +91,3 @@ async def read_entity(
     if found is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "The resolver of this object type knows no object with this id.")
     return JsonResponse({"entityType": entity_type, "id": id, "name": found.name, "imageUrl": found.image_url})
-
-
-def shown_type(type: EntityType) -> ShownEntityType:
-    """A registered object type as the interface shows it."""
-    blade = type.detail_blade
-    return {
-        "entityType": type.entity_type,
-        "description": type.description,
-        "fullTypeName": type.full_type_name,
-        "icon": type.icon,
-        "entityIdFieldName": type.entity_id_field_name,
-        "detailBlade": {"controller": blade.controller, "template": blade.template} if blade else None,
-        "knownChildrenTypes": list(type.known_children_types),
-        "hasEntityResolver": type.get_entity is not None,
-    }

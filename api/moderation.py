@@ -11,11 +11,10 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import Moderator, ReviewDeleter
-from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
-from api.web.bodies import json_body, parse_json, raw_body
-from api.web.documents import command, problems, request_body
+from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.problems import ProblemKind, invalid
 from api.web.routes import PlainRoute
 from domain.permissions import Caller
@@ -33,19 +32,18 @@ class Deletion(Message):
 DELETION: TypeAdapter[Deletion] = TypeAdapter(Deletion)
 REVIEW_IDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)])
 
-_RESPONSES: Final = {
-    200: {"model": CommandAnswer},
-    **problems(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-}
-_IDS: Final = command(request_body(REVIEW_IDS, {"One review": examples.REVIEW_IDS}))
+_ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
-ReviewIds = Annotated[list[str], Depends(json_body(REVIEW_IDS))]
+REVIEWS: Final = JsonBody(REVIEW_IDS, {"One review": examples.REVIEW_IDS})
+DELETED: Final = JsonBody(DELETION, {"One review": examples.DELETION}, required=False)
+
+ReviewIds = Annotated[list[str], Depends(REVIEWS)]
 Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
-router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=["Moderation"], responses=_RESPONSES)
+router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=["Moderation"])
 
 
-@router.post("/approve", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
+@router.post("/approve", **_ANSWERS)
 async def approve(
     caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
 ) -> Response:
@@ -53,7 +51,7 @@ async def approve(
     return await _moderate(services, caller, command, ModerationAction.APPROVE, ids, reason)
 
 
-@router.post("/reject", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
+@router.post("/reject", **_ANSWERS)
 async def reject(
     caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
 ) -> Response:
@@ -61,7 +59,7 @@ async def reject(
     return await _moderate(services, caller, command, ModerationAction.REJECT, ids, reason)
 
 
-@router.post("/reset", status_code=202, response_model=CommandAnswer, openapi_extra=_IDS)
+@router.post("/reset", **_ANSWERS)
 async def reset(
     caller: Moderator, ids: ReviewIds, command: Commanded, services: Injected, reason: Reason = None
 ) -> Response:
@@ -81,12 +79,7 @@ async def ids_to_delete(request: Request, ids: Annotated[list[Id], Query(max_len
     return named
 
 
-@router.delete(
-    "",
-    status_code=202,
-    response_model=CommandAnswer,
-    openapi_extra=command(request_body(DELETION, {"One review": examples.DELETION}, required=False)),
-)
+@router.delete("", openapi_extra=DELETED.openapi, **_ANSWERS)
 async def delete(
     caller: ReviewDeleter,
     ids: Annotated[list[str], Depends(ids_to_delete)],
@@ -111,6 +104,7 @@ async def _moderate(
     await check_reviews(services, caller, different)
     said = {"action": action, "moderator": caller.subject, "reason": reason or None}
     value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
-    topic = services.topics.name(Topic.MODERATION_COMMANDS)
-    messages = [services.envelope.wrap(topic, id, "review.moderation", {**value, "ids": [id]}) for id in different]
+    messages = [
+        services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]}) for id in different
+    ]
     return await carry_out(services, command, different, messages)

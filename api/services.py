@@ -10,20 +10,19 @@ from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
 from api.lookups import Lookups
 from api.waits import Waits
+from api.web.limits import Limits
 from api.web.pages import PageBudget
+from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
+from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.repositories import Repositories
 
 _OPEN: Final = Nobody()
-DEFAULT_MAX_BODY_BYTES: Final = 1024 * 1024
-DEFAULT_MAX_PAGES_BYTES: Final = 32 * 1024 * 1024
-DEFAULT_MAX_WAITS: Final = 1_000
-DEFAULT_MAX_WAITS_PER_CLIENT: Final = 100
+_LIMITS: Final = Limits()
 SOURCE: Final = "/plaudit/api"
 
 
@@ -37,28 +36,29 @@ class Services(Repositories):
         topics: TopicNames,
         *,
         version: str,
-        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         entity_types: EntityTypes = SAMPLE,
         lag: ConsumerLag | None = None,
         authenticator: Authenticator = _OPEN,
-        max_pages_bytes: int = DEFAULT_MAX_PAGES_BYTES,
-        max_waits: int = DEFAULT_MAX_WAITS,
-        max_waits_per_client: int = DEFAULT_MAX_WAITS_PER_CLIENT,
+        limits: Limits = _LIMITS,
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields)
         self.database = database
         self.lookups = Lookups(self.ratings, self.stores)
-        self.waits = Waits(self.outcomes.answers, most=max_waits, most_per_client=max_waits_per_client)
-        self.pages = PageBudget(max_pages_bytes)
+        self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
+        self.pages = PageBudget(limits.max_pages_bytes)
         self.publisher = publisher
         self.envelope = Envelope(SOURCE)
         self.topics = topics
         self.version = version
-        self.max_body_bytes = max_body_bytes
+        self.limits = limits
         self.entity_types = entity_types
         self.lag = lag
         self.authenticator = authenticator
         self.review_counts = LargeCounts()
+
+    def message(self, topic: Topic, key: str, kind: str, value: object) -> OutgoingMessage:
+        """A message of ours to a topic; `kind` is its CloudEvents type."""
+        return self.envelope.wrap(self.topics.name(topic), key, kind, value)
 
 
 async def services_of(request: Request) -> Services:

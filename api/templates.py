@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
@@ -10,12 +10,12 @@ from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import TemplateEditor, TemplateReader
-from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_store
-from api.web.bodies import parse_json, raw_body
-from api.web.documents import command, problems, request_body
-from api.web.pages import room_for_piece
+from api.stores.routes import GENERAL
+from api.web.bodies import JsonBody, parse_json, raw_body
+from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
@@ -27,9 +27,6 @@ from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFiel
 from messaging.templates.order_review_request import SAMPLE_CONTEXT
 from messaging.templates.rendering import BUILT_IN, TemplateError, in_template_thread, render
 from messaging.topics import Topic
-
-GENERAL: Final = "general"
-"""The key of messages about templates for all stores."""
 
 
 class ShownTemplate(TypedDict):
@@ -67,13 +64,18 @@ async def _place(
     return store_id, language
 
 
-async def _fields(request: Request) -> TemplateFields:
-    return await in_template_thread(parse_json, TEMPLATE_FIELDS, await raw_body(request))
+class _Fields(JsonBody[TemplateFields]):
+    """Parts of a template, parsed in a thread. They may be left out where no body is required."""
 
+    def __init__(self, *, required: bool) -> None:
+        super().__init__(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=required)
+        self._required = required
 
-async def _fields_if_any(request: Request) -> TemplateFields:
-    body = await raw_body(request)
-    return await in_template_thread(parse_json, TEMPLATE_FIELDS, body) if body.strip() else TemplateFields()
+    async def __call__(self, request: Request) -> TemplateFields:
+        body = await raw_body(request)
+        if not (self._required or body.strip()):
+            return TemplateFields()
+        return await in_template_thread(parse_json, TEMPLATE_FIELDS, body)
 
 
 Name = Annotated[str, Depends(_known)]
@@ -91,7 +93,7 @@ router = APIRouter(
 async def list_templates(caller: TemplateReader, services: Injected) -> JsonResponse:
     """The built-in templates, and all that were saved."""
     built_in = [_shown(name, None, template) for name, template in BUILT_IN.items()]
-    async with room_for_piece(services.pages, await services.templates.size()):
+    with await services.pages.piece(await services.templates.size()):
         saved = [_shown(one.name, one.place, one.template) for one in await services.templates.all()]
         return JsonResponse(
             [*built_in, *(one for one in saved if one["storeId"] is None or caller.may_touch(one["storeId"]))]
@@ -109,18 +111,12 @@ async def read_template(caller: TemplateReader, name: Name, place: At, services:
     return JsonResponse(_shown(name, *await _effective(services, name, place)))
 
 
-@router.put(
-    "/{name}",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND)},
-    openapi_extra=command(request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE})),
-)
+@router.put("/{name}", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
 async def change_template(
     caller: TemplateEditor,
     name: Name,
     place: At,
-    fields: Annotated[TemplateFields, Depends(_fields)],
+    fields: Annotated[TemplateFields, Depends(_Fields(required=True))],
     command: Commanded,
     services: Injected,
 ) -> Response:
@@ -131,13 +127,7 @@ async def change_template(
     return await carry_out(services, command, [template_id(name, *place)], [message])
 
 
-@router.delete(
-    "/{name}",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.NOT_FOUND)},
-    openapi_extra=command(),
-)
+@router.delete("/{name}", **command_answers(ProblemKind.NOT_FOUND))
 async def delete_template(
     caller: TemplateEditor, name: Name, place: At, command: Commanded, services: Injected
 ) -> Response:
@@ -151,13 +141,12 @@ async def delete_template(
     "/{name}/preview",
     response_model=ShownMail,
     responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND),
-    openapi_extra=request_body(TEMPLATE_FIELDS, {"Another subject": examples.TEMPLATE}, required=False),
 )
 async def preview_template(
     caller: TemplateReader,
     name: Name,
     place: At,
-    fields: Annotated[TemplateFields, Depends(_fields_if_any)],
+    fields: Annotated[TemplateFields, Depends(_Fields(required=False))],
     services: Injected,
 ) -> JsonResponse:
     """Render a mail with sample data, by the template in effect with the changes of the body."""
@@ -195,8 +184,7 @@ def _message(
 ) -> OutgoingMessage:
     store_id, language = place
     value = {"notificationTemplate": {"name": name, "storeId": store_id, "languageCode": language, **given}}
-    topic = services.topics.name(Topic.STORE_UPDATES)
-    return services.envelope.wrap(topic, store_id or GENERAL, kind, {**value, **command.marks})
+    return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **command.marks})
 
 
 def _invalid(error: TemplateError) -> ProblemError:

@@ -19,7 +19,7 @@ from jwt.exceptions import (
     PyJWTError,
 )
 
-from api.auth.authentication import RefusedCredentialError, required
+from api.auth.authentication import Authenticator, RefusedCredentialError, required
 from api.auth.keys_of_issuer import IssuerKeys
 from api.auth.verified import Verified
 from domain.permissions import Caller, known_permissions
@@ -54,17 +54,13 @@ class TokenRules:
     stores_claim: str = "stores"
 
 
-class Tokens:
+class Tokens(Authenticator):
     """Knows callers by the tokens of one issuer; the algorithms are asymmetric by configuration."""
 
     def __init__(self, keys: IssuerKeys, rules: TokenRules) -> None:
         self._keys = keys
         self._rules = rules
         self._known: Verified[Caller] = Verified(_REMEMBERED_TOKENS)
-
-    def would_look_up(self, credential: str | None) -> bool:
-        """Never: a token is checked here, by its signature."""
-        return False
 
     async def caller(self, credential: str | None) -> Caller:
         """The subject of a token. Raises RefusedCredentialError or KeysAwayError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field, TypeAdapter
@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import RatingCalculator, RatingReader
-from api.commands import CommandAnswer, Commanded, carry_out
+from api.commands import Commanded, carry_out, command_answers
 from api.ratings.rows import EntityRating
 from api.services import Injected
 from api.stores.bounds import check_store
-from api.web.bodies import json_body
-from api.web.documents import command, problems, request_body
+from api.web.bodies import JsonBody
+from api.web.documents import problems
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
@@ -30,7 +30,7 @@ class EntityRatingRequest(Message):
     entity_type: Id
 
 
-ENTITY_RATING: TypeAdapter[EntityRatingRequest] = TypeAdapter(EntityRatingRequest)
+ENTITY_RATING: Final = JsonBody(TypeAdapter(EntityRatingRequest), {"A product": examples.ENTITY_RATING})
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -40,15 +40,9 @@ router = APIRouter(
 )
 
 
-@router.post(
-    "/entityRating",
-    response_model=list[EntityRating],
-    openapi_extra=request_body(ENTITY_RATING, {"A product": examples.ENTITY_RATING}),
-)
+@router.post("/entityRating", response_model=list[EntityRating])
 async def list_entity_ratings(
-    caller: RatingReader,
-    request: Annotated[EntityRatingRequest, Depends(json_body(ENTITY_RATING))],
-    services: Injected,
+    caller: RatingReader, request: Annotated[EntityRatingRequest, Depends(ENTITY_RATING)], services: Injected
 ) -> JsonResponse:
     """The ratings of objects: one for each store in which an object has approved reviews, and one without a store."""
     ids = list(dict.fromkeys(request.entity_ids))
@@ -56,13 +50,7 @@ async def list_entity_ratings(
     return JsonResponse([row.content for rows in found.values() for row in rows if caller.may_touch(row.store_id)])
 
 
-@router.post(
-    "/calculateStore",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}},
-    openapi_extra=command(),
-)
+@router.post("/calculateStore", **command_answers())
 async def calculate_store(
     caller: RatingCalculator,
     store_id: Annotated[OptionalId, Query(alias="storeId", description="Empty: everything")],
@@ -71,8 +59,8 @@ async def calculate_store(
 ) -> Response:
     """Count the ratings of a store anew, from its reviews."""
     check_store(caller, store_id)
-    message = services.envelope.wrap(
-        services.topics.name(Topic.REVIEW_CHANGES),
+    message = services.message(
+        Topic.REVIEW_CHANGES,
         store_id or "*",
         "rating.recount",
         {"kind": "recount-store", "storeId": store_id, **command.marks},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path
 from pydantic import TypeAdapter
@@ -13,15 +13,15 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import ReturnAuthor, ReturnEditor, ReturnReader
-from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.commands import Command, Commanded, carry_out, command_answers
 from api.returns.checks import check_change, check_new
 from api.returns.rows import ReturnList, ReturnRow, return_row
 from api.returns.search import RETURN_SEARCH, ReturnSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import returns_within, stores_of
-from api.web.bodies import json_body
-from api.web.documents import command, problems, request_body
-from api.web.pages import page_response, pieces_of, room_for_piece, room_for_rows
+from api.web.bodies import JsonBody
+from api.web.documents import problems
+from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
@@ -34,6 +34,9 @@ from storage.returns import ReturnPlace
 
 NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
 RETURN_CHANGES: TypeAdapter[ReturnChanges] = TypeAdapter(ReturnChanges)
+SEARCH: Final = JsonBody(RETURN_SEARCH, examples.RETURN_SEARCHES)
+CREATION: Final = JsonBody(NEW_RETURN, {"One line": examples.NEW_RETURN})
+CHANGE: Final = JsonBody(RETURN_CHANGES, examples.RETURN_CHANGES)
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -43,22 +46,15 @@ router = APIRouter(
 )
 
 
-@router.post(
-    "/search",
-    response_model=ReturnList,
-    responses=problems(ProblemKind.MALFORMED_JSON),
-    openapi_extra=request_body(RETURN_SEARCH, examples.RETURN_SEARCHES),
-)
+@router.post("/search", response_model=ReturnList, responses=problems(ProblemKind.MALFORMED_JSON))
 async def search_returns(
-    caller: ReturnReader,
-    request: Annotated[ReturnSearchRequest, Depends(json_body(RETURN_SEARCH))],
-    services: Injected,
+    caller: ReturnReader, request: Annotated[ReturnSearchRequest, Depends(SEARCH)], services: Injected
 ) -> Response:
     """List returns with their orders: filtered, sorted, one page at a time."""
     search = returns_within(caller, request.criteria())
-    async with room_for_rows(services.pages, search.take) as room:
+    with await services.pages.rows(search.take) as room:
         places = await services.returns.places(search)
-        room.keep(len(places), text=0)
+        room.give_back(down_to=page_bytes(len(places), text=0))
         sizes, total = await asyncio.gather(
             services.orders.sizes({place.order_id for place in places}),
             total_count(len(places), search.skip, search.take, partial(services.returns.count, search)),
@@ -68,10 +64,10 @@ async def search_returns(
             return place.size + sizes.get(place.order_id, 0)
 
         async def rows(piece: list[ReturnPlace]) -> list[ReturnRow]:
-            async with room_for_piece(services.pages, sum(map(size, piece))):
+            with await services.pages.piece(sum(map(size, piece))):
                 return await _rows(services, caller, piece)
 
-        return await page_response(room, total, pieces_of(places, size), rows)
+        return await services.pages.response(room, total, pieces_of(places, size), rows)
 
 
 async def _rows(services: Services, caller: Caller, places: Collection[ReturnPlace]) -> list[ReturnRow]:
@@ -86,9 +82,7 @@ async def _rows(services: Services, caller: Caller, places: Collection[ReturnPla
 
 
 @router.get(
-    "/available-quantities/{orderId:path}",
-    response_model=dict[str, int],
-    responses=problems(ProblemKind.NOT_FOUND),
+    "/available-quantities/{orderId:path}", response_model=dict[str, int], responses=problems(ProblemKind.NOT_FOUND)
 )
 async def read_available_quantities(
     caller: ReturnReader, order_id: Annotated[str, Path(alias="orderId")], services: Injected
@@ -110,18 +104,9 @@ async def read_return(caller: ReturnReader, id: str, services: Injected) -> Json
     return JsonResponse(return_row(stored, order if order and caller.may_touch(order.store_id) else None))
 
 
-@router.post(
-    "",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON)},
-    openapi_extra=command(request_body(NEW_RETURN, {"One line": examples.NEW_RETURN})),
-)
+@router.post("", **command_answers(ProblemKind.MALFORMED_JSON))
 async def create(
-    caller: ReturnAuthor,
-    wanted: Annotated[NewReturn, Depends(json_body(NEW_RETURN))],
-    command: Commanded,
-    services: Injected,
+    caller: ReturnAuthor, wanted: Annotated[NewReturn, Depends(CREATION)], command: Commanded, services: Injected
 ) -> Response:
     """Store a return against an order, as long as its quantities are available."""
     id = wanted.id or command.item_id(0)
@@ -136,18 +121,9 @@ async def create(
     return await _carry_out(services, command, id, wanted.order_id, creation)
 
 
-@router.put(
-    "",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND)},
-    openapi_extra=command(request_body(RETURN_CHANGES, examples.RETURN_CHANGES)),
-)
+@router.put("", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
 async def change(
-    caller: ReturnEditor,
-    wanted: Annotated[ReturnChanges, Depends(json_body(RETURN_CHANGES))],
-    command: Commanded,
-    services: Injected,
+    caller: ReturnEditor, wanted: Annotated[ReturnChanges, Depends(CHANGE)], command: Commanded, services: Injected
 ) -> Response:
     """Change the status, the resolution or the quantities of a return; what is left out stays as it is."""
     known = await services.returns.get(wanted.id)
@@ -170,6 +146,5 @@ async def _carry_out(
 ) -> Response:
     """Publish a message by its order, so that those about one order are taken one after the other."""
     value = message.model_dump(mode="json", by_alias=True, exclude_none=True)
-    topic = services.topics.name(Topic.RETURN_COMMANDS)
-    outgoing = services.envelope.wrap(topic, order_id, f"return.{message.action}", value)
+    outgoing = services.message(Topic.RETURN_COMMANDS, order_id, f"return.{message.action}", value)
     return await carry_out(services, command, [id], [outgoing])

@@ -40,8 +40,8 @@ class ReturnSearchRequest(Message):
             ids=self.object_ids or None,
             keyword=self.keyword or None,
             sort=_sort(self.sort or ""),
-            skip=self.skip or 0,
-            take=DEFAULT_TAKE if self.take is None else self.take,
+            skip=self.skip,
+            take=self.take,
         )
 
 

@@ -15,17 +15,16 @@ from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import ReviewAuthor, ReviewReader
-from api.commands import Command, CommandAnswer, Commanded, carry_out
+from api.commands import Command, Commanded, carry_out, command_answers
 from api.reviews.rows import ReviewDetails, ReviewList, ReviewRow, review_details, review_row, store_ids
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
 from api.stores.rules import Author, check_store_rules, reasons_against
-from api.web.bodies import json_body
-from api.web.documents import command, problems, request_body
-from api.web.moments import Moment
-from api.web.pages import page_response, pieces_of, room_for_piece, room_for_rows
-from api.web.paging import total_count
+from api.web.bodies import JsonBody
+from api.web.documents import problems
+from api.web.pages import page_bytes, pieces_of
+from api.web.paging import Moment, total_count
 from api.web.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
@@ -55,7 +54,9 @@ class Permission(TypedDict):
 _CHANGES_BYTES: Final = 4 * 1024 * 1024
 """Reserved for the ids of changed objects, whose number isn't known: 100,000 ids. MongoDB's limit is 16 MiB."""
 
-CHANGES: TypeAdapter[ChangesRequest] = TypeAdapter(ChangesRequest)
+NEW_REVIEWS: Final = JsonBody(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")
+SEARCH: Final = JsonBody(REVIEW_SEARCH, examples.SEARCHES)
+CHANGES: Final = JsonBody(TypeAdapter(ChangesRequest), {"A day": examples.CHANGES})
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -65,16 +66,10 @@ router = APIRouter(
 )
 
 
-@router.post(
-    "",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.REFUSED)},
-    openapi_extra=command(request_body(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")),
-)
+@router.post("", **command_answers(ProblemKind.REFUSED))
 async def submit(
     caller: ReviewAuthor,
-    reviews: Annotated[list[SubmittedReview], Depends(json_body(SUBMISSIONS))],
+    reviews: Annotated[list[SubmittedReview], Depends(NEW_REVIEWS)],
     command: Commanded,
     services: Injected,
 ) -> Response:
@@ -88,13 +83,9 @@ async def submit(
 
 
 def _submission(services: Services, command: Command, id: str, review: SubmittedReview) -> OutgoingMessage:
-    value = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id"})
-    return services.envelope.wrap(
-        services.topics.name(Topic.REVIEW_SUBMISSIONS),
-        entity_key(review.entity),
-        "review.submitted",
-        {"id": id, **value, **command.marks},
-    )
+    given = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id"})
+    value = {"id": id, **given, **command.marks}
+    return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 
 
 def _check_different(ids: list[str]) -> None:
@@ -109,16 +100,14 @@ def _check_different(ids: list[str]) -> None:
         raise invalid(errors)
 
 
-@router.post("/reviewList", response_model=ReviewList, openapi_extra=request_body(REVIEW_SEARCH, examples.SEARCHES))
+@router.post("/reviewList", response_model=ReviewList)
 async def list_reviews(
-    caller: ReviewReader,
-    request: Annotated[ReviewSearchRequest, Depends(json_body(REVIEW_SEARCH))],
-    services: Injected,
+    caller: ReviewReader, request: Annotated[ReviewSearchRequest, Depends(SEARCH)], services: Injected
 ) -> Response:
     """List reviews: filtered, sorted, one page at a time."""
     search = reviews_within(caller, request.criteria(services.entity_types))
     count = partial(count_reviews, services, search)
-    async with room_for_rows(services.pages, search.take) as room:
+    with await services.pages.rows(search.take) as room:
         if sorts_everything(search) and search.phrase is None:
             page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
             stores = await services.lookups.stores(store_ids(page.reviews))
@@ -128,7 +117,8 @@ async def list_reviews(
                 services.lookups.stores(store_ids(page.reviews)),
                 total_count(len(page.reviews), search.skip, search.take, count),
             )
-        room.keep(len(page.reviews), sum(len(review.text) for review in page.reviews))
+        text = sum(len(review.text) for review in page.reviews)
+        room.give_back(down_to=page_bytes(len(page.reviews), text))
 
         def size(review: Review) -> int:
             return page.long_texts.get(review.id) or len(review.text)
@@ -137,7 +127,7 @@ async def list_reviews(
             return [review_row(review, stores) for review in await _with_texts(services, piece, page.long_texts)]
 
         pieces = pieces_of(page.reviews, size) if page.long_texts else [page.reviews]
-        return await page_response(room, total, pieces, rows)
+        return await services.pages.response(room, total, pieces, rows)
 
 
 async def _with_texts(services: Services, reviews: Sequence[Review], long_texts: Mapping[str, int]) -> Sequence[Review]:
@@ -145,7 +135,7 @@ async def _with_texts(services: Services, reviews: Sequence[Review], long_texts:
     lengths = {review.id: long_texts[review.id] for review in reviews if review.id in long_texts}
     if not lengths:
         return reviews
-    async with room_for_piece(services.pages, sum(lengths.values())):
+    with await services.pages.piece(sum(lengths.values())):
         texts = await services.reviews.texts(lengths)
     there = (review for review in reviews if review.id not in lengths or review.id in texts)
     return [replace(review, text=texts.get(review.id, review.text)) for review in there]
@@ -162,12 +152,12 @@ async def count_reviews(services: Services, search: ReviewSearch) -> int:
     return await services.review_counts.of(repr(same), count)
 
 
-@router.post("/changes", response_model=list[str], openapi_extra=request_body(CHANGES, {"A day": examples.CHANGES}))
+@router.post("/changes", response_model=list[str])
 async def list_changes(
-    caller: ReviewReader, request: Annotated[ChangesRequest, Depends(json_body(CHANGES))], services: Injected
+    caller: ReviewReader, request: Annotated[ChangesRequest, Depends(CHANGES)], services: Injected
 ) -> JsonResponse:
     """The ids of objects whose reviews changed at that moment or later."""
-    async with room_for_piece(services.pages, _CHANGES_BYTES):
+    with await services.pages.piece(_CHANGES_BYTES):
         changed = await asyncio.gather(
             services.reviews.entities_reviewed_since(request.modified_date, caller.stores),
             services.audit.entities_moderated_since(request.modified_date, caller.stores),

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from api.web.moments import Moment
-from api.web.paging import DEFAULT_TAKE, Skip, Take
+from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take
 from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
@@ -84,8 +83,8 @@ class ReviewSearchRequest(Message):
             lowest_rating=None if self.start_rating is None else lowest_from(self.start_rating),
             highest_rating=None if self.end_rating is None else highest_to(self.end_rating),
             sort=sort,
-            skip=self.skip or 0,
-            take=DEFAULT_TAKE if self.take is None else self.take,
+            skip=self.skip,
+            take=self.take,
         )
 
 

@@ -7,60 +7,57 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path
 from pydantic import TypeAdapter
 from starlette.responses import Response
-from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import SettingsEditor, SettingsReader
-from api.commands import CommandAnswer, Commanded, carry_out
+from api.commands import Commanded, carry_out, command_answers
 from api.services import Injected
 from api.stores.bounds import check_store, check_unbound
-from api.web.bodies import json_body
-from api.web.documents import command, problems, request_body
-from api.web.pages import room_for_piece
+from api.web.bodies import JsonBody
+from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
-from api.web.responses import JsonResponse
+from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
 from domain.ratings import RatingMethod
-from domain.stores import GeneralSettings, Store
 from messaging.schemas import Id
 from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
 
 GENERAL: Final = "general"
-"""The id of the general settings in commands and their outcomes."""
+"""The id of the general settings in commands and their outcomes; the key of messages that concern all stores."""
 
-SETTINGS_FIELDS: TypeAdapter[GeneralSettingsFields] = TypeAdapter(GeneralSettingsFields)
-STORE_FIELDS: TypeAdapter[StoreFields] = TypeAdapter(StoreFields)
+SETTINGS_FIELDS: Final = JsonBody(TypeAdapter(GeneralSettingsFields), {"Some settings": examples.SETTINGS})
+STORE_FIELDS: Final = JsonBody(TypeAdapter(StoreFields), {"Reviews by everyone": examples.STORE})
 
 
-class ShownReminder(TypedDict):
+class ShownReminder(Row):
     """The settings of review reminders."""
 
     enabled: bool
     cron: str
-    daysInStatus: int
-    orderStatus: str
-    maxEmailsPerCustomer: int
+    days_in_status: int
+    order_status: str
+    max_emails_per_customer: int
 
 
-class ShownSettings(TypedDict):
+class ShownSettings(Row):
     """The settings that hold for all stores."""
 
-    ratingCalculationMethod: RatingMethod
+    rating_calculation_method: RatingMethod
     reminder: ShownReminder
 
 
-class ShownStoreSettings(TypedDict):
+class ShownStoreSettings(Row):
     """The settings of one store."""
 
-    reviewsEnabled: bool
-    anonymousReviewsAllowed: bool
-    purchaseRequired: bool
-    ratingCalculationMethod: RatingMethod | None
-    returnNumberTemplate: str
+    reviews_enabled: bool
+    anonymous_reviews_allowed: bool
+    purchase_required: bool
+    rating_calculation_method: RatingMethod | None
+    return_number_template: str
 
 
-class ShownStore(TypedDict):
+class ShownStore(Row):
     """A store with its settings."""
 
     id: str
@@ -84,40 +81,30 @@ async def read_settings(caller: SettingsReader, services: Injected) -> JsonRespo
     check_unbound(caller)
     settings = await services.stores.general()
     services.lookups.forget()
-    return JsonResponse(shown_settings(settings))
+    return JsonResponse(ShownSettings.of(settings))
 
 
-@router.put(
-    "/settings",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON)},
-    openapi_extra=command(request_body(SETTINGS_FIELDS, {"Some settings": examples.SETTINGS})),
-)
+@router.put("/settings", **command_answers(ProblemKind.MALFORMED_JSON))
 async def change_settings(
     caller: SettingsEditor,
-    fields: Annotated[GeneralSettingsFields, Depends(json_body(SETTINGS_FIELDS))],
+    fields: Annotated[GeneralSettingsFields, Depends(SETTINGS_FIELDS)],
     command: Commanded,
     services: Injected,
 ) -> Response:
     """Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some."""
     check_unbound(caller)
-    message = services.envelope.wrap(
-        services.topics.name(Topic.STORE_UPDATES),
-        GENERAL,
-        "settings.update",
-        {"generalSettings": _given(fields), **command.marks},
-    )
+    value = {"generalSettings": _given(fields), **command.marks}
+    message = services.message(Topic.STORE_UPDATES, GENERAL, "settings.update", value)
     return await carry_out(services, command, [GENERAL], [message], done=services.lookups.forget)
 
 
 @router.get("/stores", response_model=list[ShownStore])
 async def list_stores(caller: SettingsReader, services: Injected) -> JsonResponse:
     """Every registered store, by id."""
-    async with room_for_piece(services.pages, await services.stores.size()):
+    with await services.pages.piece(await services.stores.size()):
         stores = await services.stores.all()
         services.lookups.forget()
-        return JsonResponse([shown_store(store) for store in stores if caller.may_touch(store.id)])
+        return JsonResponse([ShownStore.of(store) for store in stores if caller.may_touch(store.id)])
 
 
 @router.get("/stores/{storeId}", response_model=ShownStore, responses=problems(ProblemKind.NOT_FOUND))
@@ -130,66 +117,23 @@ async def read_store(
     services.lookups.forget()
     if store is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it with PUT.")
-    return JsonResponse(shown_store(store))
+    return JsonResponse(ShownStore.of(store))
 
 
-@router.put(
-    "/stores/{storeId}",
-    status_code=202,
-    response_model=CommandAnswer,
-    responses={200: {"model": CommandAnswer}, **problems(ProblemKind.MALFORMED_JSON)},
-    openapi_extra=command(request_body(STORE_FIELDS, {"Reviews by everyone": examples.STORE})),
-)
+@router.put("/stores/{storeId}", **command_answers(ProblemKind.MALFORMED_JSON))
 async def change_store(
     caller: SettingsEditor,
     store_id: Annotated[Id, Path(alias="storeId")],
-    fields: Annotated[StoreFields, Depends(json_body(STORE_FIELDS))],
+    fields: Annotated[StoreFields, Depends(STORE_FIELDS)],
     command: Commanded,
     services: Injected,
 ) -> Response:
     """Register a store or change it; what is left out stays as it is."""
     check_store(caller, store_id)
-    message = services.envelope.wrap(
-        services.topics.name(Topic.STORE_UPDATES),
-        store_id,
-        "store.update",
-        {**_given(fields), "id": store_id, **command.marks},
-    )
+    value = {**_given(fields), "id": store_id, **command.marks}
+    message = services.message(Topic.STORE_UPDATES, store_id, "store.update", value)
     return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)
 
 
 def _given(fields: GeneralSettingsFields | StoreFields) -> dict[str, Any]:
     return fields.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def shown_settings(settings: GeneralSettings) -> ShownSettings:
-    """The general settings as the interface shows them."""
-    reminder = settings.reminder
-    return {
-        "ratingCalculationMethod": settings.rating_calculation_method,
-        "reminder": {
-            "enabled": reminder.enabled,
-            "cron": reminder.cron,
-            "daysInStatus": reminder.days_in_status,
-            "orderStatus": reminder.order_status,
-            "maxEmailsPerCustomer": reminder.max_emails_per_customer,
-        },
-    }
-
-
-def shown_store(store: Store) -> ShownStore:
-    """A store as the interface shows it."""
-    settings = store.settings
-    return {
-        "id": store.id,
-        "name": store.name,
-        "email": store.email,
-        "languages": list(store.languages),
-        "settings": {
-            "reviewsEnabled": settings.reviews_enabled,
-            "anonymousReviewsAllowed": settings.anonymous_reviews_allowed,
-            "purchaseRequired": settings.purchase_required,
-            "ratingCalculationMethod": settings.rating_calculation_method,
-            "returnNumberTemplate": settings.return_number_template,
-        },
-    }

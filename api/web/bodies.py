@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -17,20 +17,34 @@ T = TypeVar("T")
 _NOT_JSON: Final = (b"NaN", b"Infinity")
 
 
-def json_body(adapter: TypeAdapter[T]) -> Callable[[Request], Awaitable[T]]:
-    """A dependency that reads the body and checks it; it ends the request with a problem where it can't be used."""
+class JsonBody(Generic[T]):
+    """A dependency that reads the body and checks it; it ends the request with a problem where it can't be used.
 
-    async def read(request: Request) -> T:
-        return parse_json(adapter, await raw_body(request))
+    FastAPI would read a body before it asks for permission. `openapi` is its part of the document, with these examples
+    by name. A hidden property isn't for HTTP clients.
+    """
 
-    return read
+    def __init__(
+        self, adapter: TypeAdapter[T], examples: Mapping[str, Any], *, required: bool = True, hidden: str | None = None
+    ) -> None:
+        self._adapter = adapter
+        schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
+        for part in (schema, *schema.get("$defs", {}).values()):
+            part.get("properties", {}).pop(hidden, None)
+        shown = {name: {"value": value} for name, value in examples.items()}
+        content = {"application/json": {"schema": schema, "examples": shown}}
+        self.openapi = {"requestBody": {"required": required, "content": content}}
+
+    async def __call__(self, request: Request) -> T:
+        """The content of the body. Raises ProblemError."""
+        return parse_json(self._adapter, await raw_body(request))
 
 
 async def raw_body(request: Request) -> bytes:
     """The bytes of the body. Raises ProblemError: not JSON by its media type (a missing one will do), or too large."""
     check_media_type(request.headers.get("content-type"))
     services: Services = request.app.state.services
-    limit = services.max_body_bytes
+    limit = services.limits.max_body_bytes
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
         raise _too_large(limit)

@@ -6,7 +6,9 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Self
+
+from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind
 
 PATIENCE_S: Final = 2.0
 """For so long a request waits for room."""
@@ -25,8 +27,12 @@ _SPARE: Final = 4
 One of them may always be there, or it could never begin."""
 
 
-class NoRoomError(Exception):
-    """Other requests hold the whole budget, and went on holding it."""
+class NoRoomError(ProblemError):
+    """A request that came at a bad moment: others hold all there is, and went on holding it."""
+
+    def __init__(self, why: str) -> None:
+        headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+        super().__init__(ProblemKind.UNAVAILABLE, f"{why} Try again.", headers=headers)
 
 
 class StalledError(Exception):
@@ -34,13 +40,29 @@ class StalledError(Exception):
 
 
 class Share:
-    """Bytes taken from a budget. Its owner gives them back, at once or in parts."""
+    """Bytes taken from a budget. Its owner gives them back, at once or in parts, at the latest at the end of the
+    block that it is the context of."""
 
     def __init__(self, budget: Budget, size: int) -> None:
         self._budget = budget
         self._size = size
         self._deadline: asyncio.Timeout | None = None
         self._is_over = False
+        self._is_handed_on = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_handed_on:
+            self._is_handed_on = False
+        else:
+            self.give_back()
+
+    def hand_on(self) -> Self:
+        """Keep it beyond this block: whoever takes it gives it back by a block of their own."""
+        self._is_handed_on = True
+        return self
 
     def give_back(self, down_to: int = 0) -> None:
         """Give back what is held beyond so many bytes."""
@@ -79,11 +101,13 @@ class Share:
 
 class Budget:
     """So many bytes for all requests of a process. Where they are taken, a request waits for PATIENCE_S seconds, and
-    clients that have kept us waiting for STALLED_S make room, the one that has done so for longest first.
+    clients that have kept us waiting for STALLED_S make room, the one that has done so for longest first. `purpose` is
+    of the bytes, for the client that gets none: "bodies of".
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, purpose: str) -> None:
         self._most = most
+        self._purpose = purpose
         self.held = 0
         self._large = 0
         self.stalling: OrderedDict[Share, float] = OrderedDict()
@@ -109,7 +133,9 @@ class Budget:
                     self.resize(size, 0)
                     self.let_in()
                 if isinstance(error, TimeoutError):
-                    raise NoRoomError from error
+                    raise NoRoomError(
+                        f"The {self._purpose} other requests take all the memory there is for them."
+                    ) from error
                 raise
         else:
             self.resize(0, size)

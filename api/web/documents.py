@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -13,41 +12,6 @@ from api.web.problems import ItemError, ProblemKind
 
 _PROBLEM: Final = "Problem"
 _PROBLEM_REFERENCE: Final = {"$ref": f"#/components/schemas/{_PROBLEM}"}
-_COMPONENT: Final = "#/components/schemas/{model}"
-_COMMAND_HEADERS: Final = [
-    {
-        "name": "Prefer",
-        "in": "header",
-        "schema": {"type": "string"},
-        "description": "`wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most",
-        "example": "wait=5",
-    },
-    {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-        "description": "The same key gives the same ids, so a repeated request changes nothing",
-    },
-]
-
-
-def request_body(
-    adapter: TypeAdapter[Any], examples: Mapping[str, Any], *, required: bool = True, hidden: str | None = None
-) -> dict[str, Any]:
-    """The `openapi_extra` of an endpoint that reads this body. A hidden property isn't for HTTP clients."""
-    schema = adapter.json_schema(ref_template=_COMPONENT)
-    for part in (schema, *schema.get("$defs", {}).values()):
-        part.get("properties", {}).pop(hidden, None)
-    shown = {name: {"value": value} for name, value in examples.items()}
-    return {
-        "requestBody": {"required": required, "content": {"application/json": {"schema": schema, "examples": shown}}}
-    }
-
-
-def command(body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The `openapi_extra` of a command, with its body if it has one."""
-    return {"parameters": list(_COMMAND_HEADERS), **(body or {})}
-
 
 OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of an endpoint without authentication."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
@@ -29,6 +29,11 @@ _CSP_OF_PAGES: Final = b"frame-ancestors 'none'; base-uri 'none'; object-src 'no
 _HSTS: Final = b"max-age=31536000"
 _OF_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_MISDIRECTED: Final = (
+    "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the setting "
+    "PLAUDIT_HTTP__ALLOWED_HOSTS."
+)
+_FORGED: Final = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,7 @@ class WebRules:
 
     def middleware(self) -> list[Middleware]:
         """The middleware that applies these rules, the outermost first."""
-        found = [Middleware(SecurityHeaders)]
-        if self.allowed_hosts is not None and "*" not in self.allowed_hosts:
-            found.append(Middleware(TrustedHosts, allowed=self.allowed_hosts))
-        found.append(Middleware(NoForgedRequests, origins=frozenset(self.cors_origins)))
+        found = [Middleware(Hygiene, rules=self)]
         if self.cors_origins:
             found.append(
                 Middleware(
@@ -62,11 +64,20 @@ class WebRules:
         return found
 
 
-class SecurityHeaders:
-    """Adds the headers that bound what a browser does with an answer; those that an answer has are its own."""
+class Hygiene:
+    """Adds the headers that bound what a browser does with an answer; those that an answer has are its own.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Refuses requests by names that aren't the service's: a page whose own name was made to lead here counts as ours for
+    the browser (DNS rebinding); only that name tells. Refuses changes that a browser requests for a page of another
+    site, also without authentication. Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`.
+    Other clients send neither.
+    """
+
+    def __init__(self, app: ASGIApp, rules: WebRules) -> None:
         self._app = app
+        self._origins = frozenset(rules.cors_origins)
+        names = ["*"] if rules.allowed_hosts is None else rules.allowed_hosts
+        self._names = frozenset(name.lower() for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -85,29 +96,12 @@ class SecurityHeaders:
                 headers += [header for header in wanted if header[0] not in own]
             await send(message)
 
-        await self._app(scope, receive, with_headers)
-
-
-class TrustedHosts:
-    """Answers only requests that call the service by one of its names.
-
-    A page whose own name was made to lead here counts as ours for the browser (DNS rebinding); only that name tells.
-    """
-
-    def __init__(self, app: ASGIApp, allowed: Sequence[str]) -> None:
-        self._app = app
-        self._names = frozenset(name.lower() for name in allowed)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
-        if scope["type"] == "http" and not self._knows(scope):
-            detail = (
-                "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the "
-                "setting PLAUDIT_HTTP__ALLOWED_HOSTS."
-            )
-            await problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, detail))(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        app = self._app
+        if "*" not in self._names and not self._knows(scope):
+            app = problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, _MISDIRECTED))
+        elif scope["method"] not in _SAFE_METHODS and self._is_forged(scope):
+            app = problem_response(scope, ProblemError(ProblemKind.FORBIDDEN, _FORGED))
+        await app(scope, receive, with_headers)
 
     def _knows(self, scope: Scope) -> bool:
         hosts = Headers(scope=scope).getlist("host")
@@ -119,6 +113,19 @@ class TrustedHosts:
             return False
         _, dot, parent = name.partition(".")
         return name in self._names or bool(dot and f"*.{parent}" in self._names) or _is_own(name, scope.get("server"))
+
+    def _is_forged(self, scope: Scope) -> bool:
+        # Hardly any request has one of these headers.
+        if not any(name in _OF_BROWSERS for name, _ in scope["headers"]):
+            return False
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if origin is not None and (origin in self._origins or "*" in self._origins):
+            return False
+        site = headers.get("sec-fetch-site")
+        if site is not None:
+            return site not in ("same-origin", "none")
+        return origin is not None and _authority(origin) != headers.get("host", "").lower()
 
 
 def _is_own(name: str, server: tuple[str, int | None] | None) -> bool:
@@ -135,39 +142,6 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
-
-
-class NoForgedRequests:
-    """Refuses changes that a browser requests for a page of another site, also without authentication.
-
-    Browsers say so themselves: by `Sec-Fetch-Site`, and the older ones by `Origin`. Other clients send neither.
-    """
-
-    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
-        self._app = app
-        self._origins = origins
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
-        if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS and self._is_forged(scope):
-            detail = "A page of another site asked for this. See PLAUDIT_HTTP__CORS_ORIGINS."
-            problem = ProblemError(ProblemKind.FORBIDDEN, detail)
-            await problem_response(scope, problem)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    def _is_forged(self, scope: Scope) -> bool:
-        # Hardly any request has one of these headers.
-        if not any(name in _OF_BROWSERS for name, _ in scope["headers"]):
-            return False
-        headers = Headers(scope=scope)
-        origin = headers.get("origin")
-        if origin is not None and (origin in self._origins or "*" in self._origins):
-            return False
-        site = headers.get("sec-fetch-site")
-        if site is not None:
-            return site not in ("same-origin", "none")
-        return origin is not None and _authority(origin) != headers.get("host", "").lower()
 
 
 def _authority(origin: str) -> str | None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
-from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response
+from api.web.problems import problem_response
 
 SMALL: Final = 16 * 1024
 """Bodies and answers up to this many bytes aren't counted: connections are bounded, and small requests needn't wait."""
@@ -36,7 +36,7 @@ class RequestsInHand:
         self._app = app
         self._most = most
         self._bodies = bodies
-        self._answers = answers
+        self.answers = answers
         self._max_body_bytes = max_body_bytes
         self.count = 0
 
@@ -46,7 +46,7 @@ class RequestsInHand:
             await self._app(scope, receive, send)
             return
         if self.count >= self._most and not scope["path"].startswith("/health/"):
-            await problem_response(scope, no_room("Too many requests are in hand."))(scope, receive, send)
+            await problem_response(scope, NoRoomError("Too many requests are in hand."))(scope, receive, send)
             return
         request = scope[_KEY] = RequestInHand(self, scope, receive, send)
         self.count += 1
@@ -60,18 +60,9 @@ class RequestsInHand:
             request.give_back_body()
 
     async def room_for_body(self, scope: Scope) -> Share | None:
-        """Room for the body that the head announces. Raises ProblemError."""
+        """Room for the body that the head announces. Raises NoRoomError."""
         size = self._announced(scope)
-        if size <= SMALL:
-            return None
-        try:
-            return await self._bodies.take(size)
-        except NoRoomError as error:
-            raise no_room("The bodies of other requests take all the memory there is for them.") from error
-
-    async def room_for_answer(self, size: int, *, has_begun: bool) -> Share:
-        """Room for so many bytes of an answer. Raises NoRoomError."""
-        return await self._answers.take(size, has_begun=has_begun)
+        return await self._bodies.take(size) if size > SMALL else None
 
     def _announced(self, scope: Scope) -> int:
         for name, value in scope["headers"]:
@@ -115,7 +106,7 @@ class RequestInHand:
             self._body = None
 
     async def receive(self) -> Message:
-        """The next part of the body. Raises ProblemError where there is no room for it, or no more."""
+        """The next part of the body. Raises NoRoomError where there is no room for it, or no more."""
         with self.outside():
             if not self._has_room:
                 self._body = await self._all.room_for_body(self._scope)
@@ -126,7 +117,7 @@ class RequestInHand:
                 async with self._body.stalling():
                     return await self._receive()
             except StalledError as error:
-                raise no_room("The body was slow to come, and others needed its room.") from error
+                raise NoRoomError("The body was slow to come, and others needed its room.") from error
 
     async def send(self, message: Message) -> None:
         """Pass on a part of the answer; its head with the first bytes, so that it can still be another one."""
@@ -142,23 +133,20 @@ class RequestInHand:
             return
         try:
             with self.outside():
-                room = await self._all.room_for_answer(len(body), has_begun=self._start is None)
-        except NoRoomError as error:
+                room = await self._all.answers.take(len(body), has_begun=self._start is None)
+        except NoRoomError as problem:
             if self._start is None:
-                raise StalledError from error
+                raise StalledError from problem
             self._is_refused = True
-            problem = no_room("The answers to other requests take all the memory there is for them.")
             await problem_response(self._scope, problem)(self._scope, self._receive, self._send)
             return
-        try:
+        with room:
             view = memoryview(body)
             for at in range(0, len(view), PIECE):
                 is_last = at + PIECE >= len(view)
                 more = message.get("more_body", False) or not is_last
                 async with room.stalling():
                     await self._pass_on({**message, "body": view[at : at + PIECE], "more_body": more})
-        finally:
-            room.give_back()
 
     async def _pass_on(self, message: Message) -> None:
         with self.outside():
@@ -182,9 +170,3 @@ class LaterResponse(Response):
         with request.outside():
             response = await self._coming()
         await response(scope, receive, send)
-
-
-def no_room(why: str) -> ProblemError:
-    """The problem of a request that came at a bad moment."""
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return ProblemError(ProblemKind.UNAVAILABLE, f"{why} Try again.", headers=headers)

@@ -1,4 +1,4 @@
-"""The rate limit of each client; beyond it the answer is 429."""
+"""The limits of a process, and the rate limit of each client; beyond that the answer is 429."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ from api.web.problems import ProblemError, ProblemKind
 
 MAX_CLIENTS: Final = 10_000
 """So many clients are counted; one that is forgotten begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one process for all requests together: docs/security.md has them all."""
+
+    max_body_bytes: int = 1024 * 1024
+    max_concurrent_requests: int = 1_000
+    max_bodies_bytes: int = 32 * 1024 * 1024
+    max_answers_bytes: int = 32 * 1024 * 1024
+    max_pages_bytes: int = 32 * 1024 * 1024
+    max_waits: int = 1_000
+    max_waits_per_client: int = 100
 
 
 @dataclass(slots=True)

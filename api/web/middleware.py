@@ -15,19 +15,6 @@ from storage.database import is_database_away, is_too_slow
 _log = structlog.get_logger(__name__)
 
 
-class HeadAsGet:
-    """Answers HEAD wherever there is GET; the server leaves out the body."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
-        await self._app(scope, receive, send)
-
-
 _ANSWER_S: Final = 35.0
 """Until an answer begins: time for a slow body, a query and a publication. PyMongo on Python 3.11 can wait without end
 for the lock of its connection pool when a server goes away, whatever its own limits are."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
-from api.web.budgets import Budget, NoRoomError, Share, StalledError
-from api.web.in_hand import no_room
+from api.web.budgets import Budget, Share, StalledError
 from api.web.problems import ProblemError
 from api.web.responses import JsonResponse
 
@@ -32,59 +30,43 @@ _COPIES: Final = 4
 
 _ROW_WITHOUT_TEXT: Final = 2 * 1024
 
-_NO_ROOM: Final = "The pages of other requests take all the memory there is for them."
-
 
 class PageBudget(Budget):
     """Bytes for what MongoDB returns for lists, and turns for the pieces of large pages."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(most)
+        super().__init__(most, "pages of")
         self.turns = asyncio.Semaphore(_AT_ONCE)
 
+    async def rows(self, count: int) -> Share:
+        """Room for so many rows, until their true size is known. Raises NoRoomError."""
+        return await self.take(count * ROW_BYTES)
 
-@asynccontextmanager
-async def room_for_rows(budget: PageBudget, count: int) -> AsyncIterator[PageRoom]:
-    """Room for so many rows in this block, or until a response that it was handed to has been sent.
-
-    Raises ProblemError where there is none.
-    """
-    try:
-        room = PageRoom(await budget.take(count * ROW_BYTES), budget.turns)
-    except NoRoomError as error:
-        raise no_room(_NO_ROOM) from error
-    try:
-        yield room
-    finally:
-        if not room.is_handed_on:
-            room.share.give_back()
-
-
-class PageRoom:
-    """The memory reserved for a page: ROW_BYTES for each row until its true size is known."""
-
-    def __init__(self, share: Share, turns: asyncio.Semaphore) -> None:
-        self.share = share
-        self.turns = turns
-        self.is_handed_on = False
-
-    def keep(self, rows: int, text: int) -> None:
-        """Give back what isn't needed for so many rows with so many characters of text among them."""
-        self.share.give_back(down_to=rows * _ROW_WITHOUT_TEXT + text * _COPIES)
-
-
-@asynccontextmanager
-async def room_for_piece(budget: Budget, stored_bytes: int) -> AsyncIterator[None]:
-    """Room to read and write so much of what is stored. Raises ProblemError where there is none."""
-    try:
+    async def piece(self, stored_bytes: int) -> Share:
+        """Room to read and write so much of what is stored. Raises NoRoomError."""
         # The room of a page is held meanwhile.
-        share = await budget.take(stored_bytes * _COPIES, has_begun=True)
-    except NoRoomError as error:
-        raise no_room(_NO_ROOM) from error
-    try:
-        yield
-    finally:
-        share.give_back()
+        return await self.take(stored_bytes * _COPIES, has_begun=True)
+
+    async def response(
+        self, room: Share, total: int, pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
+    ) -> Response:
+        """The answer with these pieces of a page, each rendered as rows once it is its turn: the first one here, so
+        that there can still be another answer. After that a piece that can't be rendered ends the connection."""
+        if len(pieces) <= 1:
+            return JsonResponse({"totalCount": total, "results": await render(pieces[0]) if pieces else []})
+
+        async def written(piece: T) -> bytes:
+            async with self.turns:
+                return orjson.dumps(await render(piece))[1:-1]
+
+        first = await written(pieces[0])
+        content = _joined(b'{"totalCount":%d,"results":[' % total, first, pieces[1:], written)
+        return _PieceByPiece(room.hand_on(), content)
+
+
+def page_bytes(rows: int, text: int) -> int:
+    """The memory of a page of so many rows, with so many characters of text among them."""
+    return rows * _ROW_WITHOUT_TEXT + text * _COPIES
 
 
 def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
@@ -99,23 +81,6 @@ def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
         pieces[-1].append(row)
         room -= needed
     return pieces
-
-
-async def page_response(
-    room: PageRoom, total: int, pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
-) -> Response:
-    """The answer with these pieces of a page, each rendered as rows once it is its turn: the first one here, so that
-    there can still be another answer. After that a piece that can't be rendered ends the connection."""
-    if len(pieces) <= 1:
-        return JsonResponse({"totalCount": total, "results": await render(pieces[0]) if pieces else []})
-
-    async def written(piece: T) -> bytes:
-        async with room.turns:
-            return orjson.dumps(await render(piece))[1:-1]
-
-    first = await written(pieces[0])
-    room.is_handed_on = True
-    return _PieceByPiece(room.share, _joined(b'{"totalCount":%d,"results":[' % total, first, pieces[1:], written))
 
 
 async def _joined(
@@ -141,18 +106,16 @@ class _PieceByPiece(StreamingResponse):
 
     media_type = JsonResponse.media_type
 
-    def __init__(self, share: Share, content: AsyncIterator[bytes]) -> None:
+    def __init__(self, room: Share, content: AsyncIterator[bytes]) -> None:
         super().__init__(content)
-        self._share = share
+        self._room = room
 
     async def stream_response(self, send: Send) -> None:
         """Send the pieces."""
 
         async def patiently(message: Message) -> None:
-            async with self._share.stalling():
+            async with self._room.stalling():
                 await send(message)
 
-        try:
+        with self._room:
             await super().stream_response(patiently)
-        finally:
-            self._share.give_back()

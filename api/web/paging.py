@@ -1,22 +1,49 @@
-"""Pages of lists: `take` and `skip`, and how many rows there are over all pages."""
+"""Fields of requests for lists: moments, `take` and `skip`; and how many rows there are over all pages."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from domain.timestamps import moment_in
 
 DEFAULT_TAKE: Final = 20
 MAX_TAKE: Final = 1_000
 MAX_SKIP: Final = 2**31 - 1
 
+
+def moment(value: object) -> datetime:
+    """A moment in ISO 8601. Raises PydanticCustomError."""
+    try:
+        if not isinstance(value, str):
+            raise TypeError
+        return moment_in(value)
+    except (TypeError, ValueError, OverflowError):
+        raise PydanticCustomError(
+            "date_time", "Must be a date and time of ISO 8601, like 2022-10-04T03:46:43.433Z"
+        ) from None
+
+
+Moment = Annotated[datetime, PlainValidator(moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+
+
+def _or(missing: int, *, most: int) -> BeforeValidator:
+    """Take null for a number."""
+    number = Annotated[int, Field(ge=0, le=most)]
+    return BeforeValidator(lambda value: missing if value is None else value, json_schema_input_type=number | None)
+
+
 Take = Annotated[
-    Annotated[int, Field(ge=0, le=MAX_TAKE)] | None,
-    AfterValidator(lambda take: DEFAULT_TAKE if take is None else take),
+    int,
+    Field(ge=0, le=MAX_TAKE),
+    _or(DEFAULT_TAKE, most=MAX_TAKE),
     Field(description="The size of the page; 0: only the count"),
 ]
-Skip = Annotated[Annotated[int, Field(ge=0, le=MAX_SKIP)] | None, AfterValidator(lambda skip: skip or 0)]
+Skip = Annotated[int, Field(ge=0, le=MAX_SKIP), _or(0, most=MAX_SKIP)]
 
 
 async def total_count(found: int, skip: int, take: int, count: Callable[[], Awaitable[int]]) -> int:

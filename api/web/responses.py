@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
 import orjson
+from pydantic import AliasGenerator, BaseModel, ConfigDict, PlainSerializer
+from pydantic.alias_generators import to_camel
 from starlette.responses import Response
+
+from domain.timestamps import timestamp
+
+Timestamp = Annotated[datetime, PlainSerializer(timestamp, return_type=str)]
 
 
 class JsonResponse(Response):
@@ -22,3 +29,14 @@ class ProblemResponse(JsonResponse):
     """A body of RFC 9457."""
 
     media_type = "application/problem+json"
+
+
+class Row(BaseModel):
+    """A JSON object of an answer: its fields in camelCase, from the attributes of an object of the domain."""
+
+    model_config = ConfigDict(from_attributes=True, alias_generator=AliasGenerator(serialization_alias=to_camel))
+
+    @classmethod
+    def of(cls, shown: object) -> dict[str, Any]:
+        """The object as the interface shows it."""
+        return cls.model_validate(shown).model_dump(mode="json", by_alias=True)

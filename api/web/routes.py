@@ -1,13 +1,14 @@
 """Routes that resolve the parameters of their endpoints themselves, where the request is all that takes.
 
-FastAPI's own solver is made for every kind of dependency and took 40% of the facade's part of a request. What the
-signature of an endpoint declares, and with it the OpenAPI document, is the same for both.
+FastAPI's own solver is made for every kind of dependency; with it a process takes 1.25 to 1.45 times the CPU time for a
+request (docs/decisions/0021-own-routes-and-bounded-connections.md). What the signature of an endpoint declares, and
+with it the OpenAPI document, is the same for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
 from fastapi import Request
@@ -15,7 +16,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import SecurityScopes
 from starlette.responses import Response
-from starlette.routing import Match, request_response
+from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
@@ -32,23 +33,20 @@ class PlainRoute(APIRoute):
     """A route for endpoints whose dependencies are coroutines of the request (and of security scopes) and nothing else.
 
     They are resolved in the order of the signature. FastAPI serves endpoints with other parameters as usual, and every
-    request with a query; `is_plain` tells whether the endpoint is one of ours.
+    request with a query; `is_plain` tells whether the endpoint is one of ours. A dependency can add to the document of
+    its routes: its `openapi`.
     """
 
     is_plain: bool
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
+        for needed in self.dependant.dependencies:
+            self.openapi_extra = {**getattr(needed.call, "openapi", {}), **(self.openapi_extra or {})}
         parameters = _parameters(self.dependant) if iscoroutinefunction(endpoint) else None
         self.is_plain = parameters is not None
         if parameters is not None:
             self.app = _without_a_query(request_response(_handler(endpoint, parameters)), self.app)
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request with this route; most others are excluded by the end of their paths."""
-        if not (self.param_convertors or scope["path"].endswith(self.path)):
-            return Match.NONE, {}
-        return super().matches(scope)
 
 
 def _without_a_query(plain: ASGIApp, usual: ASGIApp) -> ASGIApp:
@@ -74,26 +72,19 @@ def _parameters(endpoint: Dependant) -> Sequence[_Parameter] | None:
     """The parameters of an endpoint, None where one is of another kind. What a query gives must have a default."""
     if any(parameter.field_info.is_required() for parameter in endpoint.query_params):
         return None
-    if _takes_values(endpoint) or endpoint.request_param_name:
+    if _count(endpoint) != len(endpoint.dependencies) + len(endpoint.query_params):
         return None
     parameters = []
     for needed in endpoint.dependencies:
         if needed.name is None or needed.call is None or needed.request_param_name is None:
             return None
-        if needed.dependencies or needed.query_params or _takes_values(needed):
-            return None
         scopes = needed.security_scopes_param_name
+        if _count(needed) != (2 if scopes else 1):
+            return None
         fixed = {scopes: SecurityScopes(needed.own_oauth_scopes)} if scopes else {}
         parameters.append(_Parameter(needed.name, needed.call, needed.request_param_name, fixed))
     return parameters
 
 
-def _takes_values(called: Dependant) -> bool:
-    """True if it has parameters of the request or response other than its query."""
-    return any(
-        (
-            *(called.path_params, called.header_params, called.cookie_params, called.body_params),
-            *(called.websocket_param_name, called.http_connection_param_name),
-            *(called.response_param_name, called.background_tasks_param_name),
-        )
-    )
+def _count(called: Dependant) -> int:
+    return len(signature(called.call).parameters) if called.call else 0

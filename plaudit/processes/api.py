@@ -16,7 +16,7 @@ import uvicorn
 from api.app import create_app
 from api.services import Services
 from api.web.hygiene import WebRules
-from api.web.limits import RateLimit
+from api.web.limits import Limits, RateLimit
 from messaging.kafka.lag import ConsumerLag
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
@@ -58,21 +58,23 @@ async def run_api(settings: Settings) -> None:
             publisher,
             settings.topics,
             version=version("plaudit"),
-            max_body_bytes=http.max_body_bytes,
             entity_types=entity_types,
             lag=lag,
             authenticator=authenticator(settings, database),
-            max_pages_bytes=http.max_pages_bytes,
-            max_waits=http.max_waits,
-            max_waits_per_client=http.max_waits_per_client,
+            limits=Limits(
+                max_body_bytes=http.max_body_bytes,
+                max_concurrent_requests=http.max_concurrent_requests,
+                max_bodies_bytes=http.max_bodies_bytes,
+                max_answers_bytes=http.max_answers_bytes,
+                max_pages_bytes=http.max_pages_bytes,
+                max_waits=http.max_waits,
+                max_waits_per_client=http.max_waits_per_client,
+            ),
         )
         app = create_app(
             services,
             web=WebRules(http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
-            max_concurrent_requests=http.max_concurrent_requests,
-            max_bodies_bytes=http.max_bodies_bytes,
-            max_answers_bytes=http.max_answers_bytes,
         )
         probes.refresh = app.state.gauges.refresh
         config = uvicorn.Config(

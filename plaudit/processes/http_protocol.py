@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with bounds on the memory and time that a client can make the server spend.
 
 Bounded are connections, heads, what surrounds the chunks of a body, requests that come before the answers to earlier
-ones, and patience.
+ones, and patience. docs/decisions/0021-own-routes-and-bounded-connections.md compares other servers.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 from rich.console import Console
 
-from api.audit import audit_row
+from api.audit import AuditRow
 from api.returns.rows import return_row
 from api.reviews.rows import review_details
 from domain.privacy import is_about, people_in
@@ -54,7 +54,7 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
             "returns": [_without_order(each) for each in await data.returns()],
             "remindersSent": await data.reminders(),
             "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
-            "moderation": [{**audit_row(each), "at": each.at} for each in await data.audit_entries()],
+            "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
             "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
             "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
         }

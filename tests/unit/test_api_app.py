@@ -7,12 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
+from api.web.limits import Limits
 from tests.support.app import REVIEW, client_without_servers, problem_of
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client_without_servers(max_body_bytes=10_000) as http:
+    async with client_without_servers(limits=Limits(max_body_bytes=10_000)) as http:
         yield http
 
 

@@ -199,7 +199,7 @@ async def test_requests_in_hand_are_bounded() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
-    bounded = RequestsInHand(app, 2, Budget(0), Budget(0), max_body_bytes=0)
+    bounded = RequestsInHand(app, 2, Budget(0, "bodies of"), Budget(0, "answers to"), max_body_bytes=0)
 
     async def ask(path: str = "/", body: asyncio.Event | None = None) -> int:
         sent: list[Message] = []

@@ -16,7 +16,7 @@ async def stall(share: Share, until: asyncio.Event) -> None:
 
 
 async def test_room_is_waited_for_and_given_back() -> None:
-    budget = Budget(1_000)
+    budget = Budget(1_000, "bodies of")
     shares = [await budget.take(10) for _ in range(100)]
     waiting = [asyncio.create_task(budget.take(10)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -33,7 +33,7 @@ async def test_room_is_waited_for_and_given_back() -> None:
 
 async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "PATIENCE_S", 0.05)
-    budget = Budget(100)
+    budget = Budget(100, "bodies of")
     share = await budget.take(60)
     with pytest.raises(NoRoomError):
         await budget.take(60)
@@ -51,7 +51,7 @@ async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_small_ones() -> None:
-    budget = Budget(640)
+    budget = Budget(640, "bodies of")
     await budget.take(5)
     huge = await budget.take(10_000)
     assert budget.held == 485
@@ -65,7 +65,7 @@ async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_sm
 
 async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
-    budget, never = Budget(1_000), asyncio.Event()
+    budget, never = Budget(1_000, "bodies of"), asyncio.Event()
     stalled = []
     for _ in range(100):
         stalled.append(asyncio.create_task(stall(await budget.take(10), never)))
