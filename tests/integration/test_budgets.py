@@ -155,8 +155,7 @@ async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Servi
         assert memory.growth() < 64 * MIB
 
 
-async def test_clients_that_do_not_read_make_room(small: Service) -> None:
-    product = new_id()
+async def test_clients_that_do_not_read_make_room(small: Service, product: str) -> None:
     async with small.mongo() as database, AsyncExitStack() as stack:
         await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])
         memory = Memory(small.processes["api"].pid)
@@ -169,9 +168,8 @@ async def test_clients_that_do_not_read_make_room(small: Service) -> None:
         assert memory.growth() < 64 * MIB
 
 
-async def test_pages_of_returns_with_large_orders(small: Service) -> None:
+async def test_pages_of_returns_with_large_orders(small: Service, product: str) -> None:
     body = json.dumps({"note": "a" * MIB}).encode()
-    product = new_id()
     orders = [order_of(id=f"{product}-{n}", body=body) for n in range(30)]
     fields = dict.fromkeys(("resolution", "createdBy", "modifiedBy", "storeId"))
     times = dict.fromkeys(("createdDate", "modifiedDate"), NOW)

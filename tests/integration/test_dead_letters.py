@@ -137,9 +137,8 @@ async def test_bad_messages_of_every_topic(service: Service, topic: str, good: J
 
 
 @pytest.mark.kafka
-async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: Service) -> None:
+async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: Service, product: str) -> None:
     # As a dead letter they have more headers; a compressed one is far beyond any limit once it is unpacked.
-    product = new_id()
     topic = service.topic("review-submissions")
     largest = MAX_RECORD_BYTES - 1_000
     for compression, size in ((None, largest), ("gzip", 60 * MIB)):

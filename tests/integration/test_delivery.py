@@ -36,8 +36,7 @@ async def test_a_change_that_is_older_than_the_database_does_not_hide_its_comman
 
 
 @pytest.mark.kafka
-async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Service) -> None:
-    product = new_id()
+async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Service, product: str) -> None:
     producer = Producer({"bootstrap.servers": service.servers.kafka})
     for _ in range(2):
         producer.produce(service.topic("review-submissions"), json.dumps(submission(product, 3)).encode())
@@ -72,8 +71,7 @@ async def test_the_same_message_twice_is_stored_once(facade: Facade, service: Se
     assert sorted(titles) == ["another", "end", "named", "named", "own", "plain"]
 
 
-async def test_an_array_in_one_message(facade: Facade, service: Service) -> None:
-    product = new_id()
+async def test_an_array_in_one_message(facade: Facade, service: Service, product: str) -> None:
     reviews = [submission(product, rating, id=new_id("review")) for rating in (1, 2, 3)]
     same = [submission(product, 4), submission(product, 4)]
     value = b" \r\n\t" + json.dumps(reviews + same).encode()
@@ -102,8 +100,7 @@ async def test_moderation_of_several_reviews_in_one_message(facade: Facade, serv
 
 @pytest.mark.parametrize("compression", ["gzip", "lz4", "snappy", "zstd"])
 @pytest.mark.kafka
-async def test_compressed_messages(facade: Facade, service: Service, compression: str) -> None:
-    product = new_id()
+async def test_compressed_messages(facade: Facade, service: Service, compression: str, product: str) -> None:
     producer = Producer({"bootstrap.servers": service.servers.kafka, "compression.type": compression, "linger.ms": 50})
     for _ in range(20):
         producer.produce(service.topic("review-submissions"), review_message(submission(product, id=new_id())).value)

@@ -115,9 +115,8 @@ async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
         assert (await http.get("/health/ready")).json() == {"status": "pass"}
 
 
-async def test_what_happens_is_counted(service: Service, facade: Facade) -> None:
+async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
     _, before = await scraped(metrics_address(service, "worker"))
-    product = new_id()
     store = await facade.open_store(reviewsEnabled=False)
     (id,) = await facade.submit(submission(product, 4))
     await facade.moderate("approve", id)
@@ -197,11 +196,10 @@ def path_to(spans: list[Json], name: str) -> list[str]:
     return path[::-1]
 
 
-async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade) -> None:
+async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
     trace, moderation = uuid4().hex, uuid4().hex
     # Others at the same time, so that records come in batches, some of them without a trace.
     others = [submission(new_id(), 2) for _ in range(20)]
-    product = new_id()
     await service.publish("review-submissions", *(message(other) for other in others))
     headers = {"traceparent": f"00-{trace}-00000000000000ab-01"}
     (submitted,) = await facade.command("POST", REVIEWS, [submission(product)], headers)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -108,7 +108,7 @@ class Service:
         await self.until_ready()
 
     def log(self, name: str) -> str:
-        """What a process has logged since its last start."""
+        """The log of a process since its last start."""
         with (self.folder / f"{name}.log").open("rb") as log:
             log.seek(self.log_starts.get(name, 0))
             return log.read().decode(errors="replace")
@@ -136,14 +136,32 @@ class Service:
 
             await eventually(ready)
 
+    @asynccontextmanager
+    async def running(self, workers: Sequence[str] = ("worker",)) -> AsyncIterator[Service]:
+        """Start the API and workers of these names, ready within the block; all processes end with it."""
+        try:
+            if "api" not in self.processes:
+                self.start("api")
+            for name in workers:
+                self.start("worker", name)
+            await self.until_ready()
+            yield self
+        finally:
+            for process in self.processes.values():
+                process.terminate()
+            for process in self.processes.values():
+                try:
+                    await asyncio.to_thread(process.wait, 15)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
     def topic(self, name: str) -> str:
         return self.prefix + name
 
     async def publish(self, topic: str, *messages: Message) -> None:
         """Publish raw values as an upstream system would."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka, max_request_size=12 * 1024 * 1024)
-        await producer.start()
-        try:
+        options = {"bootstrap_servers": self.servers.kafka, "max_request_size": 12 * 1024 * 1024}
+        async with AIOKafkaProducer(**options) as producer:
             sent = [
                 await producer.send(
                     self.topic(topic),
@@ -155,17 +173,11 @@ class Service:
                 for m in messages
             ]
             await asyncio.gather(*sent)
-        finally:
-            await producer.stop()
 
     async def records(self, topic: str) -> list[Any]:
         """Everything that stands in a topic now."""
         partitions = self.partitions_of(topic)
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.servers.kafka, auto_offset_reset="earliest", enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
+        async with self.consumer(auto_offset_reset="earliest") as consumer:
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             found: list[Any] = []
@@ -177,8 +189,6 @@ class Service:
                 for batch in batches.values():
                     found += batch
             return found
-        finally:
-            await consumer.stop()
 
     async def values(self, topic: str) -> list[Json]:
         """The values in a topic now, oldest first within each partition."""
@@ -203,7 +213,7 @@ class Service:
         return [record for topic in FLOW for record in await self.records(f"{topic}.dlq")]
 
     async def lag(self, topic: str) -> int:
-        """How many records of the topic the consumer group has yet to commit; of use on Apache Kafka alone."""
+        """The number of records that the consumer group has yet to commit; of use on Apache Kafka alone."""
         partitions = self.partitions_of(topic)
         async with self.group_member(topic) as member:
             member.assign(partitions)
@@ -223,30 +233,31 @@ class Service:
                 member.assign(partitions)
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
 
+    async def replay(self) -> None:
+        """Have a worker consume every topic again from its beginning."""
+        await self.idle()
+        assert await self.stop("worker") == 0
+        await self.rewind()
+        self.start("worker")
+        await self.until_ready()
+        await self.idle()
+
     async def partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka)
-        await producer.start()
-        try:
+        """The number of partitions of a topic."""
+        async with AIOKafkaProducer(bootstrap_servers=self.servers.kafka) as producer:
             return len(await producer.partitions_for(self.topic(topic)))
-        finally:
-            await producer.stop()
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
         return [TopicPartition(self.topic(topic), number) for number in range(PARTITIONS)]
 
-    @asynccontextmanager
-    async def group_member(self, topic: str) -> AsyncIterator[AIOKafkaConsumer]:
+    def group_member(self, topic: str) -> AIOKafkaConsumer:
         """A consumer that speaks for the worker's group of a topic without joining it."""
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.servers.kafka, group_id=self.topic(topic), enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
-            yield consumer
-        finally:
-            await consumer.stop()
+        return self.consumer(group_id=self.topic(topic))
+
+    def consumer(self, **options: str) -> AIOKafkaConsumer:
+        """A consumer that commits nothing by itself; to be used in a block."""
+        return AIOKafkaConsumer(bootstrap_servers=self.servers.kafka, enable_auto_commit=False, **options)
 
     async def find(self, collection: str, id: str) -> Json:
         """One document, empty where there is none."""
@@ -265,24 +276,6 @@ def kind_of(record: Any) -> str:
     return (dict(record.headers)["ce_type"] or b"").decode().removeprefix("plaudit.")
 
 
-@asynccontextmanager
-async def running_service(
-    servers: Servers, folder: Path, *, service: Service | None = None, workers: Sequence[str] = ("worker",)
-) -> AsyncIterator[Service]:
-    """A service with one API and one worker, ready; stopped in the end, whatever happened."""
-    service = service or Service(servers, folder)
-    try:
-        if "api" not in service.processes:
-            service.start("api")
-        for name in workers:
-            service.start("worker", name)
-        await service.until_ready()
-        yield service
-    finally:
-        for process in service.processes.values():
-            process.terminate()
-        for process in service.processes.values():
-            try:
-                await asyncio.to_thread(process.wait, 15)
-            except subprocess.TimeoutExpired:
-                process.kill()
+def running_service(servers: Servers, folder: Path, **environment: str) -> AbstractAsyncContextManager[Service]:
+    """A service with one API and one worker, ready."""
+    return Service(servers, folder, environment=environment).running()
