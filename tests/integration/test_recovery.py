@@ -22,16 +22,16 @@ from devservers import Broker, embedded_kafka, embedded_mongo
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.messages import message, moderation
 from tests.support.processes import Marked
-from tests.support.service import Json, Servers, Service, running_service
+from tests.support.service import Json, Servers, Service
 from tests.support.sockets import connection
 from tests.support.up_command import Up
 from tests.support.waiting import eventually
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
-"""How long a server stays away; 30 in `make test-slow`."""
+"""The time that a server stays away; 30 in `make test-slow`."""
 
 PUBLISHING_S = 10.0
-"""How long the facade tries to publish before it answers 503."""
+"""The time in which the facade tries to publish before it answers 503."""
 
 PAUSE_S = 0.02
 """Between the requests of a client: a load that one machine carries beside everything else."""
@@ -121,7 +121,7 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
     """MongoDB stops and crashes under load, and comes back."""
     async with embedded_mongo(folder / "mongo", print) as mongo:
         service = Service(Servers(servers.kafka, mongo.uri, servers.is_tansu), folder)
-        async with running_service(service.servers, folder, service=service), service.client() as client:
+        async with service.running(), service.client() as client:
             store = await Facade(client).open_store()
             ready = partial(status_of, partial(client.get, "/health/ready"))
             submit = partial(status_of, partial(client.post, REVIEWS, json=[submission(new_id(), storeId=store)]))
@@ -159,7 +159,7 @@ async def kafka_away(servers: Servers, folder: Path) -> None:
     """Kafka stops under load, and comes back."""
     async with embedded_kafka(folder / "kafka", print, broker=Broker.KAFKA) as kafka:
         service = Service(Servers(kafka.bootstrap_servers, servers.mongo, is_tansu=False), folder)
-        async with running_service(service.servers, folder, service=service), service.client() as client:
+        async with service.running(), service.client() as client:
             submit = partial(status_of, partial(client.post, REVIEWS, json=[submission(new_id())]))
             async with load(service) as under:
                 await under.goes_on()
@@ -227,7 +227,7 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
     service = Service(servers, folder)
     workers = ["worker-a", "worker-b", "worker-c"]
     async with (
-        running_service(servers, folder, service=service, workers=workers),
+        service.running(workers),
         service.client() as client,
         service.mongo() as database,
     ):

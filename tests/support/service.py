@@ -21,6 +21,7 @@ from aiokafka.structs import OffsetAndMetadata
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
+from storage.database import Database, connect
 from tests.support.forks import ForkedCommand, run_forked
 
 from .messages import Message
@@ -204,6 +205,12 @@ class Service:
         assert len(letters) == count
         return letters
 
+    async def until_dead(self, topic: str, *messages: Message) -> None:
+        """Wait until each of these messages of a topic is a dead letter."""
+        wanted = {message.value for message in messages}
+        letters = partial(self.records, f"{topic}.dlq")
+        await eventually(letters, lambda found: {letter.value for letter in found} >= wanted)
+
     async def events(self, key: str) -> list[tuple[str, Json]]:
         """The events with this key, oldest first: type and data."""
         return [(kind_of(record), json.loads(record.value)) for record in await self.keyed("events", key)]
@@ -233,11 +240,12 @@ class Service:
                 member.assign(partitions)
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
 
-    async def replay(self) -> None:
-        """Have a worker consume every topic again from its beginning."""
+    async def replay(self, *submissions: Message) -> None:
+        """Have a worker consume every topic again from its beginning, and these submissions after all others."""
         await self.idle()
         assert await self.stop("worker") == 0
         await self.rewind()
+        await self.publish("review-submissions", *submissions)
         self.start("worker")
         await self.until_ready()
         await self.idle()
@@ -274,6 +282,15 @@ class Service:
 def kind_of(record: Any) -> str:
     """The type of an event, as the documents have it."""
     return (dict(record.headers)["ce_type"] or b"").decode().removeprefix("plaudit.")
+
+
+@asynccontextmanager
+async def own_database(servers: Servers, **options: float) -> AsyncIterator[Database]:
+    """A database, connected as a process does it, that is gone after the block."""
+    client, database = connect(servers.mongo, f"test_{uuid.uuid4().hex[:8]}", **options)
+    async with client:
+        yield database
+        await client.drop_database(database.name)
 
 
 def running_service(servers: Servers, folder: Path, **environment: str) -> AbstractAsyncContextManager[Service]:
