@@ -1,4 +1,4 @@
-"""What attackers send to an API of this kind: operators of the database, other paths, other shapes."""
+"""Attacks on an API of this kind: operators of the database, other paths, other shapes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tests.support.facade import REVIEWS, Facade, new_id, problem_of, submission
 from tests.support.service import Json, Service
 from tests.support.sockets import connection
 
+LIST = f"POST {REVIEWS}/reviewList HTTP/1.1\r\nHost: localhost\r\n"
+GET = "GET /api/settings HTTP/1.1\r\nHost: localhost\r\n\r\n"
 OPERATORS: tuple[Json, ...] = ({"$ne": None}, {"$gt": ""}, {"$where": "sleep(60000)"}, {"$regex": ".*"})
 
 
@@ -127,16 +129,14 @@ async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: s
 @pytest.mark.parametrize(
     "request_text",
     [
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
-        "Content-Length: 20\r\n\r\n{}",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /api/settings HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n{}",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nContent-Length : 2\r\n\r\n{}",
-        "POST /api/customerReviews/reviewList HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n{}",
-        "GET /api/settings HTTP/1.1\r\nHost: localhost\r\n folded: b\r\n\r\n",
-        "GET /api/settings HTTP/1.1\r\nHost: localhost\r\nbad name: b\r\n\r\n",
-        "GET /api/settings HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        pytest.param(LIST + "Content-Length: 2\r\nContent-Length: 20\r\n\r\n{}", id="two lengths"),
+        pytest.param(LIST + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + GET, id="both"),
+        pytest.param(LIST + "Content-Length: -1\r\n\r\n{}", id="negative length"),
+        pytest.param(LIST + "Content-Length : 2\r\n\r\n{}", id="space before the colon"),
+        pytest.param(LIST + "Transfer-Encoding: xchunked\r\n\r\n{}", id="unknown encoding"),
+        pytest.param(GET.replace("\r\n\r\n", "\r\n folded: b\r\n\r\n"), id="folded header"),
+        pytest.param(GET.replace("\r\n\r\n", "\r\nbad name: b\r\n\r\n"), id="space in a name"),
+        pytest.param(GET.replace("HTTP/1.1", "HTTP/9.9"), id="unknown version"),
     ],
 )
 async def test_requests_that_two_servers_could_read_differently_are_refused(

@@ -1,4 +1,4 @@
-"""What aiokafka makes of a connection that is gone."""
+"""Connections to Kafka that are gone, as aiokafka reports them."""
 
 from __future__ import annotations
 

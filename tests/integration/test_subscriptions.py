@@ -1,4 +1,4 @@
-"""What FastStream makes of our subscriptions."""
+"""Subscriptions as FastStream carries them out."""
 
 from __future__ import annotations
 

@@ -138,10 +138,10 @@ class Service:
             await eventually(ready)
 
     @asynccontextmanager
-    async def running(self, workers: Sequence[str] = ("worker",)) -> AsyncIterator[Service]:
+    async def running(self, workers: Sequence[str] = ("worker",), *, api: bool = True) -> AsyncIterator[Service]:
         """Start the API and workers of these names, ready within the block; all processes end with it."""
         try:
-            if "api" not in self.processes:
+            if api and "api" not in self.processes:
                 self.start("api")
             for name in workers:
                 self.start("worker", name)
