@@ -244,14 +244,10 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
         async def publish() -> None:
             commands = [moderation(action, id) for action, id in history.commands]
             values = [message(r, r["EntityId"]) for r in history.submissions]
-            slices = 20
-            for n in range(slices):
-                await service.publish(
-                    "moderation-commands", *commands[n * len(commands) // slices :][: len(commands) // slices]
-                )
-                await service.publish(
-                    "review-submissions", *values[n * len(values) // slices :][: len(values) // slices]
-                )
+            for n in range(20):
+                for topic, messages in (("moderation-commands", commands), ("review-submissions", values)):
+                    size = len(messages) // 20
+                    await service.publish(topic, *messages[n * size :][:size])
 
         publishing = asyncio.create_task(publish())
         for worker, share in zip(workers, (0.1, 0.2, 0.3), strict=True):
@@ -279,16 +275,16 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
     await service.run("ratings", "verify")
 
 
+Scenarios = dict[str, asyncio.Task[None]]
+
+
 @pytest.fixture(scope="module")
-async def scenarios(
-    servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[dict[str, asyncio.Task[None]]]:
+async def scenarios(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scenarios]:
     """Scenarios with a service each, side by side: most of their time they wait for something to come back."""
-    all_of_them = [] if servers.is_tansu else [mongodb_away, kafka_away, workers_killed]
-    tasks = {
-        scenario.__name__: asyncio.create_task(scenario(servers, tmp_path_factory.mktemp(scenario.__name__)))
-        for scenario in all_of_them
-    }
+    tasks: Scenarios = {}
+    for scenario in () if servers.is_tansu else (mongodb_away, kafka_away, workers_killed):
+        name = scenario.__name__
+        tasks[name] = asyncio.create_task(scenario(servers, tmp_path_factory.mktemp(name)))
     yield tasks
     for task in tasks.values():
         task.cancel()
@@ -298,7 +294,7 @@ async def scenarios(
 @pytest.mark.scaled
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", ["workers_killed", "mongodb_away", "kafka_away"])
-async def test_nothing_is_lost(scenarios: dict[str, asyncio.Task[None]], name: str) -> None:
+async def test_nothing_is_lost(scenarios: Scenarios, name: str) -> None:
     await scenarios[name]
 
 
@@ -321,8 +317,12 @@ async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp
     assert await service.stop("worker") == 0
 
 
-async def test_up_in_one_command(servers: Servers, tmp_path: Path) -> None:
-    up = Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
+@pytest.fixture
+def up(servers: Servers, tmp_path: Path) -> Up:
+    return Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
+
+
+async def test_up_in_one_command(up: Up) -> None:
     async with up.started() as process:
         await up.says(process, "Plaudit is ready")
         endpoints = json.loads(await asyncio.to_thread(up.endpoints.read_text))
@@ -340,8 +340,7 @@ async def test_up_in_one_command(servers: Servers, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_up_is_killed_and_started_again(servers: Servers, tmp_path: Path) -> None:
-    up = Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
+async def test_up_is_killed_and_started_again(up: Up) -> None:
     async with up.started() as process:
         await up.says(process, "Starting api")
     await up.nothing_is_left()

@@ -37,8 +37,14 @@ class Shops:
     reviews: dict[str | None, str]
     orders: dict[str, str]
     returns: dict[str, str]
-    all_returns: Returns
-    bound_returns: Returns
+
+    @property
+    def all_returns(self) -> Returns:
+        return Returns(self.secured.service, self.all.http)
+
+    @property
+    def bound_returns(self) -> Returns:
+        return Returns(self.secured.service, self.bound.http)
 
     async def refused(self, method: str, path: str, body: Any = None, status: int = 403, **options: Any) -> Json:
         """Ask for what must not be; returns the problem."""
@@ -66,11 +72,10 @@ async def shops(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         stores: list[str | None] = [await everything.open_store(mine), await everything.open_store(other), None]
         ids = await everything.submit(*(submission(product, storeId=store) for store in stores))
         reviews = dict(zip(stores, ids, strict=True))
-        all_returns, bound_returns = (Returns(secured.service, each.http) for each in (everything, bound))
-        orders = {store: await all_returns.ordered({"line": 5}, storeId=store) for store in (mine, other)}
-        returns = {store: await all_returns.create(order, {"line": 1}) for store, order in orders.items()}
-        known = (reviews, orders, returns, all_returns, bound_returns)
-        yield Shops(secured, everything, bound, mine, other, product, *known)
+        everyones = Returns(secured.service, everything.http)
+        orders = {store: await everyones.ordered({"line": 5}, storeId=store) for store in (mine, other)}
+        returns = {store: await everyones.create(order, {"line": 1}) for store, order in orders.items()}
+        yield Shops(secured, everything, bound, mine, other, product, reviews, orders, returns)
 
 
 async def test_reviews_of_other_stores_are_not_seen(shops: Shops) -> None:
