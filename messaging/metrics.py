@@ -131,17 +131,6 @@ def count_published(messages: Sequence[OutgoingMessage]) -> None:
                 DEAD_LETTERS.labels(topic_label(topic), code.decode()).inc()
 
 
-def exposed_names(family: str, kind: str) -> list[str]:
-    """The names of the samples of a family, as queries use them; `kind` is its Prometheus type."""
-    match kind:
-        case "counter":
-            return [f"{family}_total"]
-        case "histogram":
-            return [f"{family}_bucket", f"{family}_sum", f"{family}_count"]
-        case _:
-            return [family]
-
-
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
     """Log and count a wait for Kafka or MongoDB, whichever the error is about."""
     reason = f"{type(error).__name__}: {error}"[:300]

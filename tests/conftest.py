@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from devservers.broker import Broker
-from tests.support.facade import Facade
+from tests.support.facade import Facade, facade_of, new_id
 from tests.support.orders import Returns
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
@@ -70,6 +70,23 @@ async def own_service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service
     """A service for a test that stops parts of it or looks at everything it holds."""
     async with running_service(servers, tmp_path) as service:
         yield service
+
+
+@pytest.fixture
+async def own_facade(own_service: Service) -> AsyncIterator[Facade]:
+    async with facade_of(own_service) as facade:
+        yield facade
+
+
+@pytest.fixture
+async def own_returns(own_service: Service, own_facade: Facade) -> Returns:
+    return Returns(own_service, own_facade.http)
+
+
+@pytest.fixture
+def product() -> str:
+    """The id of an object that no other test has reviews of."""
+    return new_id()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from domain.delivery import Seen
 from storage.orders import document_of
 from storage.seen import seen_document
 from tests.support.domain_orders import order_of
-from tests.support.facade import REVIEWS, new_id, submission
+from tests.support.facade import REVIEWS, body_of, new_id, submission
 from tests.support.memory import Memory
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.sockets import connection, post_request
@@ -34,7 +35,6 @@ NOW = datetime(2024, 1, 1, tzinfo=UTC)
 @pytest.fixture(scope="module")
 async def small(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     """A service with small budgets."""
-    folder = tmp_path_factory.mktemp("budgets")
     limits = {
         "MAX_CONCURRENT_REQUESTS": SLOTS,
         "MAX_WAITS_PER_CLIENT": WAITS,
@@ -44,8 +44,7 @@ async def small(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         "RECEIVE_TIMEOUT": 15,
     }
     environment = {f"PLAUDIT_HTTP__{name}": str(value) for name, value in limits.items()}
-    service = Service(servers, folder, environment=environment)
-    async with running_service(servers, folder, service=service):
+    async with running_service(servers, tmp_path_factory.mktemp("budgets"), **environment) as service:
         yield service
 
 
@@ -94,8 +93,7 @@ async def test_others_are_answered_while_many_wait(small: Service) -> None:
         assert "as many requests wait already" in too_many.json()["reason"]
         assert not any(task.done() for task in waiting.values())
         # They are there now, and each wait comes to its end.
-        submitted = await http.post(REVIEWS, json=[submission(new_id(), id=id) for id in ids])
-        assert submitted.status_code == 202
+        body_of(await http.post(REVIEWS, json=[submission(new_id(), id=id) for id in ids]), dict, 202)
     assert {task.result().json()["outcome"] for task in waiting.values()} == {"applied"}
 
 
@@ -121,13 +119,8 @@ async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> Non
 async def _page(http: httpx.AsyncClient, path: str, search: Json) -> list[Any]:
     """The whole page, asked for again as long as there is no room for it."""
 
-    async def ask() -> httpx.Response:
-        return await http.post(path, json=search)
-
-    response = await eventually(ask, lambda response: response.status_code != 503)
-    assert response.status_code == 200, response.text
-    rows: list[Any] = response.json()["results"]
-    return rows
+    response = await eventually(partial(http.post, path, json=search), lambda answer: answer.status_code != 503)
+    return list(body_of(response, dict)["results"])
 
 
 def _review(entity_id: str, number: int, text: str) -> Json:
@@ -155,8 +148,7 @@ async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Servi
         assert memory.growth() < 64 * MIB
 
 
-async def test_clients_that_do_not_read_make_room(small: Service) -> None:
-    product = new_id()
+async def test_clients_that_do_not_read_make_room(small: Service, product: str) -> None:
     async with small.mongo() as database, AsyncExitStack() as stack:
         await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])
         memory = Memory(small.processes["api"].pid)
@@ -169,9 +161,8 @@ async def test_clients_that_do_not_read_make_room(small: Service) -> None:
         assert memory.growth() < 64 * MIB
 
 
-async def test_pages_of_returns_with_large_orders(small: Service) -> None:
+async def test_pages_of_returns_with_large_orders(small: Service, product: str) -> None:
     body = json.dumps({"note": "a" * MIB}).encode()
-    product = new_id()
     orders = [order_of(id=f"{product}-{n}", body=body) for n in range(30)]
     fields = dict.fromkeys(("resolution", "createdBy", "modifiedBy", "storeId"))
     times = dict.fromkeys(("createdDate", "modifiedDate"), NOW)

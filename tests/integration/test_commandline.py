@@ -24,7 +24,7 @@ def plaudit(folder: Path, *command: str, code: int = 0, **environment: str) -> s
 
 
 def configuration(folder: Path, **environment: str) -> Json:
-    """What `plaudit config` shows, which must be no secret."""
+    """The output of `plaudit config`, which must show no secret."""
     shown = plaudit(folder, "config", code=0, **environment)
     assert "pass-of" not in shown.stdout + shown.stderr
     found: Json = json.loads(shown.stdout)

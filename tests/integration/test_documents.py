@@ -25,17 +25,12 @@ from devservers.kafka_jars import KafkaJars
 from domain.entity_types import EntityType
 from plaudit.entity_types.schema import REGISTRATIONS
 from tests.support.documents import PAGES, ROOT, Block, blocks_of
+from tests.support.facade import facade_of, submission
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
 from tests.support.walks import PATIENCE_S, Documented, Shell, Walk
 
-WALKS: Final = (
-    "README.md",
-    "docs/http.md",
-    "docs/kafka.md",
-    "docs/tools.md",
-    "docs/operations.md",
-)
+WALKS: Final = ("README.md", *(f"docs/{name}.md" for name in ("http", "kafka", "tools", "operations")))
 """The pages whose blocks are run in their order."""
 
 
@@ -80,24 +75,16 @@ async def documented(servers: Servers, tmp_path_factory: pytest.TempPathFactory)
 
 
 async def letters_for_tools(documented: Documented, folder: Path) -> None:
-    """What tools.md speaks of: files, and dead letters up to offset 17 of partition 3."""
-    (folder / "reviews.csv").write_text(
-        "EntityId,EntityType,review,rating\np-1,Product,Good,4\np-2,Product,Bad,1\n",
-    )
+    """Make what tools.md speaks of: files, and dead letters up to offset 17 of partition 3."""
+    reviews = "EntityId,EntityType,review,rating\np-1,Product,Good,4\np-2,Product,Bad,1\n"
+    (folder / "reviews.csv").write_text(reviews)
     (folder / "old-shop.csv").write_text("sku,stars,text\np-3,5,Better\n")
-    (folder / "mended.json").write_text(
-        json.dumps({"EntityId": "p-4", "EntityType": "Product", "review": "Mended", "rating": 4})
-    )
-    service = documented.service
-    producer = AIOKafkaProducer(bootstrap_servers=service.servers.kafka)
-    await producer.start()
-    headers = [("x-error-code", b"invalid-json"), ("x-source-topic", service.topic("review-submissions").encode())]
-    try:
-        topic = service.topic("review-submissions.dlq")
+    (folder / "mended.json").write_text(json.dumps(submission("p-4")))
+    topic = documented.service.topic("review-submissions")
+    headers = [("x-error-code", b"invalid-json"), ("x-source-topic", topic.encode())]
+    async with AIOKafkaProducer(bootstrap_servers=documented.service.servers.kafka) as producer:
         for _ in range(18):
-            await producer.send_and_wait(topic, b"not a review", partition=3, headers=headers)
-    finally:
-        await producer.stop()
+            await producer.send_and_wait(f"{topic}.dlq", b"not a review", partition=3, headers=headers)
 
 
 PREPARATIONS: Final[dict[str, Callable[[Documented, Path], Awaitable[None]]]] = {"docs/tools.md": letters_for_tools}
@@ -145,44 +132,32 @@ def block(request: pytest.FixtureRequest) -> Block:
     return found
 
 
-async def run_example(documented: Documented, folder: Path, *command: str) -> None:
+async def run(*command: str, folder: Path, environment: dict[str, str] | None = None) -> str:
+    """Run a command to its end, which must be a success; returns what it says."""
     process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=folder,
-        env=documented.environment(),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        *command, cwd=folder, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     async with asyncio.timeout(PATIENCE_S):
         said, _ = await process.communicate()
     assert process.returncode == 0, said.decode()
+    return said.decode()
 
 
-async def arrived(documented: Documented, entity_id: str) -> None:
-    """Wait for the review of an object that an example publishes."""
-    search = {"entityIds": [entity_id], "entityType": "Product"}
-
-    async def found() -> Any:
-        async with documented.service.client() as http:
-            return (await http.post("/api/customerReviews/reviewList", json=search)).json()["totalCount"]
-
-    assert await eventually(found) == 1
+async def publish_by_example(documented: Documented, folder: Path, entity_id: str, *command: str) -> None:
+    """Run an example, and wait for the review of an object that it publishes."""
+    await run(*command, folder=folder, environment=documented.environment())
+    async with facade_of(documented.service) as facade:
+        await facade.until_listed(entity_id, 1)
 
 
 async def test_growth_on_paper(block: Block) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.growth", cwd=ROOT, stdout=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(PATIENCE_S):
-        said, _ = await process.communicate()
-    assert block.text.strip() in said.decode()
+    assert block.text.strip() in await run(sys.executable, "-m", "benchmarks.growth", folder=ROOT)
 
 
 @pytest.mark.kafka
 async def test_the_python_producer(documented: Documented, block: Block, tmp_path: Path) -> None:
     (tmp_path / "submit.py").write_text(documented.here(block.text))
-    await run_example(documented, tmp_path, sys.executable, "submit.py")
-    await arrived(documented, "lens-1")
+    await publish_by_example(documented, tmp_path, "lens-1", sys.executable, "submit.py")
 
 
 @pytest.mark.kafka
@@ -194,16 +169,16 @@ async def test_the_java_producer(documented: Documented, block: Block, tmp_path:
         pytest.skip("the jars of Apache Kafka are not there: no embedded server has fetched them yet")
     (tmp_path / "Submit.java").write_text(documented.here(block.text))
     # Compiles and runs it in one go.
-    await run_example(documented, tmp_path, "java", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path, "Submit.java")
-    await arrived(documented, "lens-2")
+    command = ("java", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path, "Submit.java")
+    await publish_by_example(documented, tmp_path, "lens-2", *command)
 
 
 @pytest.mark.kafka
 async def test_the_kcat_producer(documented: Documented, block: Block, tmp_path: Path) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("there is no `kcat` (`apt-get install kcat`)")
-    await run_example(documented, tmp_path, "bash", "-euo", "pipefail", "-c", documented.here(block.text))
-    await arrived(documented, "lens-3")
+    command = ("bash", "-euo", "pipefail", "-c", documented.here(block.text))
+    await publish_by_example(documented, tmp_path, "lens-3", *command)
 
 
 def test_the_configured_types(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

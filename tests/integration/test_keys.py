@@ -27,6 +27,8 @@ from storage.keys import ApiKey, ApiKeyRepository
 from tests.support.service import Servers, Service
 
 SECRET = "s" * 43
+KNOWN = f"plaudit_0123456789ab_{SECRET}"
+READ = frozenset({Permission.READ_REVIEWS})
 
 
 @pytest.fixture
@@ -50,9 +52,7 @@ async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiK
     made = ("create", "shop", "--permission", "customerReviews:read", "--store", "A", "--store", "B")
     key = (await _run(command_line, *made)).strip()
     other = (await _run(command_line, *made[:4], "--forever")).strip()
-    assert await ApiKeys(keys).caller(key) == Caller(
-        "shop", frozenset({Permission.READ_REVIEWS}), frozenset({"A", "B"})
-    )
+    assert await ApiKeys(keys).caller(key) == Caller("shop", READ, frozenset({"A", "B"}))
     stored = await keys.all()
     assert [stored_key.caller.stores for stored_key in stored] == [{"A", "B"}, None]
     _, id, secret = key.split("_", 2)
@@ -70,8 +70,7 @@ async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiK
 
 
 async def _stored(keys: ApiKeyRepository, id: str, **fields: datetime) -> None:
-    caller = Caller("shop", frozenset({Permission.READ_REVIEWS}))
-    await keys.add(ApiKey(id, caller, digest_of(SECRET), created=datetime.now(UTC), **fields))
+    await keys.add(ApiKey(id, Caller("shop", READ), digest_of(SECRET), created=datetime.now(UTC), **fields))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ async def _stored(keys: ApiKeyRepository, id: str, **fields: datetime) -> None:
 async def test_other_keys_open_nothing(keys: ApiKeyRepository, credential: str | None) -> None:
     await _stored(keys, "0123456789ab")
     known = ApiKeys(keys)
-    assert await known.caller(f"plaudit_0123456789ab_{SECRET}")
+    assert await known.caller(KNOWN)
     with pytest.raises(RefusedCredentialError):
         await known.caller(credential)
 
@@ -105,10 +104,10 @@ async def test_a_key_expires_also_while_it_is_remembered(
     now = datetime.now(UTC)
     await _stored(keys, "0123456789ab", expires=now + timedelta(minutes=1))
     known = ApiKeys(keys)
-    assert await known.caller(f"plaudit_0123456789ab_{SECRET}")
+    assert await known.caller(KNOWN)
     monkeypatch.setattr(ApiKey, "is_valid", lambda key, _: _IS_VALID(key, now + timedelta(minutes=1)))
     with pytest.raises(RefusedCredentialError):
-        await known.caller(f"plaudit_0123456789ab_{SECRET}")
+        await known.caller(KNOWN)
 
 
 _IS_VALID = ApiKey.is_valid

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 
+import httpx
 import pytest
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
 from api.web.middleware import LastResort
-from storage.database import connect, is_too_slow
+from storage.database import is_too_slow
+from tests.support.facade import problem_of
 from tests.support.memory import Memory
 from tests.support.secured import Secured, running_secured
-from tests.support.service import Servers
+from tests.support.service import Servers, own_database
 from tests.support.sockets import connection
 from tests.support.waiting import eventually
 
@@ -110,8 +111,7 @@ async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
 
 
 async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
-    client, database = connect(servers.mongo, "test_limits", query_timeout=1.0)
-    async with client:
+    async with own_database(servers, query_timeout=1.0) as database:
         await database["things"].insert_one({})
         with pytest.raises((ExecutionTimeout, NetworkTimeout)) as caught:
             # Nothing that a client of the facade could ask for.
@@ -119,30 +119,17 @@ async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
         assert is_too_slow(caught.value)
 
         async def running() -> list[object]:
-            operations = await client.admin.command({"currentOp": True, "ns": "test_limits.things", "active": True})
-            found: list[object] = operations["inprog"]
-            return found
+            things = {"ns": f"{database.name}.things", "active": True}
+            return list((await database.client.admin.command({"currentOp": True, **things}))["inprog"])
 
         # Not only the client gave up: the server doesn't go on for 20 s.
         await eventually(running, lambda operations: not operations, deadline_s=10)
-        await client.drop_database("test_limits")
 
 
 async def test_a_slow_query_is_told_from_a_database_that_is_away() -> None:
     async def app(scope: object, receive: object, send: object) -> None:
         raise ExecutionTimeout("operation exceeded time limit", 50)
 
-    sent: list[dict[str, object]] = []
-
-    async def receive() -> dict[str, object]:
-        return {"type": "http.request"}
-
-    async def send(message: object) -> None:
-        assert isinstance(message, dict)
-        sent.append(message)
-
-    await LastResort(app)({"type": "http", "path": "/", "method": "GET", "headers": []}, receive, send)
-    assert sent[0]["status"] == 503
-    body = sent[1]["body"]
-    assert isinstance(body, bytes)
-    assert json.loads(body)["type"] == "/problems/query-timeout"
+    transport = httpx.ASGITransport(LastResort(app))
+    async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
+        assert problem_of(await http.get("/"), 503)["type"] == "/problems/query-timeout"

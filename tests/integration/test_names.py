@@ -38,7 +38,7 @@ async def names() -> AsyncIterator[NameServer]:
 
 @pytest.fixture(scope="module")
 async def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the service runs, and finds modules."""
+    """The folder in which the service runs, and finds modules."""
     folder = tmp_path_factory.mktemp("service_with_types")
     (folder / "catalog.py").write_text(CATALOG)
     return folder
@@ -47,19 +47,14 @@ async def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 async def service(servers: Servers, folder: Path, names: NameServer) -> AsyncIterator[Service]:
     """A service with types of objects whose names are known over HTTP, and to a Python function."""
-    template = {
-        "url": f"{names.address}/products/{{id}}",
-        "name": "product.title",
-        "image": "product.images.0.url",
-        "timeout": 0.5,
-    }
+    paths = {"name": "product.title", "image": "product.images.0.url"}
+    template = {**paths, "url": f"{names.address}/products/{{id}}", "timeout": 0.5}
     types = [
         {"entityType": "Product", "getEntity": template, "knownChildrenTypes": ["Variation"]},
         {"entityType": "Vendor", "getEntity": "catalog:names"},
         {"entityType": "Brand", "getEntity": {**template, "timeout": 60}},
     ]
-    service = Service(servers, folder, environment={"PLAUDIT_ENTITY_TYPES": json.dumps(types)})
-    async with running_service(servers, folder, service=service):
+    async with running_service(servers, folder, PLAUDIT_ENTITY_TYPES=json.dumps(types)) as service:
         yield service
 
 
@@ -105,7 +100,7 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         await eventually(lambda: names_of(facade, product), lambda found: found == expected)
         await eventually(lambda: names_of(facade, vendor), lambda found: found == {of_vendor: f"Name of {vendor}"})
         assert (await http.get(f"{REVIEWS}/{doomed}")).status_code == 404
-        assert (await http.get(f"{REVIEWS}/{twin}")).json()["reviewStatus"] == "Approved"
+        assert (await facade.review(twin))["reviewStatus"] == "Approved"
         async with service.mongo() as database:
             assert await database.reviews.count_documents({"nameWanted": {"$exists": True}}) == 0
 
@@ -125,11 +120,11 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         assert [row["id"] for row in listed["results"]] == [variation]
 
         # The portal learns of the types, and of one object at a time.
-        types = {type["entityType"]: type for type in (await http.get("/api/entityTypes")).json()}
+        types = {type["entityType"]: type for type in await facade.get("/api/entityTypes")}
         assert types["Product"]["hasEntityResolver"]
         assert types["Product"]["icon"]
         for type, id, image in (("Product", product, f"/{product}.png"), ("Vendor", "a/b", "/a/b")):
-            entity = (await http.get(f"/api/entityTypes/{type}/{id}")).json()
+            entity = await facade.get(f"/api/entityTypes/{type}/{id}")
             assert entity == {"entityType": type, "id": id, "name": f"Name of {id}", "imageUrl": image}
         assert (await http.get(f"/api/entityTypes/Product/{gone}")).status_code == 404
 

@@ -24,7 +24,7 @@ DOCUMENTS = Path(__file__).parents[2] / "docs"
 
 
 class _Addresses(HTMLParser):
-    """What a page would load or lead to."""
+    """The addresses that a page would load or lead to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def test_the_document_in_docs_is_fresh() -> None:
 
 
 class Visit(NamedTuple):
-    """What a browser made of a page, and the requests that the page caused."""
+    """The document that a browser made of a page, and the requests that the page caused."""
 
     dom: str
     requests: list[str]

@@ -1,4 +1,4 @@
-"""What is kept of a person: shown to them, and removed, so that ratings stay right."""
+"""The data of a person: shown to them, and removed, so that ratings stay right."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import hmac
 import json
 import random
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from storage.mails import MailRepository, StoredRecord
-from tests.support.facade import facade_of, new_id, submission
-from tests.support.messages import Message, message
-from tests.support.orders import Returns, lines_of, return_command
+from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import Message, message, moderation
+from tests.support.orders import Returns, return_command, wanted_return
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
 
@@ -23,80 +24,78 @@ pytestmark = pytest.mark.slow
 EMAIL, STREET, WORDS = "anna.berg@example.com", "Lindenallee 7", "Nobody else would put it like this"
 
 
-async def _everything(service: Service) -> str:
+async def everything_in(service: Service) -> str:
     """All that the database holds, as text."""
     async with service.mongo() as database:
         return "\n".join(
-            [
-                str(document)
-                for name in await database.list_collection_names()
-                async for document in database[name].find()
-            ]
+            [str(await database[name].find().to_list()) for name in await database.list_collection_names()]
         )
 
 
-async def test_a_person_is_shown_and_forgotten(own_service: Service) -> None:
-    anna, berta, product = new_id("anna"), new_id("berta"), new_id()
-    async with facade_of(own_service) as facade:
-        returns = Returns(own_service, facade.http)
-        store = await facade.open_store()
-        mine = await facade.submit(
-            submission(product, 1, userId=anna, userName="Anna Berg", review=WORDS),
-            submission(product, 2, userId=anna, userName="Anna Berg", review=WORDS, storeId=store),
-        )
-        others = await facade.submit(submission(product, 5, userId=berta, userName="Berta Holm"))
-        await facade.moderate("approve", *mine, *others)
-        order = await returns.ordered(
-            {"line": 5}, customerId=anna, customerName="Anna Berg", customerEmail=EMAIL, address={"street": STREET}
-        )
-        given_back = await returns.create(order, {"line": 2})
-        await returns.change(given_back, resolution=WORDS)
-        bad = json.dumps(submission(product, 9, userId=anna, review=WORDS)).encode()
-        await own_service.publish("review-submissions", Message(None, bad))
-        await eventually(own_service.dead_letters, lambda letters: len(letters) == 1)
-        await _mail_to(own_service, anna)
+async def export(service: Service, person: str) -> Json:
+    """The data of a person, as the command shows it."""
+    return dict(json.loads((await service.run("privacy", "export", "--customer", person)).stdout))
 
-        shown = await own_service.run("privacy", "export", "--customer", anna)
-        document = json.loads(shown.stdout)
-        assert {review["id"] for review in document["reviews"]} == set(mine)
-        assert [each["address"] for each in document["orders"]] == [{"street": STREET}]
-        assert [each["resolution"] for each in document["returns"]] == [WORDS]
-        assert [letter["value"]["userId"] for letter in document["deadLetters"]] == [anna]
-        assert document["mailsNotSentYet"] == [{"to": EMAIL}]
-        assert berta not in shown.stdout
 
-        erased = await own_service.run("privacy", "erase", "--customer", anna, "--yes")
-        assert "1 dead letters" in erased.stdout
-        everything = await _everything(own_service)
-        for trace in (anna, "Anna Berg", EMAIL, STREET, WORDS):
-            assert trace not in everything
-        # What is others', and what the shop has to count, is as it was.
-        assert await facade.listed(entityIds=[product]) == others
-        assert [(r["value"], r["reviewCount"]) for r in await facade.ratings(product)] == [(5.0, 1)]
-        assert await returns.available(order) == {"line": 3}
-        assert ((await returns.get(given_back)) or {})["order"]["items"][0]["quantity"] == 5
-        await own_service.run("ratings", "verify")
+async def erase(service: Service, person: str, *options: str, code: int = 0) -> str:
+    """Remove the data of a person; returns what the command says."""
+    ended = await service.run("privacy", "erase", "--customer", person, "--yes", *options, code=code)
+    return ended.stdout + ended.stderr
 
-        # It is on record, without the name; and nothing of it comes back.
-        async with own_service.mongo() as database:
-            (record,) = await database["erasures"].find().to_list()
-            assert record["counts"] == {
-                "reviews": 2,
-                "orders": 1,
-                "returns": 1,
-                "mails": 1,
-                "reminders": 2,
-                "waiting": 0,
-            }
-        audit: Json = (await facade.http.get("/api/audit", params={"action": "delete"})).json()
-        assert {(entry["subject"], entry["reviewId"]) for entry in audit["results"]} == {
-            ("plaudit privacy", id) for id in mine
-        }
-        replayed = await own_service.run("dlq", "replay")
-        assert "Replayed 0 dead letters" in replayed.stdout
-        assert "1 are about people who were forgotten" in replayed.stdout
-        again = await own_service.run("privacy", "erase", "--customer", anna, "--yes")
-        assert "Deleted 0 reviews" in again.stdout
+
+async def replay(service: Service, *options: str) -> str:
+    """Replay all dead letters; returns what the command says."""
+    return (await service.run("dlq", "replay", *options)).stdout
+
+
+async def test_a_person_is_shown_and_forgotten(
+    own_service: Service, own_facade: Facade, own_returns: Returns, product: str
+) -> None:
+    facade, returns = own_facade, own_returns
+    anna, berta, store = new_id("anna"), new_id("berta"), await facade.open_store()
+    author = {"userId": anna, "userName": "Anna Berg", "review": WORDS}
+    mine = await facade.submit_approved(
+        {**submission(product, 1), **author}, {**submission(product, 2, storeId=store), **author}
+    )
+    others = await facade.submit_approved(submission(product, 5, userId=berta, userName="Berta Holm"))
+    customer = {"customerId": anna, "customerName": "Anna Berg", "customerEmail": EMAIL}
+    order = await returns.ordered({"line": 5}, **customer, address={"street": STREET})
+    given_back = await returns.create(order, {"line": 2})
+    await returns.change(given_back, resolution=WORDS)
+    bad = message(submission(product, 9, userId=anna, review=WORDS))
+    await own_service.publish("review-submissions", bad)
+    await eventually(own_service.dead_letters, lambda letters: len(letters) == 1)
+    await _mail_to(own_service, anna)
+
+    shown = await export(own_service, anna)
+    assert {review["id"] for review in shown["reviews"]} == set(mine)
+    assert [each["address"] for each in shown["orders"]] == [{"street": STREET}]
+    assert [each["resolution"] for each in shown["returns"]] == [WORDS]
+    assert [letter["value"]["userId"] for letter in shown["deadLetters"]] == [anna]
+    assert shown["mailsNotSentYet"] == [{"to": EMAIL}]
+    assert berta not in json.dumps(shown)
+
+    assert "1 dead letters" in await erase(own_service, anna)
+    everything = await everything_in(own_service)
+    assert [trace for trace in (anna, "Anna Berg", EMAIL, STREET, WORDS) if trace in everything] == []
+    # What is others', and what the shop has to count, is as it was.
+    assert await facade.listed(entityIds=[product]) == others
+    assert await facade.rating(product) == (5.0, 1)
+    assert await returns.available(order) == {"line": 3}
+    assert (await returns.existing(given_back))["order"]["items"][0]["quantity"] == 5
+    await own_service.run("ratings", "verify")
+
+    # It is on record, without the name; and nothing of it comes back.
+    async with own_service.mongo() as database:
+        (record,) = await database["erasures"].find().to_list()
+    kept = {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2, "waiting": 0}
+    assert record["counts"] == kept
+    audit = (await facade.get("/api/audit", action="delete"))["results"]
+    assert {(entry["subject"], entry["reviewId"]) for entry in audit} == {("plaudit privacy", id) for id in mine}
+    replayed = await replay(own_service)
+    assert "Replayed 0 dead letters" in replayed
+    assert "1 are about people who were forgotten" in replayed
+    assert "Deleted 0 reviews" in await erase(own_service, anna)
 
 
 LETTERS = ("review-submissions", "order-events", "return-commands")
@@ -109,88 +108,75 @@ async def _letters(service: Service, count: int) -> None:
     await eventually(letters, lambda found: found == count)
 
 
-async def test_it_is_found_in_every_shape_and_place(own_service: Service) -> None:
+async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_returns: Returns) -> None:
     number = random.randrange(10**9, 10**10)
     anna, berta, later = str(number), f"{number}0", new_id("order")
-    async with own_service.client() as http:
-        returns = Returns(own_service, http)
-        order = await returns.ordered({"line": 5}, customerId=anna)
-        # Hers: by a number, by her order alone, deep within, cut off.
-        await own_service.publish(
-            "review-submissions",
-            message(submission("x", userId=number, review=WORDS)),
-            Message(None, f'{{"userId": "{anna}", "review": "{WORDS}'.encode()),
-        )
-        await own_service.publish("order-events", message({"order": {"customer": {"id": number}}}))
-        await own_service.publish("return-commands", return_command("create", {"orderId": order, "resolution": WORDS}))
-        # Others': whatever else has her number, and an id that begins like hers.
-        await own_service.publish(
-            "review-submissions",
-            message(submission(anna, 9, userId=berta)),
-            Message(None, f'{{"userId": "{berta}", "rating": 5'.encode()),
-        )
-        await _letters(own_service, 6)
-        # Commands that wait for what they are about.
-        await own_service.publish(
-            "return-commands",
-            return_command(
-                "create", {"orderId": later, "resolution": WORDS, "lineItems": lines_of({"line": 2})}, user=anna
-            ),
-        )
-        waiting = json.dumps({"action": "approve", "ids": [new_id()], "moderator": anna}).encode()
-        await own_service.publish("moderation-commands", Message(None, waiting))
-        async with own_service.mongo() as database:
+    order = await own_returns.ordered({"line": 5}, customerId=anna)
+    # Hers: by a number, by her order alone, deep within, cut off.
+    await own_service.publish(
+        "review-submissions",
+        message(submission("x", userId=number, review=WORDS)),
+        Message(None, f'{{"userId": "{anna}", "review": "{WORDS}'.encode()),
+    )
+    await own_service.publish("order-events", message({"order": {"customer": {"id": number}}}))
+    await own_service.publish("return-commands", return_command("create", {"orderId": order, "resolution": WORDS}))
+    # Others': whatever else has her number, and an id that begins like hers.
+    await own_service.publish(
+        "review-submissions",
+        message(submission(anna, 9, userId=berta)),
+        Message(None, f'{{"userId": "{berta}", "rating": 5'.encode()),
+    )
+    await _letters(own_service, 6)
+    # Commands that wait for what they are about.
+    wanted = wanted_return(later, {"line": 2}, resolution=WORDS)
+    await own_service.publish("return-commands", return_command("create", wanted, user=anna))
+    await own_service.publish("moderation-commands", moderation("approve", new_id(), moderator=anna))
+    async with own_service.mongo() as database:
+        for name in ("parkedReturns", "parkedCommands"):
+            await eventually(partial(database[name].count_documents, {}), lambda found: found == 1)
 
-            async def parked() -> int:
-                return sum([await database[name].count_documents({}) for name in ("parkedReturns", "parkedCommands")])
+    shown = await export(own_service, anna)
+    assert len(shown["deadLetters"]) == 4
+    assert berta not in json.dumps(shown)
+    assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS]
+    assert [each["moderator"] for each in shown["waitingModeration"]] == [anna]
 
-            await eventually(parked, lambda found: found == 2)
+    erased = await erase(own_service, anna)
+    assert "4 dead letters" in erased
+    assert "2 commands that wait" in erased
+    everything = await everything_in(own_service)
+    for trace in (anna, WORDS, hashlib.sha256(anna.encode()).hexdigest()):
+        assert trace not in everything
+    replayed = await replay(own_service)
+    assert "Replayed 2 dead letters" in replayed
+    assert "4 are about people who were forgotten" in replayed
 
-        shown = json.loads((await own_service.run("privacy", "export", "--customer", anna)).stdout)
-        assert len(shown["deadLetters"]) == 4
-        assert berta not in json.dumps(shown)
-        assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS]
-        assert [each["moderator"] for each in shown["waitingModeration"]] == [anna]
-
-        erased = await own_service.run("privacy", "erase", "--customer", anna, "--yes")
-        assert "4 dead letters" in erased.stdout
-        assert "2 commands that wait" in erased.stdout
-        everything = await _everything(own_service)
-        for trace in (anna, WORDS):
-            assert trace not in everything
-        assert hashlib.sha256(anna.encode()).hexdigest() not in everything
-        replayed = await own_service.run("dlq", "replay")
-        assert "Replayed 2 dead letters" in replayed.stdout, replayed.stdout + replayed.stderr
-        assert "4 are about people who were forgotten" in replayed.stdout
-
-        # What was acknowledged takes effect all the same, without her words and name.
-        await returns.ordered({"line": 5}, id=later)
-        await eventually(lambda: returns.available(later), lambda left: left == {"line": 3})
-        assert WORDS not in await _everything(own_service)
+    # What was acknowledged takes effect all the same, without her words and name.
+    await own_returns.ordered({"line": 5}, id=later)
+    await eventually(partial(own_returns.available, later), lambda left: left == {"line": 3})
+    assert WORDS not in await everything_in(own_service)
 
 
 async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) -> None:
     """By a mark of an earlier version, by the database's own key, and by one of the configuration."""
     people = [new_id(name) for name in ("plain", "own", "configured")]
-    await own_service.publish(
-        "return-commands", *(Message(None, f'{{"user": "{person}", "action'.encode()) for person in people)
-    )
+    letters = [Message(None, f'{{"user": "{person}", "action'.encode()) for person in people]
+    await own_service.publish("return-commands", *letters)
     await _letters(own_service, 3)
     async with own_service.mongo() as database:
         plain = hashlib.sha256(people[0].encode()).hexdigest()
         await database["erasures"].insert_one({"mark": plain, "at": datetime.now(UTC), "counts": {}})
-        await own_service.run("privacy", "erase", "--customer", people[1], "--yes")
+        await erase(own_service, people[1])
         key = "k" * 32
         own_service.environment["PLAUDIT_PRIVACY__ERASURE_KEY"] = key
-        await own_service.run("privacy", "erase", "--customer", people[2], "--yes")
+        await erase(own_service, people[2])
         marks = [document["mark"] async for document in database["erasures"].find().sort("at")]
         assert len(set(marks)) == 3
         assert marks[2] == hmac.digest(key.encode(), people[2].encode(), "sha256").hex()
         assert hashlib.sha256(people[1].encode()).hexdigest() not in marks
         # Also of what came among the letters after it had been looked for.
         await database["erasedLetters"].delete_many({})
-    replayed = await own_service.run("dlq", "replay", "--dry-run")
-    assert "3 are about people who were forgotten" in replayed.stdout, replayed.stdout + replayed.stderr
+    assert "3 are about people who were forgotten" in await replay(own_service, "--dry-run")
     assert key not in (await own_service.run("config")).stdout
 
 
@@ -202,20 +188,18 @@ async def _mail_to(service: Service, customer: str) -> None:
         await database["reminderCustomers"].insert_one({"_id": customer, "sent": 2})
 
 
-async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, tmp_path: Path) -> None:
+async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
     anna = new_id("anna")
-    async with facade_of(own_service) as facade:
-        await facade.submit(submission(new_id(), userId=anna))
-        await own_service.stop("worker")
-        ended = await own_service.run("privacy", "erase", "--customer", anna, "--yes", "--wait", "1", code=1)
-        assert "is a worker running?" in ended.stderr
-        async with own_service.mongo() as database:
-            assert await database["erasures"].count_documents({}) == 0
-        own_service.start("worker")
-        await own_service.run("privacy", "erase", "--customer", anna, "--yes")
-        file = tmp_path / "anna.json"
-        await own_service.run("privacy", "export", "--customer", anna, "-o", str(file))
-        assert json.loads(file.read_bytes())["reviews"] == []
+    await own_facade.submit(submission(new_id(), userId=anna))
+    await own_service.stop("worker")
+    assert "is a worker running?" in await erase(own_service, anna, "--wait", "1", code=1)
+    async with own_service.mongo() as database:
+        assert await database["erasures"].count_documents({}) == 0
+    own_service.start("worker")
+    await erase(own_service, anna)
+    file = tmp_path / "anna.json"
+    await own_service.run("privacy", "export", "--customer", anna, "-o", str(file))
+    assert json.loads(file.read_bytes())["reviews"] == []
 
 
 async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.facade import REVIEWS, Facade, new_id, problem_of, submission
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
+
+SETTINGS = "/api/settings"
 
 
 def wilson(*ratings: float) -> float:
@@ -23,21 +25,12 @@ def wilson(*ratings: float) -> float:
     return round(5 * lower, 2)
 
 
-async def test_average_follows_approve_reset_reject_and_delete(facade: Facade) -> None:
-    product = new_id()
+async def test_average_follows_approve_reset_reject_and_delete(facade: Facade, product: str) -> None:
     three, four = await facade.submit(submission(product, 3), submission(product, 4))
     assert await facade.ratings(product) == []
     assert await facade.moderate("approve", three, four) == ["applied", "applied"]
-    assert await facade.ratings(product) == [
-        {
-            "storeName": None,
-            "storeId": None,
-            "entityId": product,
-            "entityType": "Product",
-            "value": 3.5,
-            "reviewCount": 2,
-        }
-    ]
+    place = {"storeName": None, "storeId": None, "entityId": product, "entityType": "Product"}
+    assert await facade.ratings(product) == [{**place, "value": 3.5, "reviewCount": 2}]
     for action in ("reset", "reject", "delete"):
         assert await facade.moderate("approve", three) == ["unchanged" if action == "reset" else "applied"]
         assert await facade.rating(product) == (3.5, 2)
@@ -47,8 +40,7 @@ async def test_average_follows_approve_reset_reject_and_delete(facade: Facade) -
     assert await facade.ratings(product) == []
 
 
-async def test_moderation_in_every_state(facade: Facade) -> None:
-    product = new_id()
+async def test_moderation_in_every_state(facade: Facade, product: str) -> None:
     (id,) = await facade.submit(submission(product, 2))
     status = "New"
     steps = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
@@ -61,7 +53,7 @@ async def test_moderation_in_every_state(facade: Facade) -> None:
 
 async def test_two_decimals_are_kept_exactly(facade: Facade) -> None:
     product, ratings = new_id(), [1.1, 2.2, 3.33, 4.99, 1, 5]
-    await facade.moderate("approve", *await facade.submit(*(submission(product, rating) for rating in ratings)))
+    await facade.submit_approved(*(submission(product, rating) for rating in ratings))
     assert await facade.rating(product) == (round(sum(ratings) / 6, 2), 6)
     assert sorted(await facade.listed("rating", entityIds=[product])) == sorted(ratings)
 
@@ -69,7 +61,7 @@ async def test_two_decimals_are_kept_exactly(facade: Facade) -> None:
 async def test_stores_and_no_store_side_by_side(facade: Facade, http: httpx.AsyncClient) -> None:
     a, b = sorted([await facade.open_store(), await facade.open_store()])
     one, other = new_id(), new_id()
-    ids = await facade.submit(
+    ids = await facade.submit_approved(
         submission(one, 1),
         submission(one, 2, storeId=a),
         submission(one, 3, storeId=b),
@@ -77,7 +69,6 @@ async def test_stores_and_no_store_side_by_side(facade: Facade, http: httpx.Asyn
         submission(other, 5, storeId=b),
         submission(one, 5, EntityType="Vendor"),
     )
-    await facade.moderate("approve", *ids)
 
     def rows(ratings: list[Json]) -> list[tuple[str, str | None, float, int]]:
         return [(r["entityId"], r["storeId"], r["value"], r["reviewCount"]) for r in ratings]
@@ -94,37 +85,37 @@ async def test_stores_and_no_store_side_by_side(facade: Facade, http: httpx.Asyn
 async def test_a_change_of_method_changes_the_very_next_answer(facade: Facade) -> None:
     own, general, product = await facade.open_store(), await facade.open_store(), new_id()
     values = [5, 4, 4.5]
-    await facade.moderate(
-        "approve",
-        *await facade.submit(
-            *(submission(product, v, storeId=store) for store in (None, own, general) for v in values)
-        ),
-    )
+    stores = (None, own, general)
+    await facade.submit_approved(*(submission(product, v, storeId=store) for store in stores for v in values))
 
     async def methods() -> dict[str | None, float]:
         return {rating["storeId"]: rating["value"] for rating in await facade.ratings(product)}
 
-    average, bound = 4.5, wilson(*values)
+    async def calculate(path: str, method: str | None) -> None:
+        change = {"ratingCalculationMethod": method}
+        await facade.command("PUT", path, change if path == SETTINGS else {"settings": change})
+
+    average, bound, store = 4.5, wilson(*values), f"/api/stores/{own}"
     assert average != bound
     assert await methods() == {None: average, own: average, general: average}
-    await facade.command("PUT", f"/api/stores/{own}", {"settings": {"ratingCalculationMethod": "wilson"}})
+    await calculate(store, "wilson")
     assert await methods() == {None: average, own: bound, general: average}
     try:
-        await facade.command("PUT", "/api/settings", {"ratingCalculationMethod": "wilson"})
+        await calculate(SETTINGS, "wilson")
         assert await methods() == {None: bound, own: bound, general: bound}
-        await facade.command("PUT", f"/api/stores/{own}", {"settings": {"ratingCalculationMethod": "average"}})
+        await calculate(store, "average")
         assert await methods() == {None: bound, own: average, general: bound}
-        await facade.command("PUT", f"/api/stores/{own}", {"settings": {"ratingCalculationMethod": None}})
+        await calculate(store, None)
         assert await methods() == {None: bound, own: bound, general: bound}
     finally:
-        await facade.command("PUT", "/api/settings", {"ratingCalculationMethod": "average"})
+        await calculate(SETTINGS, "average")
     assert await methods() == {None: average, own: average, general: average}
 
 
 @pytest.mark.parametrize("ratings", [[1], [5], [3, 4], [5] * 30, [1, 5, 2.75, 3.33]])
 async def test_wilson_equals_the_formula(facade: Facade, ratings: list[float]) -> None:
     store, product = await facade.open_store(ratingCalculationMethod="wilson"), new_id()
-    await facade.moderate("approve", *await facade.submit(*(submission(product, r, storeId=store) for r in ratings)))
+    await facade.submit_approved(*(submission(product, r, storeId=store) for r in ratings))
     assert await facade.rating(product) == (wilson(*ratings), len(ratings))
 
 
@@ -151,7 +142,7 @@ async def test_a_thousand_reviews_approved_by_twenty_concurrent_requests(facade:
 async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
     store, product, lost, stray = await facade.open_store(), new_id(), new_id(), new_id()
     reviews = [*(submission(product, r, storeId=store) for r in (3, 4)), submission(lost, 2, storeId=store)]
-    await facade.moderate("approve", *await facade.submit(*reviews))
+    await facade.submit_approved(*reviews)
 
     async def corrupt() -> None:
         async with service.mongo() as database:
@@ -183,7 +174,7 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
 
 async def test_calculating_a_store_can_be_waited_for(facade: Facade) -> None:
     store, product = await facade.open_store(), new_id()
-    await facade.moderate("approve", *await facade.submit(submission(product, 3, storeId=store)))
+    await facade.submit_approved(submission(product, 3, storeId=store))
     (result,) = await facade.command("POST", f"/api/rating/calculateStore?storeId={store}")
     assert result == {"id": store, "outcome": "applied"}
     assert await facade.rating(product) == (3.0, 1)
@@ -194,14 +185,11 @@ async def test_rating_requests_at_their_bounds(facade: Facade, http: httpx.Async
     assert await facade.ratings(*(new_id() for _ in range(1_000))) == []
     bodies: list[Any] = [{"entityIds": ["a"]}, {"entityIds": "a", "entityType": "P"}, {"entityType": "P"}, []]
     for wrong in bodies:
-        response = await http.post("/api/rating/entityRating", json=wrong)
-        assert response.status_code == 422, response.text
+        problem_of(await http.post("/api/rating/entityRating", json=wrong), 422)
 
 
-async def test_the_rating_has_followed_when_the_wait_is_over(http: httpx.AsyncClient, facade: Facade) -> None:
-    product = new_id()
+async def test_the_rating_has_followed_when_the_wait_is_over(facade: Facade, product: str) -> None:
     for count in range(1, 21):
-        (id,) = (await http.post(REVIEWS, json=[submission(product, 5)])).json()["ids"]
-        approved = await http.post(f"{REVIEWS}/approve", json=[id], headers=WAIT)
-        assert approved.status_code == 200
+        (id,) = (await facade.http.post(REVIEWS, json=[submission(product, 5)])).json()["ids"]
+        await facade.moderate("approve", id)
         assert await facade.rating(product) == (5.0, count)

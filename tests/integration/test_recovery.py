@@ -23,16 +23,16 @@ from devservers.mongo import embedded_mongo
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.messages import message, moderation
 from tests.support.processes import Marked
-from tests.support.service import Json, Servers, Service, running_service
+from tests.support.service import Json, Servers, Service
 from tests.support.sockets import connection
 from tests.support.up_command import Up
 from tests.support.waiting import eventually
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
-"""How long a server stays away; 30 in `make test-slow`."""
+"""The time that a server stays away; 30 in `make test-slow`."""
 
 PUBLISHING_S = 10.0
-"""How long the facade tries to publish before it answers 503."""
+"""The time in which the facade tries to publish before it answers 503."""
 
 PAUSE_S = 0.02
 """Between the requests of a client: a load that one machine carries beside everything else."""
@@ -122,7 +122,7 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
     """MongoDB stops and crashes under load, and comes back."""
     async with embedded_mongo(folder / "mongo", print) as mongo:
         service = Service(Servers(servers.kafka, mongo.uri, servers.is_tansu), folder)
-        async with running_service(service.servers, folder, service=service), service.client() as client:
+        async with service.running(), service.client() as client:
             store = await Facade(client).open_store()
             ready = partial(status_of, partial(client.get, "/health/ready"))
             submit = partial(status_of, partial(client.post, REVIEWS, json=[submission(new_id(), storeId=store)]))
@@ -160,7 +160,7 @@ async def kafka_away(servers: Servers, folder: Path) -> None:
     """Kafka stops under load, and comes back."""
     async with embedded_kafka(folder / "kafka", print, broker=Broker.KAFKA) as kafka:
         service = Service(Servers(kafka.address, servers.mongo, is_tansu=False), folder)
-        async with running_service(service.servers, folder, service=service), service.client() as client:
+        async with service.running(), service.client() as client:
             submit = partial(status_of, partial(client.post, REVIEWS, json=[submission(new_id())]))
             async with load(service) as under:
                 await under.goes_on()
@@ -228,7 +228,7 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
     service = Service(servers, folder)
     workers = ["worker-a", "worker-b", "worker-c"]
     async with (
-        running_service(servers, folder, service=service, workers=workers),
+        service.running(workers),
         service.client() as client,
         service.mongo() as database,
     ):
@@ -245,14 +245,10 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
         async def publish() -> None:
             commands = [moderation(action, id) for action, id in history.commands]
             values = [message(r, r["EntityId"]) for r in history.submissions]
-            slices = 20
-            for n in range(slices):
-                await service.publish(
-                    "moderation-commands", *commands[n * len(commands) // slices :][: len(commands) // slices]
-                )
-                await service.publish(
-                    "review-submissions", *values[n * len(values) // slices :][: len(values) // slices]
-                )
+            for n in range(20):
+                for topic, messages in (("moderation-commands", commands), ("review-submissions", values)):
+                    size = len(messages) // 20
+                    await service.publish(topic, *messages[n * size :][:size])
 
         publishing = asyncio.create_task(publish())
         for worker, share in zip(workers, (0.1, 0.2, 0.3), strict=True):
@@ -280,16 +276,16 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
     await service.run("ratings", "verify")
 
 
+Scenarios = dict[str, asyncio.Task[None]]
+
+
 @pytest.fixture(scope="module")
-async def scenarios(
-    servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[dict[str, asyncio.Task[None]]]:
+async def scenarios(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scenarios]:
     """Scenarios with a service each, side by side: most of their time they wait for something to come back."""
-    all_of_them = [] if servers.is_tansu else [mongodb_away, kafka_away, workers_killed]
-    tasks = {
-        scenario.__name__: asyncio.create_task(scenario(servers, tmp_path_factory.mktemp(scenario.__name__)))
-        for scenario in all_of_them
-    }
+    tasks: Scenarios = {}
+    for scenario in () if servers.is_tansu else (mongodb_away, kafka_away, workers_killed):
+        name = scenario.__name__
+        tasks[name] = asyncio.create_task(scenario(servers, tmp_path_factory.mktemp(name)))
     yield tasks
     for task in tasks.values():
         task.cancel()
@@ -299,7 +295,7 @@ async def scenarios(
 @pytest.mark.scaled
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", ["workers_killed", "mongodb_away", "kafka_away"])
-async def test_nothing_is_lost(scenarios: dict[str, asyncio.Task[None]], name: str) -> None:
+async def test_nothing_is_lost(scenarios: Scenarios, name: str) -> None:
     await scenarios[name]
 
 
@@ -322,8 +318,12 @@ async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp
     assert await service.stop("worker") == 0
 
 
-async def test_up_in_one_command(servers: Servers, tmp_path: Path) -> None:
-    up = Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
+@pytest.fixture
+def up(servers: Servers, tmp_path: Path) -> Up:
+    return Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
+
+
+async def test_up_in_one_command(up: Up) -> None:
     async with up.started() as process:
         await up.says(process, "Plaudit is ready")
         endpoints = json.loads(await asyncio.to_thread(up.endpoints.read_text))
@@ -341,8 +341,7 @@ async def test_up_in_one_command(servers: Servers, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_up_is_killed_and_started_again(servers: Servers, tmp_path: Path) -> None:
-    up = Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")
+async def test_up_is_killed_and_started_again(up: Up) -> None:
     async with up.started() as process:
         await up.says(process, "Starting api")
     await up.nothing_is_left()

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob
 from tests.support.facade import new_id
 from tests.support.hostile_templates import HOSTILE
-from tests.support.reminders import DAY, NOON, SENDER, Shop, connected_job, named, order_with_products
+from tests.support.reminders import DAY, NOON, SENDER, Shop, connected_job, named
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import free_port
 
@@ -29,14 +30,8 @@ SECOND = timedelta(seconds=1) / DAY
 async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
     """A service without an API, and the job."""
     service = Service(servers, tmp_path_factory.mktemp("reminders"))
-    service.start("worker")
-    try:
-        await service.until_ready()
-        async with connected_job(service) as (database, job):
-            yield Shop(service, database, job)
-    finally:
-        for name in list(service.processes):
-            await service.stop(name)
+    async with service.running(api=False), connected_job(service) as (database, job):
+        yield Shop(service, database, job)
 
 
 @pytest.fixture
@@ -44,6 +39,11 @@ async def shop(desk: Shop) -> Shop:
     shop = Shop(desk.service, desk.database, desk.job)
     await shop.open()
     return shop
+
+
+def at(day: float, order: Json, **changes: Any) -> Json:
+    """News of an order, so many days after noon."""
+    return {**order, **changes, "modifiedDate": (NOON + day * DAY).isoformat()}
 
 
 async def test_one_after_ten_days_and_another_one_ten_days_later(shop: Shop) -> None:
@@ -58,14 +58,8 @@ async def test_one_after_ten_days_and_another_one_ten_days_later(shop: Shop) -> 
     first, second = await shop.mails(order)
     assert first["id"] != second["id"]
     expected = {
-        "template": "OrderReviewRequest",
-        "to": "anna@example.com",
-        "from": SENDER,
-        "storeId": shop.id,
-        "orderId": order,
-        "orderNumber": "CO1",
-        "customerId": "anna",
-        "languageCode": None,
+        **{"template": "OrderReviewRequest", "to": "anna@example.com", "from": SENDER, "languageCode": None},
+        **{"storeId": shop.id, "orderId": order, "orderNumber": "CO1", "customerId": "anna"},
         "items": [{"productId": "camera", "name": "Camera"}, {"productId": "tripod", "name": "Tripod"}],
     }
     for mail in (first, second):
@@ -84,10 +78,9 @@ async def test_the_messages_carry_their_id_and_events_tell_of_them(shop: Shop) -
     assert record.key == b"bert"
     assert headers["ce_id"].decode() == json.loads(record.value)["id"]
     assert headers["ce_type"] == b"plaudit.mail.send"
-    events = [e for e in await shop.service.values("events") if e.get("orderId") == order]
-    assert [(e["reminderId"], e["customerId"], e["productIds"]) for e in events] == [
-        (headers["ce_id"].decode(), "bert", ["camera"])
-    ]
+    (event,) = [event for event in await shop.service.values("events") if event.get("orderId") == order]
+    told = (event["reminderId"], event["customerId"], event["productIds"])
+    assert told == (headers["ce_id"].decode(), "bert", ["camera"])
 
 
 async def test_never_a_third_over_three_orders(shop: Shop) -> None:
@@ -121,9 +114,8 @@ async def test_who_gets_none(shop: Shop) -> None:
     await bought("jens", "camera", items=[{"id": "1", "name": "Gift card", "quantity": 1}])
     await bought("kate", "camera", isCancelled=True)
     await bought("lars", "camera", storeId="unknown-store")
-    left = order_with_products(shop.status, "mona", shop.id, NOON, "camera")
-    await shop.orders(left)
-    await shop.orders({**left, "status": "Returned", "modifiedDate": (NOON + DAY).isoformat()})
+    await shop.orders(left := shop.order("mona"))
+    await shop.orders(at(1, left, status="Returned"))
     report = await shop.report(30)
     assert report.reminders == 0
     assert report.skipped == dict.fromkeys(
@@ -141,24 +133,22 @@ async def test_without_a_store_everyone_may_review(shop: Shop) -> None:
 
 
 async def test_an_order_that_comes_back_starts_anew(shop: Shop) -> None:
-    order = order_with_products(shop.status, "olaf", shop.id, NOON, "camera")
+    order = shop.order("olaf")
     for day, status in ((0, shop.status), (4, "Processing"), (5, shop.status)):
-        await shop.orders({**order, "status": status, "modifiedDate": (NOON + day * DAY).isoformat()})
+        await shop.orders(at(day, order, status=status))
     assert await shop.run(15 - SECOND) == 0
     assert await shop.run(15) == 1
-    for hour, status in ((384, "Processing"), (396, shop.status)):
-        moment = NOON + timedelta(hours=hour)
-        await shop.orders({**order, "status": status, "modifiedDate": moment.isoformat()})
+    for later, status in ((16, "Processing"), (16.5, shop.status)):
+        await shop.orders(at(later, order, status=status))
     assert await shop.run(26.5 - SECOND) == 0
     assert await shop.run(26.5) == 1
 
 
 async def test_news_of_an_order_gives_it_another_chance(shop: Shop) -> None:
-    order = order_with_products(shop.status, "pete", shop.id, NOON, "camera", customerEmail=None)
+    order = shop.order("pete", customerEmail=None)
     await shop.orders(order)
     assert await shop.run(10) == 0
-    late = {**order, "customerEmail": "pete@example.com", "modifiedDate": (NOON + DAY).isoformat()}
-    await shop.orders(late)
+    await shop.orders(at(1, order, customerEmail="pete@example.com"))
     assert await shop.run(10) == 1
 
 
@@ -187,19 +177,15 @@ async def test_a_store_that_opens(shop: Shop) -> None:
 
 
 async def test_the_store_and_its_template(shop: Shop) -> None:
-    template = {"subject": "{{ order.number }}", "text": "{{ items[0].name }}", "html": "<p>{{ customer.name }}</p>"}
+    template = {"text": "{{ items[0].name }}", "html": "<p>{{ customer.name }}</p>"}
     places = [(shop.id, None, "any"), (shop.id, "de", "de"), (None, "de", "all stores")]
-    await shop.database["notificationTemplates"].insert_many(
-        [
-            {"name": "OrderReviewRequest", "storeId": store, "languageCode": code, **template, "subject": subject}
-            for store, code, subject in places
-        ]
+    await shop.templates(
+        *({"storeId": store, "languageCode": code, "subject": text, **template} for store, code, text in places)
     )
     await shop.database["stores"].update_one({"_id": shop.id}, {"$set": {"email": "shop@example.com"}})
-    orders = [
-        await shop.bought("tina", "camera", languageCode="de-AT", customerName="<script>alert(1)</script>"),
-        await shop.bought("uwe", "camera", languageCode="fr"),
-    ]
+    script = "<script>alert(1)</script>"
+    tina = await shop.bought("tina", "camera", languageCode="de-AT", customerName=script)
+    orders = [tina, await shop.bought("uwe", "camera", languageCode="fr")]
     assert await shop.run(10) == 2
     german, other = sorted(await shop.mails(*orders), key=lambda mail: mail["customerId"])
     assert (german["subject"], german["languageCode"], german["from"]) == ("de", "de-AT", "shop@example.com")
@@ -208,9 +194,7 @@ async def test_the_store_and_its_template(shop: Shop) -> None:
 
 
 async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> None:
-    broken = {"subject": "{{", "text": "x", "html": "x"}
-    template = {"name": "OrderReviewRequest", "storeId": shop.id, "languageCode": None, **broken}
-    await shop.database["notificationTemplates"].insert_one(template)
+    await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "{{"})
     order = await shop.bought("vera", "camera")
     assert await shop.run(10) == 1
     (mail,) = await shop.mails(order)
@@ -219,13 +203,10 @@ async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> No
 
 async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop) -> None:
     """A template of another time, in Jinja2, and one that takes too much work for this order."""
-    templates: list[Json] = [
+    await shop.templates(
         {"storeId": shop.id, "languageCode": "de", "subject": "{{ items|map(attribute='name')|join }}"},
         {"storeId": shop.id, "languageCode": None, "subject": HOSTILE["doubling by append"]},
         {"storeId": None, "languageCode": "de-AT", "subject": "Better, {{ customer.name }}"},
-    ]
-    await shop.database["notificationTemplates"].insert_many(
-        [{"name": "OrderReviewRequest", **template, "text": "x", "html": "x"} for template in templates]
     )
     try:
         order = await shop.bought("willi", "camera", languageCode="de-AT")
@@ -258,7 +239,7 @@ async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, cap
     await broken.open(orderStatus=shop.status)
     # No interface lets such an address in.
     await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": " "}})
-    order, event = None, order_with_products(shop.status, "zita", broken.id, NOON, "camera")
+    event = broken.order("zita")
     await broken.orders(event)
     order = await shop.bought("zoran", "camera")
     failed_before = REMINDERS.labels("mail-failed")._value.get()
@@ -270,7 +251,7 @@ async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, cap
     assert (await shop.report(10)).orders == 0
     await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": "shop@example.com"}})
     assert await shop.database["reminderCustomers"].find_one({"_id": "zita"}) is None
-    await broken.orders({**event, "modifiedDate": (NOON + DAY).isoformat()})
+    await broken.orders(at(1, event))
     assert (await shop.report(10)).reminders == 1
     assert len(await shop.mails(event["id"])) == 1
 

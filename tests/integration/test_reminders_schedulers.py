@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
-import operator
 import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from operator import eq, le
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from messaging.topics import TopicLayout, TopicNames, create_topics
 from plaudit.config import Settings
 from plaudit.processes.waiting import admin_client
 from scheduler.clock import LEASE, ReminderClock
-from storage.database import Database, Session, in_transaction
+from storage.database import Database, in_transaction
 from storage.indexes import ensure_indexes
 from storage.leases import LeaseRepository
 from storage.orders import OrderRepository
@@ -35,7 +35,7 @@ from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.waiting import eventually
 
 KILLS = int(os.environ.get("PLAUDIT_TEST_KILLS", "6"))
-"""How many schedulers are killed; the project's promise is shown by 200."""
+"""Schedulers to kill; the project's promise is shown by 200."""
 
 ORDERS = int(os.environ.get("PLAUDIT_TEST_ORDERS", "2000"))
 CUSTOMERS = ORDERS * 2 // 5
@@ -62,11 +62,7 @@ async def many_orders(database: Database, since: datetime) -> Counter[str]:
     for body in (json.dumps(order).encode() for order in told):
         event, digest = order_event(body)
         orders.append(after_event(None, event.order(body, since), digest))
-
-    async def save(session: Session) -> None:
-        await OrderRepository(database).save(orders, session)
-
-    await in_transaction(database, save)
+    await in_transaction(database, partial(OrderRepository(database).save, orders))
     return Counter(order["customerId"] for order in told)
 
 
@@ -124,8 +120,7 @@ async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None
 async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
     service, database = empty
     leases, orders = database["leases"], database["orders"]
-    for collection in (orders, leases):
-        await collection.delete_many({})
+    await asyncio.gather(orders.delete_many({}), leases.delete_many({}))
     bought = await many_orders(database, datetime.now(UTC) - 10 * DAY)
     await configure(database, cron="* * * * *")
     # A run is overdue, so that nobody waits for the minute to be full.
@@ -144,12 +139,12 @@ async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
     try:
         for least in (1, 600):
             holder = await eventually(at_work)
-            await eventually(sent, functools.partial(operator.le, least))
+            await eventually(sent, partial(le, least))
             processes[holder or ""].kill()
             killed.append(holder or "")
         expected = sum(min(count, LIMIT) for count in bought.values())
         assert await sent() < expected
-        await eventually(sent, functools.partial(operator.eq, expected))
+        await eventually(sent, partial(eq, expected))
     finally:
         for process in processes.values():
             process.kill()
@@ -169,7 +164,7 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
 
         for cron, expected in (("5 4 * * *", (4, 5)), ("6 5 * * *", (5, 6)), ("nonsense", (5, 6))):
             await configure(database, cron=cron)
-            await eventually(planned, functools.partial(operator.eq, expected))
+            await eventually(planned, partial(eq, expected))
         await configure(database, enabled=False)
         await eventually(planned, lambda found: found is None)
         await configure(database, cron="7 6 * * *")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import uuid
 from datetime import UTC, datetime
@@ -13,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.facade import WAIT, Facade, new_id
-from tests.support.orders import RETURNS, Returns, an_order, lines_of, return_command
+from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of
+from tests.support.orders import RETURNS, Returns, an_order, lines_of, return_command, wanted_return
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -28,24 +27,12 @@ LINE_FIELDS = [
 ]
 
 
-async def errors_of(response: httpx.Response, status: int = 422) -> list[tuple[str, str]]:
-    """Pointers and codes of a problem."""
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    return [(error["pointer"], error["code"]) for error in response.json()["errors"]]
-
-
 async def test_the_samples_of_the_specification(returns: Returns, http: httpx.AsyncClient) -> None:
     order = an_order(new_id("order"), {"line-1": 5}, currency="USD", total=50.25, addresses=[{"city": "Łódź"}])
     await returns.ordered({}, **order)
-    wanted = {
-        "orderId": order["id"],
-        "resolution": "Refund",
-        "lineItems": [{"orderLineItemId": "line-1", "quantity": 2, "reason": "Scratched"}],
-    }
-    response = await http.post(RETURNS, json=wanted)
-    assert response.status_code == 202
-    (id,) = response.json()["ids"]
+    scratched = {"orderLineItemId": "line-1", "quantity": 2, "reason": "Scratched"}
+    wanted = {"orderId": order["id"], "resolution": "Refund", "lineItems": [scratched]}
+    (id,) = body_of(await http.post(RETURNS, json=wanted), dict, 202)["ids"]
 
     search = {"orderId": order["id"], "objectIds": [], "keyword": "", "sort": "Ascending", "skip": 0, "take": 20}
     page = await eventually(partial(returns.search, **search), lambda page: page["totalCount"] == 1)
@@ -58,23 +45,14 @@ async def test_the_samples_of_the_specification(returns: Returns, http: httpx.As
     for timestamps in (row, line):
         for field in ("createdDate", "modifiedDate"):
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", timestamps.pop(field))
-    assert line == {
-        "returnId": id,
-        "orderLineItemId": "line-1",
-        "quantity": 2,
-        "availableQuantity": 3,
-        "price": 10,
-        "reason": "Scratched",
-        "createdBy": None,
-        "modifiedBy": None,
-    }
+    nobody = {"createdBy": None, "modifiedBy": None}
+    assert line == {**scratched, "returnId": id, "availableQuantity": 3, "price": 10, **nobody}
     assert row["id"] == str(uuid.UUID(id))
     assert re.fullmatch(r"RET\d{6}-\d{5}", row["number"])
     assert (row["orderId"], row["status"], row["resolution"]) == (order["id"], "New", "Refund")
 
     assert await returns.search(**{**search, "take": 0}) == {"totalCount": 1, "results": []}
-    response = await http.get(f"{RETURNS}/available-quantities/{order['id']}")
-    assert (response.status_code, response.json()) == (200, {"line-1": 3})
+    assert await returns.available(order["id"]) == {"line-1": 3}
     assert await returns.get(id) == (await returns.search(**search))["results"][0]
 
     assert (await http.put(RETURNS, json={"id": id, "status": "Approved"})).status_code == 202
@@ -111,7 +89,7 @@ async def test_quantities_follow_every_change(returns: Returns, http: httpx.Asyn
         before = await returns.get(two)
         response = await http.put(RETURNS, json={"id": two, **changes}, headers=WAIT)
         place = "/lineItems/0/quantity" if "lineItems" in changes else "/status"
-        assert await errors_of(response) == [(place, "quantity-not-available")]
+        assert errors_of(response) == [(place, "quantity-not-available")]
         assert await returns.get(two) == before
 
     await refused(lineItems=lines_of({"a": 4}))
@@ -126,8 +104,7 @@ async def test_quantities_follow_every_change(returns: Returns, http: httpx.Asyn
     await returns.change(two, status="Processing")
     assert await returns.available(order) == {"a": 0, "b": 0}
     assert await returns.found("status", orderId=order) == ["Processing", "New"]
-    row = await returns.get(one)
-    assert row is not None
+    row = await returns.existing(one)
     assert [(line["quantity"], line["reason"], line["price"]) for line in row["lineItems"]] == [(3, "Less", 8.5)]
 
 
@@ -138,8 +115,7 @@ async def test_a_price_is_that_of_the_order_unless_given(returns: Returns) -> No
     order = await returns.ordered({}, id=id, items=items)
     lines = [{"orderLineItemId": line, "quantity": 1} for line in "abc"]
     lines[1]["price"] = 0
-    row = await returns.get(await returns.create(order, {}, lineItems=lines))
-    assert row is not None
+    row = await returns.existing(await returns.create(order, {}, lineItems=lines))
     assert [line["price"] for line in row["lineItems"]] == [19.99, 0, None]
 
 
@@ -181,7 +157,7 @@ async def test_what_is_unknown(returns: Returns, http: httpx.AsyncClient) -> Non
     assert await returns.get(new_id("return")) is None
     assert await returns.available(new_id("order")) is None
     response = await http.put(RETURNS, json={"id": new_id("return"), "status": "Approved"})
-    assert (response.status_code, response.json()["title"]) == (404, "Not found")
+    assert problem_of(response, 404)["title"] == "Not found"
 
 
 @pytest.mark.parametrize(
@@ -201,22 +177,22 @@ async def test_a_clear_problem_and_nothing_stored(
     returns: Returns, http: httpx.AsyncClient, changes: Json, pointer: str, code: str
 ) -> None:
     order = await returns.ordered({"a": 5})
-    wanted = {"orderId": order, "lineItems": lines_of({"a": 1}), **changes}
-    assert await errors_of(await http.post(RETURNS, json=wanted, headers=WAIT)) == [(pointer, code)]
+    wanted = {**wanted_return(order, {"a": 1}), **changes}
+    assert errors_of(await http.post(RETURNS, json=wanted, headers=WAIT)) == [(pointer, code)]
     assert await returns.search(orderId=order, take=0) == {"totalCount": 0, "results": []}
     assert await returns.available(order) == {"a": 5}
     kept = await returns.create(order, {"a": 1})
     row = await returns.get(kept)
     if "lineItems" in changes:
         response = await http.put(RETURNS, json={"id": kept, **changes}, headers=WAIT)
-        assert await errors_of(response) == [(pointer, code)]
+        assert errors_of(response) == [(pointer, code)]
     assert await returns.get(kept) == row
 
 
 async def test_the_message_says_what_is_available(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 5})
     await returns.create(order, {"a": 2})
-    response = await http.post(RETURNS, json={"orderId": order, "lineItems": lines_of({"a": 4, "z": 1})})
+    response = await http.post(RETURNS, json=wanted_return(order, {"a": 4, "z": 1}))
     messages = [error["message"] for error in response.json()["errors"]]
     assert messages == ["4 of line a asked for, 3 available", f"Order {order} has no line z"]
 
@@ -225,86 +201,73 @@ async def test_changes_that_say_nothing_or_move_it(returns: Returns, http: httpx
     order, other = await returns.ordered({"a": 1}), await returns.ordered({"a": 1})
     id = await returns.create(order, {"a": 1})
     nothing = await http.put(RETURNS, json={"id": id, "status": None, "number": "RET1"})
-    assert await errors_of(nothing) == [("", "nothing-to-change")]
+    assert errors_of(nothing) == [("", "nothing-to-change")]
     moved = await http.put(RETURNS, json={"id": id, "orderId": other, "status": "Approved"})
-    assert await errors_of(moved) == [("/orderId", "other-order")]
+    assert errors_of(moved) == [("/orderId", "other-order")]
     await returns.change(id, orderId=order, status="Approved")
 
 
 async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 2})
-    wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
-    once = {**WAIT, "Idempotency-Key": new_id("key")}
-    answers = [(await http.post(RETURNS, json=wanted, headers=once)).json() for _ in range(2)]
-    assert answers[0] == answers[1]
-    assert answers[0]["results"] == [{"id": answers[0]["ids"][0], "outcome": "applied"}]
+    wanted, key = wanted_return(order, {"a": 1}), once()
+    first, second = [body_of(await http.post(RETURNS, json=wanted, headers=key), dict) for _ in range(2)]
+    assert first == second
+    assert first["results"] == [{"id": first["ids"][0], "outcome": "applied"}]
 
-    chosen = {**wanted, "id": new_id("return")}
-    outcomes = []
-    for _ in range(2):
-        response = await http.post(RETURNS, json=chosen, headers=WAIT)
-        assert response.status_code == 200, response.text
-        outcomes.append(response.json()["results"][0]["outcome"])
+    chosen = new_id("return")
+    answers = [await http.post(RETURNS, json={**wanted, "id": chosen}, headers=WAIT) for _ in range(2)]
+    outcomes = [body_of(answer, dict)["results"][0]["outcome"] for answer in answers]
     assert outcomes == ["applied", "unchanged"]
     assert await returns.available(order) == {"a": 0}
 
     # The key of an applied change is remembered even where the same change would not be possible any more.
-    change: Json = {"id": chosen["id"], "lineItems": lines_of({"a": 1})}
-    key = {**WAIT, "Idempotency-Key": new_id("key")}
+    change: Json = {"id": chosen, "lineItems": lines_of({"a": 1})}
+    key = once()
     assert (await http.put(RETURNS, json=change, headers=key)).status_code == 200
-    await returns.change(str(chosen["id"]), status="Canceled")
+    await returns.change(chosen, status="Canceled")
     await returns.create(order, {"a": 1})
     change["status"] = "New"
     assert (await http.put(RETURNS, json=change, headers=key)).json()["results"][0]["outcome"] == "applied"
-    row = await returns.get(str(chosen["id"]))
-    assert row is not None
-    assert row["status"] == "Canceled"
+    assert (await returns.existing(chosen))["status"] == "Canceled"
 
 
-async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Service) -> None:
+async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Service, own_returns: Returns) -> None:
     own_service.start("worker", "worker2")
     await own_service.until_ready()
-    async with own_service.client() as http:
-        returns = Returns(own_service, http)
-        order = await returns.ordered({"a": 10})
-        wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
-        kafka_ids = [new_id("return") for _ in range(100)]
-        # Upstream systems should send them by order. These don't, so both workers get some.
-        messages = [return_command("create", {**wanted, "id": id}, key=id) for id in kafka_ids]
-        posted = [asyncio.create_task(http.post(RETURNS, json=wanted, headers=WAIT)) for _ in range(100)]
-        await own_service.publish("return-commands", *messages)
-        answers = [await answer for answer in posted]
-        applied, refused_early = [], 0
-        http_ids = []
-        for answer in answers:
-            if answer.status_code == 422:
-                assert await errors_of(answer) == [("/lineItems/0/quantity", "quantity-not-available")]
-                refused_early += 1
-                continue
-            assert answer.status_code == 200, answer.text
-            (result,) = answer.json()["results"]
-            http_ids.append(result["id"])
-            if result["outcome"] == "applied":
-                applied.append(result["id"])
-            else:
-                assert (result["outcome"], result["reason"]) == ("refused", "1 of line a asked for, 0 available")
-        events = await eventually(
-            partial(returns.events, *kafka_ids, *http_ids), lambda told: len(told) == 200 - refused_early
-        )
-        created = {data["returnId"] for kind, data in events if kind == "ReturnCreated"}
-        refused = [data for kind, data in events if kind == "ReturnRefused"]
-        assert len(created) == 10
-        assert len(refused) + refused_early == 190
-        assert {reason["code"] for data in refused for reason in data["reasons"]} == {"quantity-not-available"}
-        assert created.intersection(http_ids) == set(applied)
-        assert set(await returns.found(orderId=order)) == created
-        assert await returns.available(order) == {"a": 0}
-        assert await own_service.records("return-commands.dlq") == []
+    returns, http = own_returns, own_returns.http
+    order = await returns.ordered({"a": 10})
+    wanted = wanted_return(order, {"a": 1})
+    kafka_ids = [new_id("return") for _ in range(100)]
+    # Upstream systems should send them by order. These don't, so both workers get some.
+    messages = [return_command("create", {**wanted, "id": id}, key=id) for id in kafka_ids]
+    posted = [asyncio.create_task(http.post(RETURNS, json=wanted, headers=WAIT)) for _ in range(100)]
+    await own_service.publish("return-commands", *messages)
+    http_ids, applied, refused_early = [], set(), 0
+    for answer in await asyncio.gather(*posted):
+        if answer.status_code == 422:
+            assert errors_of(answer) == [("/lineItems/0/quantity", "quantity-not-available")]
+            refused_early += 1
+            continue
+        (result,) = body_of(answer, dict)["results"]
+        http_ids.append(result["id"])
+        if result["outcome"] == "applied":
+            applied.add(result["id"])
+        else:
+            assert (result["outcome"], result["reason"]) == ("refused", "1 of line a asked for, 0 available")
+    told = partial(returns.events, *kafka_ids, *http_ids)
+    events = await eventually(told, lambda told: len(told) == 200 - refused_early)
+    created = {data["returnId"] for kind, data in events if kind == "ReturnCreated"}
+    refused = [data for kind, data in events if kind == "ReturnRefused"]
+    assert (len(created), len(refused) + refused_early) == (10, 190)
+    assert {reason["code"] for data in refused for reason in data["reasons"]} == {"quantity-not-available"}
+    assert created.intersection(http_ids) == applied
+    assert set(await returns.found(orderId=order)) == created
+    assert await returns.available(order) == {"a": 0}
+    assert await own_service.records("return-commands.dlq") == []
 
 
 async def test_a_body_of_any_kind_never_breaks_it(http: httpx.AsyncClient) -> None:
     for body in (b"", b"[]", b"null", b"{", b'"a"', b"1", b'{"orderId": 1, "id": [], "lineItems": {}}'):
         for method, path in (("POST", RETURNS), ("PUT", RETURNS), ("POST", f"{RETURNS}/search")):
             response = await http.request(method, path, content=body)
-            assert response.status_code in (400, 422), response.text
-            assert json.loads(response.text)["status"] == response.status_code
+            problem_of(response, 400 if response.status_code == 400 else 422)

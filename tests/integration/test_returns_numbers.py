@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pymongo import ASCENDING, IndexModel
 
-from tests.support.facade import WAIT, Facade, new_id
+from tests.support.facade import Facade, new_id, problem_of
 from tests.support.messages import message
-from tests.support.orders import RETURNS, Returns, lines_of, return_command
-from tests.support.service import Servers, Service, running_service
+from tests.support.orders import Returns, return_command, wanted_return
+from tests.support.service import Servers, Service
 from tests.support.waiting import eventually
 
 MANY = 45
@@ -28,10 +28,8 @@ def two_templates() -> tuple[str, str]:
 async def create_many(returns: Returns, store: str, count: int) -> list[str]:
     """Returns by Kafka, of one order; all are there when this returns their numbers."""
     order = await returns.ordered({"a": count}, storeId=store)
-    wanted = {"orderId": order, "lineItems": lines_of({"a": 1})}
-    await returns.service.publish(
-        "return-commands", *(return_command("create", {**wanted, "id": new_id("return")}) for _ in range(count))
-    )
+    wanted = [wanted_return(order, {"a": 1}, id=new_id("return")) for _ in range(count)]
+    await returns.service.publish("return-commands", *(return_command("create", each) for each in wanted))
     page = await eventually(partial(returns.search, orderId=order, take=1_000), lambda p: p["totalCount"] == count)
     return [row["number"] for row in page["results"]]
 
@@ -59,29 +57,25 @@ async def test_after_a_change_of_the_template_free_numbers_are_found(returns: Re
     assert number not in taken
 
 
-async def test_many_at_once_by_several_workers(own_service: Service) -> None:
+async def test_many_at_once_by_several_workers(own_service: Service, own_facade: Facade, own_returns: Returns) -> None:
     own_service.start("worker", "worker2")
     await own_service.until_ready()
-    async with own_service.client() as http:
-        returns, facade, templates = Returns(own_service, http), Facade(http), two_templates()
-        store = await facade.open_store(returnNumberTemplate=templates[0])
-        orders = [await returns.ordered({"a": 20}, storeId=store) for _ in range(10)]
+    templates = two_templates()
+    store = await own_facade.open_store(returnNumberTemplate=templates[0])
+    orders = [await own_returns.ordered({"a": 20}, storeId=store) for _ in range(10)]
 
-        async def create(order: str) -> None:
-            for _ in range(20):
-                answer = await http.post(
-                    RETURNS, json={"orderId": order, "lineItems": lines_of({"a": 1})}, headers=WAIT
-                )
-                assert [result["outcome"] for result in answer.json()["results"]] == ["applied"], answer.text
+    async def create(order: str) -> None:
+        for _ in range(20):
+            await own_returns.create(order, {"a": 1})
 
-        async def change_the_template() -> None:
-            for turn in range(1, 7):
-                await facade.open_store(store, returnNumberTemplate=templates[turn % 2])
+    async def change_the_template() -> None:
+        for turn in range(1, 7):
+            await own_facade.open_store(store, returnNumberTemplate=templates[turn % 2])
 
-        await asyncio.gather(change_the_template(), *(create(order) for order in orders))
-        page = await returns.search(take=1_000)
-        assert len({row["number"] for row in page["results"]}) == page["totalCount"] == 200
-        assert await own_service.records("return-commands.dlq") == []
+    await asyncio.gather(change_the_template(), *(create(order) for order in orders))
+    page = await own_returns.search(take=1_000)
+    assert len({row["number"] for row in page["results"]}) == page["totalCount"] == 200
+    assert await own_service.records("return-commands.dlq") == []
 
 
 async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, tmp_path: Path) -> None:
@@ -93,7 +87,7 @@ async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, 
         await database["returns"].create_indexes([unique])
         examined = await service.run("doctor", code=1)
         assert "in the way: returns.number" in " ".join(examined.stdout.split())
-        async with running_service(servers, tmp_path, service=service), service.client() as http:
+        async with service.running(), service.client() as http:
             assert "number" not in await database["returns"].index_information()
             returns, facade = Returns(service, http), Facade(http)
             for template in two_templates():
@@ -116,9 +110,7 @@ async def test_a_template_that_runs_together_is_refused_wherever_it_comes_from(
     facade: Facade, service: Service, template: str, hint: str
 ) -> None:
     store, change = await facade.open_store(), {"settings": {"returnNumberTemplate": template}}
-    answer = await facade.http.put(f"/api/stores/{store}", json=change)
-    assert answer.status_code == 422, answer.text
-    (error,) = answer.json()["errors"]
+    (error,) = problem_of(await facade.http.put(f"/api/stores/{store}", json=change), 422)["errors"]
     assert (error["pointer"], error["code"]) == ("/settings/returnNumberTemplate", "invalid-template")
     assert hint in error["message"]
     await service.publish("store-updates", message({"id": store, **change}, store))

@@ -12,123 +12,64 @@ from operator import eq
 import httpx
 import pytest
 
-from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.facade import REVIEWS, Facade, body_of, new_id, problem_of, submission
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 LISTED_FIELDS = [
-    "id",
-    "entityId",
-    "entityName",
-    "entityType",
-    "reviewStatus",
-    "reviewStatusId",
-    "title",
-    "review",
-    "rating",
-    "userName",
-    "storeName",
-    "createdDate",
+    *("id", "entityId", "entityName", "entityType", "reviewStatus", "reviewStatusId"),
+    *("title", "review", "rating", "userName", "storeName", "createdDate"),
 ]
 RATING_FIELDS = ["storeName", "storeId", "entityId", "entityType", "value", "reviewCount"]
 
 
-async def test_the_samples_of_the_specification(facade: Facade, http: httpx.AsyncClient) -> None:
-    store, product = await facade.open_store(new_id("Electronics")), uuid.uuid4().hex
-    sample = {
-        "storeId": store,
-        "userId": "6f1c8b2e",
-        "userName": "Anna Berg",
-        "EntityId": product,
-        "EntityType": "Product",
-        "EntityName": "3DR Solo Quadcopter",
-        "title": "Flies well",
-        "review": "Steady in the wind.",
-        "rating": 5,
-    }
-    submitted = await http.post(REVIEWS, json=[sample])
-    assert submitted.status_code == 202
-    (id,) = submitted.json()["ids"]
-
-    everything = {"reviewStatus": None, "sort": "", "take": 1_000, "skip": 0}
+async def test_the_samples_of_the_specification(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
+    store = await facade.open_store(new_id("Electronics"))
+    said = {"title": "Flies well", "review": "Steady in the wind.", "rating": 5, "userName": "Anna Berg"}
+    of = {"storeId": store, "userId": "6f1c8b2e", "EntityId": product, "EntityType": "Product", "EntityName": "Solo"}
+    (id,) = body_of(await http.post(REVIEWS, json=[{**said, **of}]), dict, 202)["ids"]
 
     async def listed() -> list[Json]:
-        page = (await http.post(f"{REVIEWS}/reviewList", json=everything)).json()
+        page = await facade.page(reviewStatus=None, sort="", take=1_000, skip=0)
         assert list(page) == ["totalCount", "results"]
         return [row for row in page["results"] if row["id"] == id]
 
     (row,) = await eventually(listed)
     assert list(row) == LISTED_FIELDS
-    created = row.pop("createdDate")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", created)
-    assert row == {
-        "id": str(uuid.UUID(id)),
-        "entityId": product,
-        "entityName": "3DR Solo Quadcopter",
-        "entityType": "Product",
-        "reviewStatus": "New",
-        "reviewStatusId": 0,
-        "title": "Flies well",
-        "review": "Steady in the wind.",
-        "rating": 5,
-        "userName": "Anna Berg",
-        "storeName": store,
-    }
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row.pop("createdDate"))
+    status = {"reviewStatus": "New", "reviewStatusId": 0}
+    entity = {"entityId": product, "entityType": "Product", "entityName": "Solo"}
+    assert row == {"id": str(uuid.UUID(id)), **said, **status, **entity, "storeName": store}
+    waiting = {"reviewStatus": "New", "entityType": "Product", "searchPhrase": "wind", "sort": "createdDate:desc"}
+    assert id in await facade.listed(**waiting, take=20, skip=0)
 
-    waiting = {
-        "reviewStatus": "New",
-        "entityType": "Product",
-        "searchPhrase": "wind",
-        "sort": "createdDate:desc",
-        "take": 20,
-        "skip": 0,
-    }
-    answer = (await http.post(f"{REVIEWS}/reviewList", json=waiting)).json()
-    assert id in [row["id"] for row in answer["results"]]
-
-    async def rating() -> list[Json]:
-        body = {"entityIds": [product], "entityType": "Product"}
-        response = await http.post("/api/rating/entityRating", json=body)
-        assert response.status_code == 200
-        found: list[Json] = response.json()
-        return found
-
-    async def status() -> object:
-        review = (await http.get(f"{REVIEWS}/{id}")).json()
+    async def current() -> object:
+        review = await facade.review(id)
         return review["reviewStatus"], review["reviewStatusId"]
 
-    assert (await http.post(f"{REVIEWS}/approve", json=[id])).status_code == 202
-    (found,) = await eventually(rating)
-    assert list(found) == RATING_FIELDS
-    assert found == {
-        "storeName": store,
-        "storeId": store,
-        "entityId": product,
-        "entityType": "Product",
-        "value": 5.0,
-        "reviewCount": 1,
-    }
-    assert await status() == ("Approved", 1)
+    steps = {"approve": ("Approved", 1), "reject": ("Rejected", 2), "reset": ("New", 0)}
+    for action in ("approve", "reject", "approve", "reset"):
+        body_of(await http.post(f"{REVIEWS}/{action}", json=[id]), dict, 202)
+        await eventually(current, partial(eq, steps[action]))
+        rating = await facade.ratings(product)
+        assert [list(found) for found in rating] == ([RATING_FIELDS] if action == "approve" else [])
+        for found in rating:
+            place = {"storeName": store, "storeId": store, "entityId": product, "entityType": "Product"}
+            assert found == {**place, "value": 5.0, "reviewCount": 1}
 
-    for action, after in (("reject", ("Rejected", 2)), ("approve", ("Approved", 1)), ("reset", ("New", 0))):
-        assert (await http.post(f"{REVIEWS}/{action}", json=[id])).status_code == 202
-        await eventually(status, partial(eq, after))
-        assert len(await rating()) == (1 if action == "approve" else 0)
-
-    assert (await http.request("DELETE", REVIEWS, json={"ids": [id]})).status_code == 202
+    body_of(await http.request("DELETE", REVIEWS, json={"ids": [id]}), dict, 202)
     await eventually(listed, lambda rows: not rows)
     assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
 
 
 async def test_filters(facade: Facade) -> None:
     store, one, other = await facade.open_store(), new_id(), new_id()
-    ids = await facade.submit(
+    a, b, c, d = await facade.submit(
         submission(one, 1, storeId=store),
         submission(one, 2.5, userId="ben"),
         submission(other, 3),
         submission(other, 5, EntityType="Vendor"),
     )
-    a, b, c, d = ids
     await facade.moderate("approve", a, c)
     await facade.moderate("reject", d)
     both = {"entityIds": [one, other]}
@@ -165,8 +106,7 @@ async def test_filters(facade: Facade) -> None:
     assert await found(startDate="2999-01-01T00:00:00+02:00") == set()
 
 
-async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade) -> None:
-    product = new_id()
+async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, product: str) -> None:
     texts = ["50% off [a-z]* (really)", "C:\\dir ^start$ | end", "Große ÉCOLE, ŁÓDŹ und Ωμέγα", "plain .* text {2,3}?"]
     by_text = dict(zip(texts, await facade.submit(*(submission(product, review=t) for t in texts)), strict=True))
 
@@ -192,16 +132,14 @@ async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade) 
     ("field", "values"),
     [("rating", [1, 2, 2.5, 5]), ("title", ["A", "B", "a", "é"]), ("userName", ["a", "b", "c", "d"])],
 )
-async def test_sorts(facade: Facade, field: str, values: list[object]) -> None:
-    product = new_id()
+async def test_sorts(facade: Facade, field: str, values: list[object], product: str) -> None:
     await facade.submit(*(submission(product, **{field: value}) for value in reversed(values)))  # type: ignore[arg-type]
     assert await facade.listed(field, entityIds=[product], sort=field) == values
     assert await facade.listed(field, entityIds=[product], sort=f"{field}:asc") == values
     assert await facade.listed(field, entityIds=[product], sort=f"{field}:DESC") == values[::-1]
 
 
-async def test_sorts_by_several_fields_and_by_date(facade: Facade) -> None:
-    product = new_id()
+async def test_sorts_by_several_fields_and_by_date(facade: Facade, product: str) -> None:
     first = await facade.submit(submission(product, 1), submission(product, 2))
     second = await facade.submit(submission(product, 1), submission(product, 2))
     await facade.moderate("approve", first[0])
@@ -209,19 +147,14 @@ async def test_sorts_by_several_fields_and_by_date(facade: Facade) -> None:
     assert set(newest[:2]) == set(second)
     assert await facade.listed(entityIds=[product], sort="createdDate:desc") == newest
     assert await facade.listed(entityIds=[product], sort="createdDate:asc") == newest[::-1]
-    assert await facade.listed(entityIds=[product], sort="rating:desc;createdDate:asc") == [
-        first[1],
-        second[1],
-        first[0],
-        second[0],
-    ]
+    by_rating = [first[1], second[1], first[0], second[0]]
+    assert await facade.listed(entityIds=[product], sort="rating:desc;createdDate:asc") == by_rating
     assert (await facade.listed(entityIds=[product], sort="reviewStatus:desc"))[0] == first[0]
     assert (await facade.listed(entityIds=[product], sort="modifiedDate:desc"))[0] == first[0]
 
 
-async def test_sorts_everything(facade: Facade) -> None:
-    product = new_id()
-    await facade.moderate("approve", *await facade.submit(*(submission(product, n, title=product) for n in (2, 5, 1))))
+async def test_sorts_everything(facade: Facade, product: str) -> None:
+    await facade.submit_approved(*(submission(product, n, title=product) for n in (2, 5, 1)))
     for status in (None, "Approved"):
         page = await facade.page(sort="rating:desc", take=1_000, reviewStatus=status)
         rows = page["results"]
@@ -235,8 +168,7 @@ async def test_sorts_everything(facade: Facade) -> None:
 
 
 @pytest.mark.parametrize("sort", ["", "rating", "title:desc;rating", "storeId:desc"])
-async def test_pages_of_equals_never_overlap(facade: Facade, sort: str) -> None:
-    product = new_id()
+async def test_pages_of_equals_never_overlap(facade: Facade, sort: str, product: str) -> None:
     ids = set(await facade.submit(*(submission(product) for _ in range(25))))
     pages = [
         await facade.page(entityIds=[product], sort=sort, take=take, skip=skip)
@@ -247,8 +179,7 @@ async def test_pages_of_equals_never_overlap(facade: Facade, sort: str) -> None:
     assert {row["id"] for row in itertools.chain(*(page["results"] for page in pages))} == ids
 
 
-async def test_take_and_skip(facade: Facade, http: httpx.AsyncClient) -> None:
-    product = new_id()
+async def test_take_and_skip(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
     await facade.submit(*(submission(product) for _ in range(23)))
     assert await facade.page(entityIds=[product], take=0) == {"totalCount": 23, "results": []}
     assert len(await facade.listed(entityIds=[product])) == 20
@@ -261,18 +192,15 @@ async def test_one_review(facade: Facade, http: httpx.AsyncClient) -> None:
     product, store = new_id(), await facade.open_store()
     (id,) = await facade.submit(submission(product, 3.25, storeId=store))
     await facade.command("PUT", f"/api/stores/{store}", {"name": "The shop"})
-    review = (await http.get(f"{REVIEWS}/{id}")).json()
+    review = await facade.review(id)
     assert list(review) == [*LISTED_FIELDS, "storeId", "userId", "modifiedDate"]
     assert review["rating"] == 3.25
     assert (review["storeId"], review["storeName"], review["userId"]) == (store, "The shop", "anna")
     assert await facade.listed("storeName", entityIds=[product]) == ["The shop"]
-    missing = await http.get(f"{REVIEWS}/{uuid.uuid4()}")
-    assert missing.status_code == 404
-    assert missing.headers["content-type"] == "application/problem+json"
+    problem_of(await http.get(f"{REVIEWS}/{uuid.uuid4()}"), 404)
 
 
-async def test_what_may_be_missing(facade: Facade) -> None:
-    product = new_id()
+async def test_what_may_be_missing(facade: Facade, product: str) -> None:
     least = {"EntityId": product, "EntityType": "Product", "review": "Good", "rating": 2}
     lower = {"entityId": product, "entityType": "Product", "entityName": "A", "review": "Good", "rating": 4.75}
     nothing = {**least, "storeId": "", "userId": "", "userName": None, "title": None, "more": {"unknown": [1]}}
@@ -286,8 +214,7 @@ async def test_what_may_be_missing(facade: Facade) -> None:
 
 async def test_ids_given_by_the_sender(facade: Facade) -> None:
     product, id = new_id(), new_id("review")
-    assert await facade.submit(submission(product, 1, id=id)) == [id]
-    await facade.moderate("approve", id)
+    assert await facade.submit_approved(submission(product, 1, id=id)) == [id]
     again = await facade.command("POST", REVIEWS, [submission(product, 5, id=id)])
     assert again == [{"id": id, "outcome": "unchanged"}]
     assert await facade.rating(product) == (1.0, 1)
@@ -296,8 +223,7 @@ async def test_ids_given_by_the_sender(facade: Facade) -> None:
 
 async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.AsyncClient) -> None:
     product, id = new_id(), new_id("review")
-    await facade.submit(submission(product, id=id, review="spam spam spam"))
-    await facade.moderate("approve", id)
+    await facade.submit_approved(submission(product, id=id, review="spam spam spam"))
     assert await facade.moderate("delete", id) == ["applied"]
     assert await facade.moderate("approve", id) == ["not-found"]
     again = await facade.command("POST", REVIEWS, [submission(product, id=id)])
@@ -307,65 +233,50 @@ async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.Asy
     assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
 
 
-async def test_delete_by_body_by_query_and_by_both(facade: Facade, http: httpx.AsyncClient) -> None:
-    product = new_id()
+async def test_delete_by_body_by_query_and_by_both(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
     a, b, c, d, kept = await facade.submit(*(submission(product) for _ in range(5)))
     for body, query in (({"ids": [a]}, []), (None, [b]), ({"ids": [c]}, [d, d])):
         response = await http.request("DELETE", REVIEWS, json=body, params={"ids": query})
         assert response.status_code == 202, response.text
-
-    async def left() -> list[str]:
-        return await facade.listed(entityIds=[product])
-
-    await eventually(left, lambda ids: ids == [kept])
+    await eventually(partial(facade.listed, entityIds=[product]), lambda ids: ids == [kept])
     nothings: list[Json] = [{}, {"json": {"ids": []}}, {"json": {}}]
     for nothing in nothings:
         assert (await http.request("DELETE", REVIEWS, **nothing)).status_code == 422
 
 
-async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, service: Service) -> None:
-    product = new_id()
-    (id,) = await facade.submit(submission(product, review="my secret", userName="My Name", title="My title"))
-    await facade.moderate("approve", id)
+async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, service: Service, product: str) -> None:
+    (id,) = await facade.submit_approved(submission(product, review="secret", userName="My Name", title="My title"))
     await facade.moderate("delete", id)
-    async with service.mongo() as database:
-        left = await database["reviews"].find_one({"_id": id})
-        assert left is not None
-        assert set(left) == {"_id", "submittedAt", "goneAt"}
+    assert set(await service.find("reviews", id)) == {"_id", "submittedAt", "goneAt"}
 
 
-async def test_an_id_is_free_again_when_it_need_not_be_remembered(own_service: Service) -> None:
-    async with own_service.client() as client, own_service.mongo() as database:
-        facade = Facade(client)
-        old, new, product = new_id("review"), new_id("review"), new_id()
-        await facade.submit(submission(product, id=old), submission(product, id=new))
-        await facade.moderate("delete", old, new)
-        long_ago = datetime.now(UTC) - timedelta(days=100)
+async def test_an_id_is_free_again_when_it_need_not_be_remembered(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    old, new = new_id("review"), new_id("review")
+    await own_facade.submit(submission(product, id=old), submission(product, id=new))
+    await own_facade.moderate("delete", old, new)
+    long_ago = datetime.now(UTC) - timedelta(days=100)
+    async with own_service.mongo() as database:
         await database["reviews"].update_one({"_id": old}, {"$set": {"goneAt": long_ago}})
-        assert await own_service.stop("worker") == 0
-        own_service.start("worker")
-        await own_service.until_ready()
-        await eventually(lambda: database["reviews"].count_documents({"_id": old}), lambda count: count == 0)
-        assert await database["reviews"].count_documents({"_id": new}) == 1
-        await facade.submit(submission(product, id=old))
-        assert await facade.listed(entityIds=[product]) == [old]
+    await own_service.restart("worker")
+    await eventually(partial(own_service.find, "reviews", old), lambda left: left == {})
+    assert await own_service.find("reviews", new)
+    await own_facade.submit(submission(product, id=old))
+    assert await own_facade.listed(entityIds=[product]) == [old]
 
 
 async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> None:
     old, submitted, moderated, gone = (new_id() for _ in range(4))
-    _, first, second = await facade.submit(submission(old), submission(moderated), submission(gone))
-    stamps = [(await http.get(f"{REVIEWS}/{id}")).json()["modifiedDate"] for id in await facade.listed(entityIds=[old])]
-    (since,) = stamps
+    oldest, first, second = await facade.submit(submission(old), submission(moderated), submission(gone))
 
     async def changed(moment: str) -> set[str]:
         response = await http.post(f"{REVIEWS}/changes", json={"modifiedDate": moment})
-        assert response.status_code == 200, response.text
-        return set(response.json()) & {old, submitted, moderated, gone}
+        return set(body_of(response, list)) & {old, submitted, moderated, gone}
 
-    assert await changed(since) >= {old, moderated, gone}
-    await facade.submit(submission(submitted))
-    (id,) = await facade.listed(entityIds=[submitted])
-    later = (await http.get(f"{REVIEWS}/{id}")).json()["modifiedDate"]
+    assert await changed((await facade.review(oldest))["modifiedDate"]) >= {old, moderated, gone}
+    (newest,) = await facade.submit(submission(submitted))
+    later = (await facade.review(newest))["modifiedDate"]
     await facade.moderate("approve", first)
     await facade.moderate("delete", second)
     assert await changed(later) - {old} == {submitted, moderated, gone}

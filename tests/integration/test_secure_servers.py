@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from confluent_kafka.admin._resource import ResourceType
 
 from devservers.errors import MissingPartError
 from devservers.kafka_setup import set_up_kafka
-from tests.support.facade import Facade, new_id, submission
-from tests.support.service import Servers, Service, running_service
+from tests.support.facade import REVIEWS, facade_of, new_id, submission
+from tests.support.service import Servers, Service
 from tests.support.tls_servers import (
     ADMIN,
     PASSWORDS,
@@ -64,16 +65,21 @@ async def _add_user(secure: SecureServers, name: str, database: str, **options: 
             await client[where].command("createUser", name, roles=roles, **options)
 
 
-async def _works(service: Service) -> None:
-    """A review goes all the way: stored, approved, rated."""
-    async with running_service(service.servers, service.folder, service=service), service.client() as http:
-        facade, product = Facade(http), new_id()
-        await facade.moderate("approve", *(await facade.submit(submission(product, 4))))
+async def _rate(service: Service) -> None:
+    """Have a review go all the way: stored, approved, rated."""
+    async with facade_of(service) as facade:
+        product = new_id()
+        await facade.submit_approved(submission(product, 4))
         assert await facade.rating(product) == (4.0, 1)
 
 
-async def _initialised_by_admin(secure: SecureServers, service: Service) -> None:
-    """Topics and indexes, made by somebody with more rights."""
+async def _run(service: Service) -> None:
+    async with service.running():
+        await _rate(service)
+
+
+async def _initialise(secure: SecureServers, service: Service) -> None:
+    """Have somebody with more rights make topics and indexes."""
     made = Service(Servers(secure.kafka.address, secure.mongo.url(ADMIN), False), service.folder, prefix=service.prefix)
     made.environment |= {
         **service.environment,
@@ -84,12 +90,20 @@ async def _initialised_by_admin(secure: SecureServers, service: Service) -> None
     await made.run("init")
 
 
-async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers, tmp_path: Path) -> None:
-    service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-256")
+async def _restricted(
+    secure: SecureServers, folder: Path, missing: tuple[Any, Any] | None = None, **kafka: str
+) -> Service:
+    """A service with exactly the rights that it needs, or without one of those in Kafka."""
+    service = _service(secure, folder, secure.mongo.url(), **kafka)
     await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
-    await _initialised_by_admin(secure, service)
-    await secure.kafka.grant(*rights_in_kafka(service.prefix))
-    await _works(service)
+    await _initialise(secure, service)
+    rights = rights_in_kafka(service.prefix)
+    await secure.kafka.grant(*(right for right in rights if (right[0], right[2]) != missing))
+    return service
+
+
+async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers, tmp_path: Path) -> None:
+    await _run(await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-256"))
     for name in ("api", "worker"):
         assert "pass-of" not in (tmp_path / f"{name}.log").read_text()
 
@@ -97,23 +111,23 @@ async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers,
 async def test_with_a_password_and_a_certificate_it_works(secure: SecureServers, tmp_path: Path) -> None:
     service = _service(secure, tmp_path, secure.mongo.url(by_certificate=True), ADMIN, SASL_MECHANISM="PLAIN")
     await _add_user(secure, secure.certificates.client_subject, service.database)
-    await _works(service)
+    await _run(service)
 
 
 async def test_with_tokens_it_works(secure: SecureServers, tmp_path: Path) -> None:
     async with token_endpoint() as url:
-        service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="OAUTHBEARER", SASL_TOKEN_URL=url)
-        await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
-        await _initialised_by_admin(secure, service)
-        await secure.kafka.grant(*rights_in_kafka(service.prefix))
-        await _works(service)
+        await _run(await _restricted(secure, tmp_path, SASL_MECHANISM="OAUTHBEARER", SASL_TOKEN_URL=url))
 
 
-def _end(service: Service) -> None:
-    """All of it at once: how processes stop while servers are away isn't what is asked here."""
-    for process in service.processes.values():
-        process.kill()
-        process.wait(10)
+@contextmanager
+def _ended(service: Service) -> Iterator[None]:
+    """Kill all processes after the block: how they stop while servers are away isn't what is asked here."""
+    try:
+        yield
+    finally:
+        for process in service.processes.values():
+            process.kill()
+            process.wait(10)
 
 
 async def _told_by_doctor(service: Service) -> str:
@@ -142,10 +156,8 @@ async def test_a_wrong_password_is_told(secure: SecureServers, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("missing", "says"),
     [
-        (
-            (ResourceType.TOPIC, AclOperation.WRITE),
-            "AuthorizationFailed",
-        ),  # of the topic, or of the cluster: may it be idempotent?
+        # Of the topic, or of the cluster: may it be idempotent?
+        ((ResourceType.TOPIC, AclOperation.WRITE), "AuthorizationFailed"),
         ((ResourceType.TOPIC, AclOperation.READ), "TopicAuthorizationFailed"),
         ((ResourceType.GROUP, AclOperation.READ), "GroupAuthorizationFailed"),
     ],
@@ -153,12 +165,8 @@ async def test_a_wrong_password_is_told(secure: SecureServers, tmp_path: Path) -
 async def test_with_one_right_less_it_waits_and_says_so(
     secure: SecureServers, tmp_path: Path, missing: tuple[Any, Any], says: str
 ) -> None:
-    service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
-    await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
-    await _initialised_by_admin(secure, service)
-    rights = rights_in_kafka(service.prefix)
-    await secure.kafka.grant(*(right for right in rights if (right[0], right[2]) != missing))
-    try:
+    service = await _restricted(secure, tmp_path, missing, SASL_MECHANISM="SCRAM-SHA-512")
+    with _ended(service):
         service.start("worker")
         service.start("api")
 
@@ -166,7 +174,7 @@ async def test_with_one_right_less_it_waits_and_says_so(
             if missing[1] is AclOperation.WRITE:
                 async with service.client() as http:
                     try:
-                        status = (await http.post("/api/customerReviews", json=[submission(new_id())])).status_code
+                        status = (await http.post(REVIEWS, json=[submission(new_id())])).status_code
                     except httpx.TransportError:
                         return False
                     return status == 503 and says in service.log("api")
@@ -174,29 +182,23 @@ async def test_with_one_right_less_it_waits_and_says_so(
 
         await eventually(told)
         # Once the right is there it goes on by itself, and nothing was given up.
-        await secure.kafka.grant(*rights)
+        await secure.kafka.grant(*rights_in_kafka(service.prefix))
         await service.until_ready()
-        async with service.client() as http:
-            facade, product = Facade(http), new_id()
-            await facade.moderate("approve", *(await facade.submit(submission(product, 4))))
-    finally:
-        _end(service)
+        await _rate(service)
 
 
 async def test_without_rights_in_the_database_it_waits_and_says_so(secure: SecureServers, tmp_path: Path) -> None:
     service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
     await _add_user(secure, SERVICE, "another_database", pwd=PASSWORDS[SERVICE])
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
-    try:
+    with _ended(service):
         service.start("worker")
         await eventually(lambda: "not authorized on" in service.log("worker"))
-    finally:
-        _end(service)
 
 
 async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServers, tmp_path: Path) -> None:
     service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
-    await _initialised_by_admin(secure, service)
+    await _initialise(secure, service)
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
     role = f"facade-{service.database}"
     async with secure.mongo.administrator() as client:
@@ -212,13 +214,11 @@ async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServer
     await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
     async with secure.mongo.administrator() as client:
         await client.admin.command("updateUser", SERVICE, roles=[role])
-    service.start("api")
-    try:
+    with _ended(service):
+        service.start("api")
         await service.until_ready()
-        async with service.client() as http:
-            assert await Facade(http).listed() == []
-            assert (await http.post("/api/customerReviews", json=[submission(new_id())])).status_code == 202
-            assert (await http.get("/api/stores")).json() == []
+        async with facade_of(service) as facade:
+            assert await facade.listed() == []
+            assert (await facade.http.post(REVIEWS, json=[submission(new_id())])).status_code == 202
+            assert await facade.get("/api/stores") == []
         assert "not authorized" not in service.log("api")
-    finally:
-        _end(service)

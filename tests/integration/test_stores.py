@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.facade import REVIEWS, Facade, new_id, once, problem_of, submission
 from tests.support.messages import message
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
@@ -36,10 +36,10 @@ async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.As
     path = f"/api/stores/{id}"
     assert (await http.get(path)).status_code == 404
 
-    async def put(body: Json) -> Json:
+    async def put(body: Json) -> Any:
         assert await facade.command("PUT", path, body) == [{"id": id, "outcome": "applied"}]
-        store: Json = (await http.get(path)).json()
-        assert store in (await http.get("/api/stores")).json()
+        store = await facade.get(path)
+        assert store in await facade.get("/api/stores")
         return store
 
     store: Json = {"id": id, "name": None, "email": None, "languages": [], "settings": DEFAULTS}
@@ -54,19 +54,17 @@ async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.As
     assert await put({"name": None, "languages": [], "settings": {"ratingCalculationMethod": None}}) == store
 
 
-async def test_a_partial_body_merges_into_the_settings(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
     async def put(body: Json) -> Any:
         assert await facade.command("PUT", "/api/settings", body) == [{"id": "general", "outcome": "applied"}]
-        return (await http.get("/api/settings")).json()
+        return await facade.get("/api/settings")
 
     try:
         assert await put({}) == GENERAL
         reminder = {**GENERAL["reminder"], "enabled": True, "daysInStatus": 3}  # type: ignore[dict-item]
         assert await put({"reminder": {"enabled": True, "daysInStatus": 3}}) == {**GENERAL, "reminder": reminder}
-        assert await put({"ratingCalculationMethod": "wilson"}) == {
-            "ratingCalculationMethod": "wilson",
-            "reminder": reminder,
-        }
+        wilson = {"ratingCalculationMethod": "wilson"}
+        assert await put(wilson) == {**wilson, "reminder": reminder}
     finally:
         assert await put(GENERAL) == GENERAL
 
@@ -93,23 +91,16 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade, http: htt
     ids=str,
 )
 async def test_settings_out_of_bounds(http: httpx.AsyncClient, path: str, wrong: Json) -> None:
-    response = await http.put(path, json=wrong)
-    assert response.status_code == 422, response.text
-    assert response.json()["errors"]
+    assert problem_of(await http.put(path, json=wrong), 422)["errors"]
 
 
-async def test_who_can_leave_feedback(facade: Facade, http: httpx.AsyncClient) -> None:
-    async def reasons(store: str | None, user: str | None = "anna") -> list[str]:
+async def test_feedback_as_the_store_allows_it(facade: Facade) -> None:
+    async def reasons(store: str | None, user: str | None = "anna") -> Any:
         query = {"storeId": store, "userId": user, "entityType": "Product", "entityId": "camera"}
-        response = await http.get(
-            f"{REVIEWS}/canLeaveFeedback", params={k: v for k, v in query.items() if v is not None}
-        )
-        assert response.status_code == 200, response.text
-        answer = response.json()
-        assert list(answer) == ["canLeaveFeedback", "reasons"]
-        assert answer["canLeaveFeedback"] is (not answer["reasons"])
-        found: list[str] = answer["reasons"]
-        return found
+        known = {name: value for name, value in query.items() if value is not None}
+        answer = await facade.get(f"{REVIEWS}/canLeaveFeedback", **known)
+        assert answer == {"canLeaveFeedback": not answer["reasons"], "reasons": answer["reasons"]}
+        return answer["reasons"]
 
     assert await reasons(None, None) == []
     assert await reasons("") == []
@@ -123,13 +114,9 @@ async def test_who_can_leave_feedback(facade: Facade, http: httpx.AsyncClient) -
     assert await reasons(named, "") == ["anonymous-not-allowed"]
 
 
-async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Service) -> None:
-    open_, closed, named = (
-        await facade.open_store(),
-        await facade.open_store(reviewsEnabled=False),
-        await facade.open_store(anonymousReviewsAllowed=False),
-    )
-    product = new_id()
+async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Service, product: str) -> None:
+    open_, closed = await facade.open_store(), await facade.open_store(reviewsEnabled=False)
+    named = await facade.open_store(anonymousReviewsAllowed=False)
     reviews = [
         submission(product, storeId=closed, title="closed"),
         submission(product, storeId=named, userId=None, title="anonymous"),
@@ -138,11 +125,8 @@ async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Ser
         submission(product, userId=None, title="without a store"),
     ]
     await service.publish("review-submissions", *(message(r, product) for r in reviews))
-
-    async def titles() -> set[str]:
-        return set(await facade.listed("title", entityIds=[product]))
-
-    assert await eventually(titles, lambda found: len(found) == 2) == {"open", "without a store"}
+    rows = await facade.until_listed(product, 2)
+    assert {row["title"] for row in rows} == {"open", "without a store"}
 
     async def refused() -> list[tuple[str, str]]:
         told = await service.events(f"Product:{product}")
@@ -169,20 +153,16 @@ async def test_a_store_by_kafka(facade: Facade, http: httpx.AsyncClient, service
 
     found = await eventually(store, lambda store: store.get("email") is not None)
     assert found["name"] == "Shop"
-    assert found["settings"] == {
-        **DEFAULTS,
-        "reviewsEnabled": True,
-        "anonymousReviewsAllowed": True,
-        "purchaseRequired": False,
-    }
+    everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+    assert found["settings"] == {**DEFAULTS, **everyone}
     await facade.submit(submission(new_id(), storeId=id, userId=None))
 
 
 async def test_a_repeated_update_does_not_undo_a_later_one(facade: Facade, http: httpx.AsyncClient) -> None:
-    id, key = new_id("store"), {"Idempotency-Key": new_id("key"), **WAIT}
+    id, key = new_id("store"), once()
     first = await http.put(f"/api/stores/{id}", json={"name": "first"}, headers=key)
     assert first.status_code == 200
     await facade.command("PUT", f"/api/stores/{id}", {"name": "second"})
     again = await http.put(f"/api/stores/{id}", json={"name": "first"}, headers=key)
     assert again.json() == first.json()
-    assert (await http.get(f"/api/stores/{id}")).json()["name"] == "second"
+    assert (await facade.get(f"/api/stores/{id}"))["name"] == "second"

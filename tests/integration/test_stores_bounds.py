@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from domain.permissions import Permission
-from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.facade import REVIEWS, WAIT, Facade, body_of, new_id, once, problem_of, submission
 from tests.support.messages import message
-from tests.support.orders import RETURNS, Returns, lines_of
+from tests.support.orders import RETURNS, Returns, wanted_return
 from tests.support.secured import OWN_ALONE, Secured, running_secured
 from tests.support.service import Json, Servers
 from tests.support.waiting import eventually
@@ -23,8 +23,10 @@ from tests.support.waiting import eventually
 
 @dataclass(frozen=True)
 class Shops:
-    """Two stores with a review each of one product, another review without a store, and an order with a return in
-    each store; `bound` is bound to `mine`, `all` to none."""
+    """Two stores, each with a review of one product, an order and a return, and a review without a store.
+
+    `bound` is bound to `mine`, `all` to none.
+    """
 
     secured: Secured
     all: Facade
@@ -36,12 +38,26 @@ class Shops:
     orders: dict[str, str]
     returns: dict[str, str]
 
+    @property
+    def all_returns(self) -> Returns:
+        return Returns(self.secured.service, self.all.http)
+
+    @property
+    def bound_returns(self) -> Returns:
+        return Returns(self.secured.service, self.bound.http)
+
     async def refused(self, method: str, path: str, body: Any = None, status: int = 403, **options: Any) -> Json:
         """Ask for what must not be; returns the problem."""
         response = await self.bound.http.request(method, path, json=body, headers=WAIT, **options)
-        assert response.status_code == status, f"{method} {path}: {response.status_code} {response.text}"
-        problem: Json = response.json()
-        return problem
+        return problem_of(response, status)
+
+    async def refused_by_consumer(self, topic: str, id: str, command: Json, key: str | None = None) -> None:
+        """Publish a command of somebody bound to `mine`, and wait until it is refused."""
+        command_id = str(uuid4())
+        sent = message({**command, "stores": [self.mine], "commandId": command_id}, key or id)
+        await self.secured.service.publish(topic, sent)
+        answer = await eventually(partial(self.secured.service.find, "outcomes", f"{command_id}/{id}"))
+        assert answer["outcome"] == "refused"
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +71,11 @@ async def shops(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
     ):
         stores: list[str | None] = [await everything.open_store(mine), await everything.open_store(other), None]
         ids = await everything.submit(*(submission(product, storeId=store) for store in stores))
+        reviews = dict(zip(stores, ids, strict=True))
         everyones = Returns(secured.service, everything.http)
         orders = {store: await everyones.ordered({"line": 5}, storeId=store) for store in (mine, other)}
         returns = {store: await everyones.create(order, {"line": 1}) for store, order in orders.items()}
-        yield Shops(
-            secured, everything, bound, mine, other, product, dict(zip(stores, ids, strict=True)), orders, returns
-        )
+        yield Shops(secured, everything, bound, mine, other, product, reviews, orders, returns)
 
 
 async def test_reviews_of_other_stores_are_not_seen(shops: Shops) -> None:
@@ -70,7 +85,7 @@ async def test_reviews_of_other_stores_are_not_seen(shops: Shops) -> None:
     assert await shops.bound.listed(storeId=shops.mine) == [mine]
     assert len(await shops.all.listed(entityIds=[shops.product])) == 3
     await shops.refused("POST", f"{REVIEWS}/reviewList", {"storeId": shops.other})
-    assert (await shops.bound.http.get(f"{REVIEWS}/{mine}")).status_code == 200
+    assert await shops.bound.review(mine)
     for store in (shops.other, None):
         await shops.refused("GET", f"{REVIEWS}/{shops.reviews[store]}", status=404)
     await shops.refused("GET", f"{REVIEWS}/canLeaveFeedback?storeId={shops.other}&entityType=Product&entityId=1")
@@ -85,10 +100,8 @@ async def test_changes_of_other_stores_are_not_told(shops: Shops) -> None:
     assert hidden not in response.json()
 
 
-async def test_ratings_of_other_stores_are_not_seen(shops: Shops) -> None:
-    product = new_id()
-    ids = await shops.all.submit(*(submission(product, storeId=s) for s in (shops.mine, shops.other, None)))
-    await shops.all.moderate("approve", *ids)
+async def test_ratings_of_other_stores_are_not_seen(shops: Shops, product: str) -> None:
+    await shops.all.submit_approved(*(submission(product, storeId=s) for s in (shops.mine, shops.other, None)))
     assert len(await shops.all.ratings(product)) == 3
     assert [rating["storeId"] for rating in await shops.bound.ratings(product)] == [shops.mine]
     await shops.refused("POST", f"/api/rating/calculateStore?storeId={shops.other}")
@@ -133,8 +146,7 @@ async def test_a_command_that_overtakes_its_submission_is_decided_upon_when_that
     """The facade can't know yet whose review it will be: the consumer decides."""
     product = new_id()
     ids = {store: str(uuid4()) for store in (shops.mine, shops.other)}
-    response = await shops.bound.http.post(f"{REVIEWS}/approve", json=list(ids.values()))
-    assert response.status_code == 202
+    body_of(await shops.bound.http.post(f"{REVIEWS}/approve", json=list(ids.values())), dict, 202)
 
     async def parked() -> int:
         async with shops.secured.service.mongo() as database:
@@ -142,45 +154,38 @@ async def test_a_command_that_overtakes_its_submission_is_decided_upon_when_that
 
     await eventually(parked, lambda count: count == 2)
     await shops.all.submit(*(submission(product, storeId=store, id=id) for store, id in ids.items()))
-    await eventually(
-        partial(shops.all.listed, "id", entityIds=[product], reviewStatus="Approved"),
-        lambda approved: approved == [ids[shops.mine]],
-    )
+    approved = partial(shops.all.listed, entityIds=[product], reviewStatus="Approved")
+    await eventually(approved, lambda found: found == [ids[shops.mine]])
     await eventually(parked, lambda count: count == 0)
     assert await shops.all.listed("id", entityIds=[product], reviewStatus="New") == [ids[shops.other]]
 
 
-async def test_consumers_decide_again(shops: Shops) -> None:
+async def test_consumers_decide_again(shops: Shops, product: str) -> None:
     """A command from elsewhere that says which stores its sender is bound to holds for these alone."""
-    product, command_id = new_id(), str(uuid4())
     (id,) = await shops.all.submit(submission(product, storeId=shops.other))
-    command = {"action": "delete", "ids": [id], "stores": [shops.mine], "commandId": command_id}
-    await shops.secured.service.publish("moderation-commands", message(command, id))
-    answer = await eventually(lambda: shops.secured.service.find("outcomes", f"{command_id}/{id}"))
-    assert answer["outcome"] == "refused"
+    await shops.refused_by_consumer("moderation-commands", id, {"action": "delete", "ids": [id]})
     assert await shops.all.listed(entityIds=[product]) == [id]
 
 
 async def test_returns_of_other_stores_are_not_seen(shops: Shops) -> None:
-    bound = Returns(shops.secured.service, shops.bound.http)
+    bound = shops.bound_returns
     ids = list(shops.returns.values())
     assert await bound.found(objectIds=ids) == [shops.returns[shops.mine]]
     assert (await bound.search(objectIds=ids, take=0))["totalCount"] == 1
     assert await bound.found(orderId=shops.orders[shops.other]) == []
     assert await bound.get(shops.returns[shops.other]) is None
-    assert (await bound.get(shops.returns[shops.mine]) or {})["order"]["storeId"] == shops.mine
+    assert (await bound.existing(shops.returns[shops.mine]))["order"]["storeId"] == shops.mine
     assert await bound.available(shops.orders[shops.other]) is None
     assert await bound.available(shops.orders[shops.mine]) == {"line": 4}
 
 
 async def test_no_returns_in_other_stores(shops: Shops) -> None:
-    wanted = {"orderId": shops.orders[shops.other], "lineItems": lines_of({"line": 1})}
+    wanted = wanted_return(shops.orders[shops.other], {"line": 1})
     foreign = await shops.refused("POST", RETURNS, wanted, status=422)
     unknown = await shops.refused("POST", RETURNS, {**wanted, "orderId": "nobody's"}, status=422)
     assert [error["code"] for error in foreign["errors"]] == [error["code"] for error in unknown["errors"]]
     await shops.refused("PUT", RETURNS, {"id": shops.returns[shops.other], "status": "Canceled"}, status=404)
-    returns = Returns(shops.secured.service, shops.all.http)
-    assert await returns.available(shops.orders[shops.other]) == {"line": 4}
+    assert await shops.all_returns.available(shops.orders[shops.other]) == {"line": 4}
 
 
 @pytest.mark.parametrize("action", ["create", "update"])
@@ -188,28 +193,21 @@ async def test_consumers_decide_again_about_returns(shops: Shops, action: str) -
     order, id = shops.orders[shops.other], shops.returns[shops.other]
     wanted: Json = {"id": id, "orderId": order, "status": "Canceled"}
     if action == "create":
-        wanted = {"id": str(uuid4()), "orderId": order, "lineItems": lines_of({"line": 1})}
-    command = {"action": action, "return": wanted, "stores": [shops.mine], "commandId": str(uuid4())}
-    await shops.secured.service.publish("return-commands", message(command, order))
-    key = f"{command['commandId']}/{wanted['id']}"
-    answer = await eventually(lambda: shops.secured.service.find("outcomes", key))
-    assert answer["outcome"] == "refused"
-    assert await Returns(shops.secured.service, shops.all.http).available(order) == {"line": 4}
+        wanted = wanted_return(order, {"line": 1}, id=str(uuid4()))
+    await shops.refused_by_consumer("return-commands", wanted["id"], {"action": action, "return": wanted}, order)
+    assert await shops.all_returns.available(order) == {"line": 4}
 
 
 async def test_returns_say_who_asked_for_them(shops: Shops) -> None:
-    bound = Returns(shops.secured.service, shops.bound.http)
-    order = await bound.ordered({"line": 3}, storeId=shops.mine)
-    id = await bound.create(order, {"line": 1})
-    await Returns(shops.secured.service, shops.all.http).change(id, status="Approved")
-    stored = await bound.get(id)
-    assert stored
+    order = await shops.all_returns.ordered({"line": 3}, storeId=shops.mine)
+    id = await shops.bound_returns.create(order, {"line": 1})
+    await shops.all_returns.change(id, status="Approved")
+    stored = await shops.bound_returns.existing(id)
     assert (stored["createdBy"], stored["modifiedBy"]) == ("anna", "admin")
 
 
 async def test_settings_of_other_stores(shops: Shops) -> None:
-    response = await shops.bound.http.get("/api/stores")
-    assert [store["id"] for store in response.json()] == [shops.mine]
+    assert [store["id"] for store in await shops.bound.get("/api/stores")] == [shops.mine]
     for store in (shops.other, "not-registered-yet"):
         await shops.refused("GET", f"/api/stores/{store}")
         await shops.refused("PUT", f"/api/stores/{store}", {"settings": {"reviewsEnabled": False}})
@@ -222,8 +220,7 @@ async def test_what_concerns_all_stores(shops: Shops) -> None:
     async with shops.secured.facade(sorted(everything), [shops.mine], subject="anna") as bound:
         for method, path in (("GET", "/api/settings"), ("PUT", "/api/settings"), ("GET", "/metrics")):
             response = await bound.http.request(method, path, json={} if method == "PUT" else None)
-            assert response.status_code == 403, response.text
-            assert "all stores" in response.json()["detail"]
+            assert "all stores" in problem_of(response, 403)["detail"]
     async with shops.secured.facade(sorted(everything), subject="admin") as unbound:
         for path in ("/api/settings", "/metrics"):
             assert (await unbound.http.get(path)).status_code == 200
@@ -233,7 +230,7 @@ async def test_templates_of_other_stores(shops: Shops) -> None:
     path = "/api/notificationTemplates/OrderReviewRequest"
     for store in (shops.mine, shops.other):
         await shops.all.command("PUT", f"{path}?storeId={store}", {"subject": store})
-    listed = (await shops.bound.http.get("/api/notificationTemplates")).json()
+    listed = await shops.bound.get("/api/notificationTemplates")
     assert {template["storeId"] for template in listed} == {None, shops.mine}
     for method, at in (("GET", path), ("PUT", path), ("DELETE", path), ("POST", f"{path}/preview")):
         body = {"subject": "Ours"} if method in ("PUT", "POST") else None
@@ -244,46 +241,40 @@ async def test_templates_of_other_stores(shops: Shops) -> None:
 
 
 async def test_an_idempotency_key_is_of_each_caller_s_own(shops: Shops) -> None:
-    headers = {"idempotency-key": new_id("key"), **WAIT}
-    review = submission(new_id(), storeId=shops.mine)
-    mine = await shops.bound.http.post(REVIEWS, json=[review], headers=headers)
-    other = await shops.all.http.post(REVIEWS, json=[review], headers=headers)
-    again = await shops.bound.http.post(REVIEWS, json=[review], headers=headers)
-    assert mine.json()["commandId"] == again.json()["commandId"] != other.json()["commandId"]
-    assert mine.json()["ids"] == again.json()["ids"] != other.json()["ids"]
+    key, review = once(), submission(new_id(), storeId=shops.mine)
+    callers = (shops.bound, shops.all, shops.bound)
+    answers = [await caller.http.post(REVIEWS, json=[review], headers=key) for caller in callers]
+    mine, other, again = (body_of(answer, dict) for answer in answers)
+    for name in ("commandId", "ids"):
+        assert mine[name] == again[name] != other[name]
 
 
 async def test_a_token_for_no_store_sees_nothing(shops: Shops) -> None:
     async with shops.secured.facade(OWN_ALONE, []) as nowhere:
         assert await nowhere.listed() == []
-        assert (await nowhere.http.get("/api/stores")).json() == []
-        assert (await nowhere.http.get("/api/audit")).json() == {"totalCount": 0, "results": []}
+        assert await nowhere.get("/api/stores") == []
+        assert await nowhere.get("/api/audit") == {"totalCount": 0, "results": []}
 
 
-async def _entries(http: httpx.AsyncClient, **query: str) -> list[Json]:
-    response = await http.get("/api/audit", params=query)
-    assert response.status_code == 200, response.text
-    page = response.json()
+async def entries_of(facade: Facade, **query: str) -> list[Json]:
+    """The audit entries that a search finds."""
+    page = await facade.get("/api/audit", **query)
     assert page["totalCount"] == len(page["results"])
-    results: list[Json] = page["results"]
-    return results
+    return list(page["results"])
 
 
-async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops) -> None:
-    product = new_id()
+async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops, product: str) -> None:
     text = "What nobody but the reviewer should have kept"
-    ids = await shops.all.submit(
-        *(submission(product, storeId=s, review=text, title=text) for s in (shops.mine, shops.other))
-    )
-    mine, other = ids
+    reviews = [submission(product, storeId=store, review=text, title=text) for store in (shops.mine, shops.other)]
+    mine, other = ids = await shops.all.submit(*reviews)
     why = {"reason": "Spam, by the look of it"}
     for action in ("approve", "approve", "reset"):
         await shops.bound.command("POST", f"{REVIEWS}/{action}", [mine])
-    response = await shops.bound.http.post(f"{REVIEWS}/reject", json=[mine], params=why, headers=WAIT)
-    assert response.json()["results"] == [{"id": mine, "outcome": "applied"}]
-    response = await shops.all.http.request("DELETE", REVIEWS, json={"ids": ids}, params=why, headers=WAIT)
-    assert response.status_code == 200
-    entries = await _entries(shops.all.http, reviewId=mine)
+    query = httpx.QueryParams(why)
+    rejected = await shops.bound.command("POST", f"{REVIEWS}/reject?{query}", [mine])
+    assert rejected == [{"id": mine, "outcome": "applied"}]
+    await shops.all.command("DELETE", f"{REVIEWS}?{query}", {"ids": ids})
+    entries = await entries_of(shops.all, reviewId=mine)
     # Newest first; what changed nothing is not in it.
     assert [(entry["action"], entry["subject"], entry["reason"]) for entry in entries] == [
         ("delete", "admin", why["reason"]),
@@ -294,11 +285,11 @@ async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops) -> Non
     assert {(entry["entityId"], entry["storeId"]) for entry in entries} == {(product, shops.mine)}
     assert [entry["at"] for entry in entries] == sorted((entry["at"] for entry in entries), reverse=True)
     assert text not in json.dumps(entries)
-    assert await _entries(shops.bound.http, reviewId=other) == []
-    assert len(await _entries(shops.all.http, reviewId=other)) == 1
-    assert len(await _entries(shops.all.http, reviewId=mine, subject="anna", action="reject")) == 1
-    assert await _entries(shops.all.http, reviewId=mine, until="2020-01-01") == []
-    assert len(await _entries(shops.bound.http, reviewId=mine, storeId=shops.mine, since="2020-01-01")) == 4
+    assert await entries_of(shops.bound, reviewId=other) == []
+    assert len(await entries_of(shops.all, reviewId=other)) == 1
+    assert len(await entries_of(shops.all, reviewId=mine, subject="anna", action="reject")) == 1
+    assert await entries_of(shops.all, reviewId=mine, until="2020-01-01") == []
+    assert len(await entries_of(shops.bound, reviewId=mine, storeId=shops.mine, since="2020-01-01")) == 4
     await shops.refused("GET", f"/api/audit?storeId={shops.other}")
     async with shops.secured.service.mongo() as database:
         assert text not in str(await database["auditLog"].find({"reviewId": mine}).to_list())

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.messages import message, review_message
-from tests.support.orders import RETURNS, Returns, an_order, lines_of, order_event, return_command
+from tests.support.orders import RETURNS, Returns, an_order, order_event, return_command, wanted_return
 from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
 
@@ -30,14 +30,19 @@ async def told(service: Service, id: str, *expected: tuple[str | None, str]) -> 
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
+async def is_taken(facade: Facade, review: Json) -> None:
+    """Submit a review whose id must be refused."""
+    answer = await facade.command("POST", REVIEWS, [review])
+    assert answer == [{"id": review["id"], "outcome": "refused", "reason": "id-taken"}]
+
+
 @pytest.mark.parametrize("other", ["storeId", "userId", "EntityId", "EntityType"])
 async def test_an_id_of_another_review(facade: Facade, service: Service, other: str) -> None:
     id, mine, theirs = new_id("next"), await facade.open_store(), await facade.open_store()
     review = submission(new_id(), id=id, storeId=mine)
     await facade.submit(review)
     rival = {**review, "title": "Theirs", other: theirs if other == "storeId" else "Vendor"}
-    answer = await facade.command("POST", REVIEWS, [rival])
-    assert answer == [{"id": id, "outcome": "refused", "reason": "id-taken"}]
+    await is_taken(facade, rival)
     await told(service, id, (rival["storeId"], "id-taken"))
     # Whoever has it may send it again.
     assert await facade.command("POST", REVIEWS, [review]) == [{"id": id, "outcome": "unchanged"}]
@@ -66,33 +71,24 @@ async def test_an_id_that_was_refused_is_anybodys(facade: Facade, service: Servi
     await told(service, id, (closed, "reviews-disabled"))
     await facade.submit(submission(product, id=id, storeId=open_))
     await facade.open_store(closed)
-    answer = await facade.command("POST", REVIEWS, [submission(product, id=id, storeId=closed)])
-    assert answer == [{"id": id, "outcome": "refused", "reason": "id-taken"}]
+    await is_taken(facade, submission(product, id=id, storeId=closed))
     await told(service, id, (closed, "reviews-disabled"), (closed, "id-taken"))
 
 
 @pytest.mark.kafka
-async def test_the_id_of_a_deleted_review(own_service: Service) -> None:
-    service = own_service
-    async with service.client() as http:
-        facade, product, id = Facade(http), new_id(), new_id("next")
-        key = {"Idempotency-Key": new_id("key"), **WAIT}
-        first = await http.post(REVIEWS, json=[submission(product, id=id)], headers=key)
-        assert await facade.moderate("delete", id) == ["applied"]
-        # The same command again is a repeat, and so is its record when it is delivered again.
-        again = await http.post(REVIEWS, json=[submission(product, id=id)], headers=key)
-        assert again.json() == first.json()
-        await service.idle()
-        assert await service.stop("worker") == 0
-        await service.rewind()
-        service.start("worker")
-        await service.until_ready()
-        await service.idle()
-        assert await refusals(service, id) == []
-        assert await facade.listed(entityIds=[product]) == []
-        answer = await facade.command("POST", REVIEWS, [submission(product, id=id)])
-        assert answer == [{"id": id, "outcome": "refused", "reason": "id-taken"}]
-        await told(service, id, (None, "id-taken"))
+async def test_the_id_of_a_deleted_review(own_service: Service, own_facade: Facade, product: str) -> None:
+    review = submission(product, id=new_id("next"))
+    key = once()
+    first = await own_facade.http.post(REVIEWS, json=[review], headers=key)
+    assert await own_facade.moderate("delete", review["id"]) == ["applied"]
+    # The same command again is a repeat, and so is its record when it is delivered again.
+    again = await own_facade.http.post(REVIEWS, json=[review], headers=key)
+    assert again.json() == first.json()
+    await own_service.replay()
+    assert await refusals(own_service, review["id"]) == []
+    assert await own_facade.listed(entityIds=[product]) == []
+    await is_taken(own_facade, review)
+    await told(own_service, review["id"], (None, "id-taken"))
 
 
 def reasons(data: Json) -> list[tuple[str, str]]:
@@ -111,8 +107,8 @@ async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None
     mine, theirs = [await returns.ordered({"a": 2}, storeId=await facade.open_store()) for _ in range(2)]
     id = await returns.create(mine, {"a": 1}, id=new_id("return"))
     before = await returns.get(id)
-    wanted = {"id": id, "orderId": theirs, "lineItems": lines_of({"a": 1})}
-    (result,) = (await returns.http.post(RETURNS, json=wanted, headers=WAIT)).json()["results"]
+    wanted = wanted_return(theirs, {"a": 1}, id=id)
+    (result,) = await facade.command("POST", RETURNS, wanted)
     assert (result["outcome"], "id is taken" in result["reason"]) == ("refused", True)
     refused = await refusal_of_a_return(returns, id)
     assert (refused["orderId"], reasons(refused)) == (theirs, [("id-taken", "/id")])
@@ -122,12 +118,11 @@ async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None
 
 async def test_an_id_of_another_return_while_both_wait_for_their_orders(returns: Returns, service: Service) -> None:
     id, orders = new_id("return"), [new_id("order"), new_id("order")]
-    wanted = [{"id": id, "orderId": order, "lineItems": lines_of({"a": 1})} for order in orders]
+    wanted = [wanted_return(order, {"a": 1}, id=id) for order in orders]
     await service.publish("return-commands", *(return_command("create", each) for each in wanted))
     async with service.mongo() as database:
-        await eventually(
-            partial(database["parkedReturns"].count_documents, {"orderId": {"$in": orders}}), lambda count: count == 2
-        )
+        parked = partial(database["parkedReturns"].count_documents, {"orderId": {"$in": orders}})
+        await eventually(parked, lambda count: count == 2)
     await service.publish("order-events", *(order_event(an_order(order, {"a": 1})) for order in orders))
     assert reasons(await refusal_of_a_return(returns, id)) == [("id-taken", "/id")]
 

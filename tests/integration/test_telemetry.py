@@ -1,4 +1,4 @@
-"""What the processes show of themselves: metrics, traces and logs."""
+"""Metrics, traces and logs of every process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from messaging.metrics import FAMILIES, PREFIX
 from tests.support.facade import REVIEWS, WAIT, Facade, facade_of, new_id, submission
 from tests.support.messages import Message, message
 from tests.support.secured import Secured
-from tests.support.service import Json, Servers, Service, running_service
+from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -37,7 +37,7 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         service.environment["PLAUDIT_METRICS__PORT"] = service.environment[f"{name}_port"] = str(free_port())
         if name != "worker":
             service.start(name)
-    async with running_service(servers, folder, service=service):
+    async with service.running():
         yield service
 
 
@@ -45,6 +45,11 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 async def facade(service: Service) -> AsyncIterator[Facade]:
     async with facade_of(service) as facade:
         yield facade
+
+
+def traced(trace: str) -> dict[str, str]:
+    """The headers of a request within a trace."""
+    return {"traceparent": f"00-{trace}-00000000000000ab-01"}
 
 
 def metrics_address(service: Service, process: str) -> str:
@@ -98,7 +103,7 @@ async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Serv
         kafka, mongodb = (sample(samples, "state_known", what=what) for what in ("kafka", "mongodb"))
         return kafka, mongodb, {name for name, _ in samples} & {"plaudit_consumer_lag_records"}
 
-    async with running_service(servers, tmp_path, service=service, workers=()):
+    async with service.running(workers=()):
         async with service.client() as http:
             assert (await http.get("/metrics")).status_code == 401
         # The fallback broker tells nobody how far consumers are.
@@ -115,16 +120,13 @@ async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
         assert (await http.get("/health/ready")).json() == {"status": "pass"}
 
 
-async def test_what_happens_is_counted(service: Service, facade: Facade) -> None:
+async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
     _, before = await scraped(metrics_address(service, "worker"))
-    product = new_id()
     store = await facade.open_store(reviewsEnabled=False)
-    (id,) = await facade.submit(submission(product, 4))
-    await facade.moderate("approve", id)
-    refused = await facade.http.post(REVIEWS, json=[submission(product, storeId=store)])
-    assert refused.status_code == 403
-    upstream = submission(product, 5, id=id)
-    await service.publish("review-submissions", message(upstream), Message(None, b"not a review"))
+    (id,) = await facade.submit_approved(submission(product, 4))
+    assert (await facade.http.post(REVIEWS, json=[submission(product, storeId=store)])).status_code == 403
+    repeated = message(submission(product, 5, id=id))
+    await service.publish("review-submissions", repeated, Message(None, b"not a review"))
 
     async def counted() -> Samples:
         _, now = await scraped(metrics_address(service, "worker"))
@@ -197,16 +199,13 @@ def path_to(spans: list[Json], name: str) -> list[str]:
     return path[::-1]
 
 
-async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade) -> None:
+async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
     trace, moderation = uuid4().hex, uuid4().hex
     # Others at the same time, so that records come in batches, some of them without a trace.
     others = [submission(new_id(), 2) for _ in range(20)]
-    product = new_id()
     await service.publish("review-submissions", *(message(other) for other in others))
-    headers = {"traceparent": f"00-{trace}-00000000000000ab-01"}
-    (submitted,) = await facade.command("POST", REVIEWS, [submission(product)], headers)
-    headers = {"traceparent": f"00-{moderation}-00000000000000cd-01"}
-    await facade.command("POST", f"{REVIEWS}/approve", [submitted["id"]], headers)
+    (submitted,) = await facade.command("POST", REVIEWS, [submission(product)], traced(trace))
+    await facade.command("POST", f"{REVIEWS}/approve", [submitted["id"]], traced(moderation))
 
     store, rate = "consume review-submissions", "consume review-changes"
     expected = {f"POST {REVIEWS}", "publish review-submissions", store}
@@ -232,23 +231,18 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
 
 
 async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Facade) -> None:
-    trace, id, product = uuid4().hex, new_id("review"), new_id()
-    headers = {"traceparent": f"00-{trace}-00000000000000ef-01"}
-    early = await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=headers | {"Prefer": "wait=1"})
-    assert early.json()["results"][0]["outcome"] == "not-found"
-    await facade.submit(submission(product, id=id))
-    await eventually(
-        lambda: names_of_spans(service, trace),
-        lambda found: found >= {"consume moderation-commands", "consume review-changes"},
-    )
+    trace, id = uuid4().hex, new_id("review")
+    early = await facade.command("POST", f"{REVIEWS}/approve", [id], traced(trace) | {"Prefer": "wait=1"})
+    assert early == [{"id": id, "outcome": "not-found"}]
+    await facade.submit(submission(new_id(), id=id))
+    expected = {"consume moderation-commands", "consume review-changes"}
+    await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
 
 
 async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade) -> None:
     trace = uuid4().hex
     review = submission(new_id(), userName=SECRET, review=SECRET, title=SECRET)
-    response = await facade.http.post(
-        f"{REVIEWS}?q={SECRET}", json=[review], headers={"traceparent": f"00-{trace}-00000000000000ff-01", **WAIT}
-    )
+    response = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review], headers=traced(trace) | WAIT)
     command = response.json()["commandId"]
 
     def lines() -> list[Json]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import httpx
 import pytest
 
@@ -18,7 +16,7 @@ from messaging.topics import Topic, TopicNames
 from storage.database import connect
 from storage.mails import StoredRecord
 from storage.templates import TemplateRepository
-from tests.support.facade import WAIT, Facade, new_id
+from tests.support.facade import Facade, body_of, new_id, once, problem_of
 from tests.support.hostile_templates import HOSTILE
 from tests.support.messages import Message, message
 from tests.support.service import Json, Service
@@ -29,10 +27,12 @@ PATH = f"{TEMPLATES}/OrderReviewRequest"
 
 
 async def effective(http: httpx.AsyncClient, **place: str) -> Json:
-    response = await http.get(PATH, params=place)
-    assert response.status_code == 200, response.text
-    found: Json = response.json()
-    return found
+    return body_of(await http.get(PATH, params=place), dict)
+
+
+def update(store: str, **fields: object) -> Message:
+    """An update of the template of a store."""
+    return message({"notificationTemplate": {"name": "OrderReviewRequest", "storeId": store, **fields}}, store)
 
 
 async def save(facade: Facade, body: Json, **place: str) -> str:
@@ -61,42 +61,39 @@ async def test_the_best_template_is_in_effect(facade: Facade, http: httpx.AsyncC
         return found["subject"], found["source"]
 
     try:
-        await save(facade, {"subject": "all"})
-        assert await subject() == ("all", "all-stores")
-        await save(facade, {"subject": "all, de"}, languageCode="de")
-        assert await subject() == ("all, de", "all-stores")
-        await save(facade, {"subject": "store"}, storeId=store)
-        assert await subject() == ("store", "store")
-        await save(facade, {"subject": "store, de"}, storeId=store, languageCode="DE")
-        assert await subject() == ("store, de", "store")
+        places = {
+            "all": {},
+            "all, de": {"languageCode": "de"},
+            "store": {"storeId": store},
+            "store, de": {"storeId": store, "languageCode": "DE"},
+        }
+        for text, place in places.items():
+            await save(facade, {"subject": text}, **place)
+            assert await subject() == (text, "store" if "storeId" in place else "all-stores")
         id = await save(facade, {"subject": "store, de-AT"}, storeId=store, languageCode="de_at")
         assert id == f"OrderReviewRequest?storeId={store}&languageCode=de-AT"
         assert await subject() == ("store, de-AT", "store")
         assert await subject(languageCode="fr") == ("store", "store")
         assert await subject(storeId=new_id("store")) == ("all, de", "all-stores")
-        listed = (await http.get(TEMPLATES)).json()
+        listed = await facade.get(TEMPLATES)
         assert [t["subject"] for t in listed if t["storeId"] == store] == ["store", "store, de", "store, de-AT"]
         assert [t["source"] for t in listed][:2] == ["built-in", "all-stores"]
         assert await delete(facade, storeId=store, languageCode="de-AT") == "applied"
         assert await delete(facade, storeId=store, languageCode="de-AT") == "unchanged"
         assert await subject() == ("store, de", "store")
     finally:
-        for place in ({}, {"languageCode": "de"}):
-            await delete(facade, **place)
+        await delete(facade)
+        await delete(facade, languageCode="de")
     assert (await effective(http))["source"] == "built-in"
 
 
 async def test_a_partial_body_merges_into_what_is_in_effect(facade: Facade, http: httpx.AsyncClient) -> None:
-    store = new_id("store")
-    built_in = await effective(http)
-    await save(facade, {"html": "<p>{{ order.number }}</p>"}, storeId=store)
-    await save(facade, {"subject": "Hello {{ customer.name }}", "text": None, "unknown": 1}, storeId=store)
+    store, built_in = new_id("store"), await effective(http)
+    html, subject = {"html": "<p>{{ order.number }}</p>"}, {"subject": "Hello {{ customer.name }}"}
+    await save(facade, html, storeId=store)
+    await save(facade, {**subject, "text": None, "unknown": 1}, storeId=store)
     found = await effective(http, storeId=store)
-    assert (found["subject"], found["text"], found["html"]) == (
-        "Hello {{ customer.name }}",
-        built_in["text"],
-        "<p>{{ order.number }}</p>",
-    )
+    assert {name: found[name] for name in ("subject", "text", "html")} == {**html, **subject, "text": built_in["text"]}
 
 
 @pytest.mark.parametrize(
@@ -118,9 +115,7 @@ async def test_a_template_with_an_error_is_refused(
     http: httpx.AsyncClient, body: Json, pointer: str, message: str, preview: bool
 ) -> None:
     method, path = ("POST", f"{PATH}/preview") if preview else ("PUT", PATH)
-    response = await http.request(method, path, json=body)
-    assert response.status_code == 422, response.text
-    (error,) = response.json()["errors"]
+    (error,) = problem_of(await http.request(method, path, json=body), 422)["errors"]
     assert error["pointer"] == pointer
     assert error["message"].startswith(message)
 
@@ -128,10 +123,9 @@ async def test_a_template_with_an_error_is_refused(
 async def test_requests_that_make_no_sense(http: httpx.AsyncClient) -> None:
     for method, path in [("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/preview")]:
         response = await http.request(method, f"{TEMPLATES}/Nothing{path}", json={})
-        assert (response.status_code, response.json()["type"]) == (404, "/problems/not-found")
+        assert problem_of(response, 404)["type"] == "/problems/not-found"
     for query in ({"languageCode": "not a language"}, {"storeId": "x" * 129}):
-        response = await http.get(PATH, params=query)
-        assert response.status_code == 422, response.text
+        problem_of(await http.get(PATH, params=query), 422)
 
 
 async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, http: httpx.AsyncClient) -> None:
@@ -139,10 +133,7 @@ async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, htt
     await facade.command("PUT", f"/api/stores/{store}", {"name": "Foto <Müller>"})
 
     async def preview(body: Json | None) -> Json:
-        response = await http.post(f"{PATH}/preview", params={"storeId": store}, json=body)
-        assert response.status_code == 200, response.text
-        shown: Json = response.json()
-        return shown
+        return body_of(await http.post(f"{PATH}/preview", params={"storeId": store}, json=body), dict)
 
     shown = await preview(None)
     assert shown["subject"] == "How do you like what you bought at Foto <Müller>?"
@@ -155,13 +146,8 @@ async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, htt
 
 async def test_by_kafka_and_a_bad_one_is_a_dead_letter(http: httpx.AsyncClient, service: Service) -> None:
     store = new_id("store")
-
-    def update(**fields: object) -> Message:
-        value = {"notificationTemplate": {"name": "OrderReviewRequest", "storeId": store, **fields}}
-        return message(value, store)
-
-    wrong = update(html="{{ nothing }}")
-    await service.publish("store-updates", update(subject="one"), wrong, update(subject="two"))
+    wrong = update(store, html="{{ nothing }}")
+    await service.publish("store-updates", update(store, subject="one"), wrong, update(store, subject="two"))
     await eventually(lambda: effective(http, storeId=store), lambda found: found["subject"] == "two")
     (letter,) = await service.letters("store-updates", store, 1)
     assert letter.value == wrong.value
@@ -170,7 +156,7 @@ async def test_by_kafka_and_a_bad_one_is_a_dead_letter(http: httpx.AsyncClient, 
 
 
 async def test_a_repeated_command_brings_no_deleted_template_back(facade: Facade, http: httpx.AsyncClient) -> None:
-    store, key = new_id("store"), {"Idempotency-Key": new_id("key"), **WAIT}
+    store, key = new_id("store"), once()
     body = {"subject": "first"}
     first = await http.put(PATH, params={"storeId": store}, json=body, headers=key)
     assert first.status_code == 200
@@ -184,13 +170,13 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
     """The consumer itself, given the same records again: what a rewound consumer group does."""
     store = new_id("store")
 
-    def record(offset: int, **fields: object) -> StoredRecord:
-        value = {"notificationTemplate": {"name": "OrderReviewRequest", "storeId": store, **fields}}
-        return StoredRecord("store-updates", 0, offset, 1_000 + offset, store.encode(), json.dumps(value).encode(), ())
-
-    records = [record(1, subject="one"), record(2, deleted=True), record(3, subject="three"), record(4, subject="four")]
+    changes: list[Json] = [{"subject": "one"}, {"deleted": True}, {"subject": "three"}, {"subject": "four"}]
+    records = [
+        StoredRecord("store-updates", 0, number, 1_000 + number, store.encode(), update(store, **change).value, ())
+        for number, change in enumerate(changes, start=1)
+    ]
     client, database = connect(service.servers.mongo, service.database)
-    try:
+    async with client:
         templates = TemplateRepository(database)
         publisher = Publisher(KafkaConnection(service.servers.kafka))
         consumer = StoreConsumer(Services(database, publisher, TopicNames(service.prefix)))
@@ -200,13 +186,6 @@ async def test_a_replay_brings_no_deleted_template_back(service: Service) -> Non
             found = await templates.get(template_id("OrderReviewRequest", store, None))
             return found.template.subject if found else None
 
-        await inbox.deliver(records[:2])
-        assert await subject() is None
-        await inbox.deliver(records[:1])
-        assert await subject() is None
-        await inbox.deliver(records)
-        assert await subject() == "four"
-        await inbox.deliver(records[:3])
-        assert await subject() == "four"
-    finally:
-        await client.close()
+        for count, expected in ((2, None), (1, None), (4, "four"), (3, "four")):
+            await inbox.deliver(records[:count])
+            assert await subject() == expected

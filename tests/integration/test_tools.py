@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 
+from messaging.kafka.connection import KafkaConnection
+from plaudit.processes.waiting import admin_client
 from tests.support.facade import new_id, submission
 from tests.support.messages import Message
 from tests.support.raw_batches import batch, produce, record
@@ -25,7 +26,7 @@ from tests.support.waiting import eventually, free_port
 pytestmark = pytest.mark.kafka
 
 ROWS: Final = int(os.environ.get("TEST_IMPORT_ROWS", "20000"))
-"""How many rows the large import has, one in a hundred bad."""
+"""The rows of the large import, one in a hundred bad."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ COLUMNS: Final = (*MAPPED, "--map=review id=id")
 
 
 def line_of(checkpoint: Path) -> int:
-    """Behind which line an import would go on; 0 for one that has no checkpoint."""
+    """The line behind which an import would go on; 0 for one that has no checkpoint."""
     return int(json.loads(checkpoint.read_text())["line"]) if checkpoint.exists() else 0
 
 
@@ -87,9 +88,7 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
 
     first = start()
     # The checkpoint is looked at more often than `eventually` does: the import is over in a second or two.
-    while (
-        line := json.loads(checkpoint.read_text())["line"] if await asyncio.to_thread(checkpoint.exists) else 0
-    ) < ROWS * 0.8:
+    while (line := await asyncio.to_thread(line_of, checkpoint)) < ROWS * 0.8:
         assert first.poll() is None, first.communicate()
         await asyncio.sleep(0.002)
     first.kill()
@@ -155,8 +154,7 @@ async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -
 
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    elsewhere = Service(tools.servers, folder)
-    async with running_service(tools.servers, folder, service=elsewhere):
+    async with running_service(tools.servers, folder) as elsewhere:
         for file in files:
             assert "Published 30 reviews; 0 rows are bad." in await run(elsewhere, "import", str(file))
             await elsewhere.idle()
@@ -227,19 +225,16 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
     await run(broken, "init")
     async with broken.mongo() as database:
         await database["reviews"].drop_index("newest")
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers.kafka)
-    await admin.start()
-    try:
+    async with admin_client(KafkaConnection(servers.kafka)) as admin:
         await admin.delete_topics([broken.topic("order-events")])
-    finally:
-        await admin.close()
     await broken.publish("review-submissions", Message(None, b"{}"))
     away = Service(Servers(f"127.0.0.1:{free_port()}", f"mongodb://127.0.0.1:{free_port()}", is_tansu=False), tmp_path)
     said, unreachable = await asyncio.gather(run(broken, "doctor", code=1), run(away, "doctor", code=1))
-    assert re.search(r"^fail indexes +missing reviews.newest  → `plaudit init`", said, re.MULTILINE)
-    assert re.search(rf"^fail topics +missing {broken.topic('order-events')}  → `plaudit init`", said, re.MULTILINE)
-    assert re.search(r"^fail mongodb +does not answer", unreachable, re.MULTILINE)
-    assert re.search(r"^fail kafka +does not answer", unreachable, re.MULTILINE)
+    missing = {"indexes": "reviews.newest", "topics": broken.topic("order-events")}
+    for check, name in missing.items():
+        assert re.search(rf"^fail {check} +missing {name}  → `plaudit init`", said, re.MULTILINE)
+    for server in ("mongodb", "kafka"):
+        assert re.search(rf"^fail {server} +does not answer", unreachable, re.MULTILINE)
 
 
 @pytest.mark.kafka

@@ -8,12 +8,11 @@ import pytest
 
 from domain.delivery import OutgoingMessage
 from domain.reviews import Outcome
-from storage.database import Database, connect
+from storage.database import Database
 from storage.outbox import COLLECTION as OUTBOX
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions, UnitOfWork
-from tests.support.facade import new_id
-from tests.support.service import Service
+from tests.support.service import Service, own_database
 
 THINGS = "things"
 MESSAGE = OutgoingMessage("topic", b"key", b"value", (("name", None),))
@@ -21,13 +20,9 @@ MESSAGE = OutgoingMessage("topic", b"key", b"value", (("name", None),))
 
 @pytest.fixture
 async def database(service: Service) -> AsyncIterator[Database]:
-    client, database = connect(service.servers.mongo, new_id("units"))
-    await database[THINGS].insert_one({"_id": 1, "count": 0})
-    try:
+    async with own_database(service.servers) as database:
+        await database[THINGS].insert_one({"_id": 1, "count": 0})
         yield database
-    finally:
-        await client.drop_database(database.name)
-        await client.close()
 
 
 class Kafka:

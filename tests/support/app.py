@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
-from urllib.parse import unquote
 
 import httpx
 from fastapi import FastAPI
@@ -17,6 +16,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import connect
 
+from .facade import problem_of as problem_of
 from .service import Json
 
 NOWHERE: Final = "127.0.0.1:1"
@@ -43,15 +43,3 @@ async def client_without_servers(*, app: Json | None = None, **services: Any) ->
 def client_of(app: FastAPI, **options: Any) -> httpx.AsyncClient:
     """A client whose requests reach the application without a socket."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://plaudit.test", **options)
-
-
-def problem_of(response: httpx.Response, status: int) -> Json:
-    """The body of an answer that must be a problem of RFC 9457."""
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    problem: Json = response.json()
-    assert set(problem) - {"errors", "checks"} == {"type", "title", "status", "detail", "instance"}
-    assert problem["status"] == status
-    assert unquote(problem["instance"]) == response.request.url.path
-    assert "Traceback" not in response.text
-    return problem

@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import unquote
 from uuid import uuid4
 
 import httpx
 
 from .service import Json, Service
 from .waiting import eventually
+
+T = TypeVar("T")
 
 REVIEWS = "/api/customerReviews"
 WAIT = {"Prefer": "wait=25"}
@@ -38,6 +41,36 @@ def submission(entity_id: str, rating: float = 4, **fields: Any) -> Json:
     }
 
 
+def body_of(response: httpx.Response, kind: type[T], status: int = 200) -> T:
+    """The JSON of an answer with this status: an object or an array, as `kind` says."""
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert isinstance(body, kind)
+    return body
+
+
+def problem_of(response: httpx.Response, status: int) -> Json:
+    """The body of an answer that must be a problem of RFC 9457."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: Json = response.json()
+    assert set(problem) - {"errors", "checks"} == {"type", "title", "status", "detail", "instance"}
+    assert problem["status"] == status
+    assert unquote(problem["instance"]) == response.request.url.path
+    assert "Traceback" not in response.text
+    return problem
+
+
+def errors_of(response: httpx.Response, status: int = 422) -> list[tuple[str, str]]:
+    """Pointers and codes of the errors of an answer that is a problem."""
+    return [(error["pointer"], error["code"]) for error in problem_of(response, status)["errors"]]
+
+
+def once() -> dict[str, str]:
+    """Headers of a command that is applied once, however often it is sent; each is waited for."""
+    return {"Idempotency-Key": new_id("key"), **WAIT}
+
+
 @dataclass(frozen=True, slots=True)
 class Facade:
     """Requests that must succeed, and what is of interest in their answers."""
@@ -49,9 +82,7 @@ class Facade:
     ) -> list[Json]:
         """Send a command, wait until it has been applied, and return its results."""
         response = await self.http.request(method, path, json=body, headers={**WAIT, **(headers or {})})
-        assert response.status_code == 200, response.text
-        results: list[Json] = response.json()["results"]
-        return results
+        return list(body_of(response, dict)["results"])
 
     async def submit(self, *reviews: Json) -> list[str]:
         """Submit reviews; they are in the list when this returns."""
@@ -68,12 +99,23 @@ class Facade:
         assert [result["id"] for result in results] == list(ids)
         return [result["outcome"] for result in results]
 
+    async def submit_approved(self, *reviews: Json) -> list[str]:
+        """Submit reviews and approve them; the ratings have followed when this returns."""
+        ids = await self.submit(*reviews)
+        assert await self.moderate("approve", *ids) == ["applied"] * len(ids)
+        return ids
+
+    async def get(self, path: str, **query: str) -> Any:
+        """The object or array at a path."""
+        return body_of(await self.http.get(path, params=query), object)
+
+    async def review(self, id: str) -> Json:
+        """One review."""
+        return body_of(await self.http.get(f"{REVIEWS}/{id}"), dict)
+
     async def page(self, **search: Any) -> Json:
         """A page of reviews."""
-        response = await self.http.post(f"{REVIEWS}/reviewList", json=search)
-        assert response.status_code == 200, response.text
-        page: Json = response.json()
-        return page
+        return body_of(await self.http.post(f"{REVIEWS}/reviewList", json=search), dict)
 
     async def listed(self, field: str = "id", **search: Any) -> list[Any]:
         """One field of each review on a page."""
@@ -81,12 +123,8 @@ class Facade:
 
     async def ratings(self, *entity_ids: str) -> list[Json]:
         """The ratings of products."""
-        response = await self.http.post(
-            "/api/rating/entityRating", json={"entityIds": list(entity_ids), "entityType": "Product"}
-        )
-        assert response.status_code == 200, response.text
-        found: list[Json] = response.json()
-        return found
+        wanted = {"entityIds": list(entity_ids), "entityType": "Product"}
+        return body_of(await self.http.post("/api/rating/entityRating", json=wanted), list)
 
     async def rating(self, entity_id: str) -> tuple[float, int]:
         """Value and count of a product that is rated at most once: in one store, or without one."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from .facade import WAIT, new_id
+from .facade import WAIT, body_of, new_id
 from .messages import Message, message
 from .service import Json, Service, kind_of
 from .waiting import eventually
@@ -37,6 +37,11 @@ def order_event(order: Json) -> Message:
     return message(order, order["id"])
 
 
+def wanted_return(order_id: str, quantities: dict[str, int], **fields: Any) -> Json:
+    """A return as it is asked for."""
+    return {"orderId": order_id, "lineItems": lines_of(quantities), **fields}
+
+
 def lines_of(quantities: dict[str, int]) -> list[Json]:
     """Line items of a return."""
     return [{"orderLineItemId": line, "quantity": quantity} for line, quantity in quantities.items()]
@@ -62,15 +67,12 @@ class Returns:
         return id
 
     async def available(self, order_id: str) -> dict[str, int] | None:
-        """What can still be returned of an order, None when it is unknown."""
-        response = await self.http.get(f"{RETURNS}/available-quantities/{order_id}")
-        assert response.status_code in (200, 404), response.text
-        found: dict[str, int] | None = response.json() if response.status_code == 200 else None
-        return found
+        """The quantities that can still be returned of an order, None when it is unknown."""
+        return await self._known(f"{RETURNS}/available-quantities/{order_id}")
 
     async def create(self, order_id: str, quantities: dict[str, int], **fields: Any) -> str:
         """Store a return; it is there when this returns its id."""
-        return await self._applied("POST", {"orderId": order_id, "lineItems": lines_of(quantities), **fields})
+        return await self._applied("POST", wanted_return(order_id, quantities, **fields))
 
     async def change(self, id: str, **changes: Any) -> None:
         """Change a return; it has changed when this returns."""
@@ -78,24 +80,26 @@ class Returns:
 
     async def _applied(self, method: str, body: Json) -> str:
         response = await self.http.request(method, RETURNS, json=body, headers=WAIT)
-        assert response.status_code == 200, response.text
-        (result,) = response.json()["results"]
+        (result,) = body_of(response, dict)["results"]
         assert result["outcome"] == "applied", result
         id: str = result["id"]
         return id
 
     async def get(self, id: str) -> Json | None:
         """One return, None when it is unknown."""
-        response = await self.http.get(f"{RETURNS}/{id}")
-        assert response.status_code in (200, 404), response.text
-        found: Json | None = response.json() if response.status_code == 200 else None
-        return found
+        return await self._known(f"{RETURNS}/{id}")
+
+    async def _known(self, path: str) -> Json | None:
+        response = await self.http.get(path)
+        return None if response.status_code == 404 else body_of(response, dict)
+
+    async def existing(self, id: str) -> Json:
+        """One return that must be known."""
+        return body_of(await self.http.get(f"{RETURNS}/{id}"), dict)
 
     async def search(self, **search: Any) -> Json:
         """A page of returns."""
-        response = await self.http.post(f"{RETURNS}/search", json=search)
-        assert response.status_code == 200, response.text
-        page: Json = response.json()
+        page = body_of(await self.http.post(f"{RETURNS}/search", json=search), dict)
         assert list(page) == ["totalCount", "results"]
         return page
 
@@ -104,7 +108,7 @@ class Returns:
         return [row[field] for row in (await self.search(**search))["results"]]
 
     async def events(self, *return_ids: str) -> list[tuple[str, Json]]:
-        """What has been told of these returns, oldest first: type and data."""
+        """Type and data of the events about these returns, oldest first."""
         return [
             (kind_of(record), data)
             for record in await self.service.records("events")

@@ -52,15 +52,10 @@ class Shop:
 
     async def open(self, **settings: Any) -> None:
         """Switch reminders on for this shop, with these settings."""
-        reminder = {
-            "enabled": True,
-            "cron": "0 0 1 1 *",
-            "orderStatus": self.status.upper(),
-            "daysInStatus": 10,
-            "maxEmailsPerCustomer": 2,
-            **settings,
-        }
-        await self.send("store-updates", self.id, {"id": self.id, "settings": self.settings(reviewsEnabled=True)})
+        limits = {"daysInStatus": 10, "maxEmailsPerCustomer": 2}
+        reminder = {"enabled": True, "cron": "0 0 1 1 *", "orderStatus": self.status.upper(), **limits, **settings}
+        everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+        await self.send("store-updates", self.id, {"id": self.id, "settings": everyone})
         await self.send("store-updates", "general", {"generalSettings": {"reminder": reminder}})
 
         async def applied() -> bool:
@@ -69,10 +64,6 @@ class Shop:
             return store is not None and reminder.items() <= stored.get("reminder", {}).items()
 
         await eventually(applied)
-
-    @staticmethod
-    def settings(**settings: Any) -> Json:
-        return {"anonymousReviewsAllowed": True, "purchaseRequired": False, **settings}
 
     async def send(self, topic: str, key: str, *values: Json) -> None:
         await self.service.publish(topic, *(message(value, key) for value in values))
@@ -88,9 +79,19 @@ class Shop:
         await eventually(known)
         return [order["id"] for order in orders]
 
+    def order(self, customer: str, *products: str, at: datetime = NOON, **fields: Any) -> Json:
+        """An event of an order, of a camera by default, in the status after which customers are reminded."""
+        products = products or ("camera",)
+        return order_with_products(self.status.lower(), customer, self.id, at, *products, **fields)
+
+    async def templates(self, *templates: Json) -> None:
+        """Store mail templates; texts that they don't have are an x."""
+        written = {"name": "OrderReviewRequest", "text": "x", "html": "x"}
+        await self.database["notificationTemplates"].insert_many([{**written, **each} for each in templates])
+
     async def bought(self, customer: str, *products: str, at: datetime = NOON, **fields: Any) -> str:
         """An order that is complete since then; returns its id."""
-        (id,) = await self.orders(order_with_products(self.status.lower(), customer, self.id, at, *products, **fields))
+        (id,) = await self.orders(self.order(customer, *products, at=at, **fields))
         return id
 
     async def reviewed(self, customer: str, product: str) -> None:
@@ -115,12 +116,11 @@ class Shop:
 
     async def mails(self, *orders: str) -> list[Json]:
         """The mail commands about these orders, repeats included, as they were sent."""
-        mails = [json.loads(record.value) for record in await self.service.records("mail-commands")]
-        return [mail for mail in mails if mail["orderId"] in orders]
+        return [mail for mail in await self.service.values("mail-commands") if mail["orderId"] in orders]
 
 
 def connection(service: Service) -> KafkaConnection:
-    """How to reach its Kafka."""
+    """The way to its Kafka."""
     return KafkaConnection(service.servers.kafka, idempotence=not service.servers.is_tansu)
 
 

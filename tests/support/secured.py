@@ -14,7 +14,7 @@ from domain.permissions import ALL_PERMISSIONS, Permission
 
 from .facade import Facade
 from .issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
-from .service import Servers, Service, running_service
+from .service import Servers, Service
 
 EVERYTHING = frozenset(ALL_PERMISSIONS)
 OWN_ALONE = EVERYTHING - {Permission.CREATE_REVIEWS_FOR_OTHERS}
@@ -62,5 +62,5 @@ async def running_secured(servers: Servers, folder: Path, **environment: str) ->
     """A service in mode jwt, ready."""
     secured = Secured(Service(servers, folder, environment=environment))
     secured.trust()
-    async with running_service(servers, folder, service=secured.service):
+    async with secured.service.running():
         yield secured

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from aiokafka.structs import OffsetAndMetadata
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
+from storage.database import Database, connect
 from tests.support.forks import ForkedCommand, run_forked
 
 from .messages import Message
@@ -108,7 +109,7 @@ class Service:
         await self.until_ready()
 
     def log(self, name: str) -> str:
-        """What a process has logged since its last start."""
+        """The log of a process since its last start."""
         with (self.folder / f"{name}.log").open("rb") as log:
             log.seek(self.log_starts.get(name, 0))
             return log.read().decode(errors="replace")
@@ -136,14 +137,32 @@ class Service:
 
             await eventually(ready)
 
+    @asynccontextmanager
+    async def running(self, workers: Sequence[str] = ("worker",), *, api: bool = True) -> AsyncIterator[Service]:
+        """Start the API and workers of these names, ready within the block; all processes end with it."""
+        try:
+            if api and "api" not in self.processes:
+                self.start("api")
+            for name in workers:
+                self.start("worker", name)
+            await self.until_ready()
+            yield self
+        finally:
+            for process in self.processes.values():
+                process.terminate()
+            for process in self.processes.values():
+                try:
+                    await asyncio.to_thread(process.wait, 15)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
     def topic(self, name: str) -> str:
         return self.prefix + name
 
     async def publish(self, topic: str, *messages: Message) -> None:
         """Publish raw values as an upstream system would."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka, max_request_size=12 * 1024 * 1024)
-        await producer.start()
-        try:
+        options = {"bootstrap_servers": self.servers.kafka, "max_request_size": 12 * 1024 * 1024}
+        async with AIOKafkaProducer(**options) as producer:
             sent = [
                 await producer.send(
                     self.topic(topic),
@@ -155,17 +174,11 @@ class Service:
                 for m in messages
             ]
             await asyncio.gather(*sent)
-        finally:
-            await producer.stop()
 
     async def records(self, topic: str) -> list[Any]:
         """Everything that stands in a topic now."""
         partitions = self.partitions_of(topic)
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.servers.kafka, auto_offset_reset="earliest", enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
+        async with self.consumer(auto_offset_reset="earliest") as consumer:
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             found: list[Any] = []
@@ -177,8 +190,6 @@ class Service:
                 for batch in batches.values():
                     found += batch
             return found
-        finally:
-            await consumer.stop()
 
     async def values(self, topic: str) -> list[Json]:
         """The values in a topic now, oldest first within each partition."""
@@ -194,6 +205,12 @@ class Service:
         assert len(letters) == count
         return letters
 
+    async def until_dead(self, topic: str, *messages: Message) -> None:
+        """Wait until each of these messages of a topic is a dead letter."""
+        wanted = {message.value for message in messages}
+        letters = partial(self.records, f"{topic}.dlq")
+        await eventually(letters, lambda found: {letter.value for letter in found} >= wanted)
+
     async def events(self, key: str) -> list[tuple[str, Json]]:
         """The events with this key, oldest first: type and data."""
         return [(kind_of(record), json.loads(record.value)) for record in await self.keyed("events", key)]
@@ -203,7 +220,7 @@ class Service:
         return [record for topic in FLOW for record in await self.records(f"{topic}.dlq")]
 
     async def lag(self, topic: str) -> int:
-        """How many records of the topic the consumer group has yet to commit; of use on Apache Kafka alone."""
+        """The number of records that the consumer group has yet to commit; of use on Apache Kafka alone."""
         partitions = self.partitions_of(topic)
         async with self.group_member(topic) as member:
             member.assign(partitions)
@@ -223,30 +240,32 @@ class Service:
                 member.assign(partitions)
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
 
+    async def replay(self, *submissions: Message) -> None:
+        """Have a worker consume every topic again from its beginning, and these submissions after all others."""
+        await self.idle()
+        assert await self.stop("worker") == 0
+        await self.rewind()
+        await self.publish("review-submissions", *submissions)
+        self.start("worker")
+        await self.until_ready()
+        await self.idle()
+
     async def partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka)
-        await producer.start()
-        try:
+        """The number of partitions of a topic."""
+        async with AIOKafkaProducer(bootstrap_servers=self.servers.kafka) as producer:
             return len(await producer.partitions_for(self.topic(topic)))
-        finally:
-            await producer.stop()
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
         return [TopicPartition(self.topic(topic), number) for number in range(PARTITIONS)]
 
-    @asynccontextmanager
-    async def group_member(self, topic: str) -> AsyncIterator[AIOKafkaConsumer]:
+    def group_member(self, topic: str) -> AIOKafkaConsumer:
         """A consumer that speaks for the worker's group of a topic without joining it."""
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.servers.kafka, group_id=self.topic(topic), enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
-            yield consumer
-        finally:
-            await consumer.stop()
+        return self.consumer(group_id=self.topic(topic))
+
+    def consumer(self, **options: str) -> AIOKafkaConsumer:
+        """A consumer that commits nothing by itself; to be used in a block."""
+        return AIOKafkaConsumer(bootstrap_servers=self.servers.kafka, enable_auto_commit=False, **options)
 
     async def find(self, collection: str, id: str) -> Json:
         """One document, empty where there is none."""
@@ -266,23 +285,14 @@ def kind_of(record: Any) -> str:
 
 
 @asynccontextmanager
-async def running_service(
-    servers: Servers, folder: Path, *, service: Service | None = None, workers: Sequence[str] = ("worker",)
-) -> AsyncIterator[Service]:
-    """A service with one API and one worker, ready; stopped in the end, whatever happened."""
-    service = service or Service(servers, folder)
-    try:
-        if "api" not in service.processes:
-            service.start("api")
-        for name in workers:
-            service.start("worker", name)
-        await service.until_ready()
-        yield service
-    finally:
-        for process in service.processes.values():
-            process.terminate()
-        for process in service.processes.values():
-            try:
-                await asyncio.to_thread(process.wait, 15)
-            except subprocess.TimeoutExpired:
-                process.kill()
+async def own_database(servers: Servers, **options: float) -> AsyncIterator[Database]:
+    """A database, connected as a process does it, that is gone after the block."""
+    client, database = connect(servers.mongo, f"test_{uuid.uuid4().hex[:8]}", **options)
+    async with client:
+        yield database
+        await client.drop_database(database.name)
+
+
+def running_service(servers: Servers, folder: Path, **environment: str) -> AbstractAsyncContextManager[Service]:
+    """A service with one API and one worker, ready."""
+    return Service(servers, folder, environment=environment).running()

@@ -1,0 +1,117 @@
+"""The client of Kafka: lost connections, many publications at once, subscriptions without records."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+
+import pytest
+import uvloop
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import NewTopic
+from aiokafka.conn import create_conn
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from consumers import subscriptions
+from consumers.inbox import Inbox
+from consumers.subscriptions import subscribed_broker
+from domain.delivery import OutgoingMessage
+from messaging.decoding import Received
+from messaging.kafka.aiokafka_internals import recover_lost_connections
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import Topic, TopicNames
+from plaudit.processes.waiting import admin_client
+from tests.support.facade import new_id
+from tests.support.messages import Message
+from tests.support.service import Servers, Service
+
+AT_ONCE = 400
+EACH = 10
+
+
+async def test_write_to_a_closed_connection_is_a_lost_connection(servers: Servers) -> None:
+    host, _, port = servers.kafka.partition(":")
+
+    async def send_too_late() -> None:
+        recover_lost_connections()
+        connection = await create_conn(host, int(port))
+        assert await connection.send(MetadataRequest([]))
+        # As when the broker resets it: closed by the loop, which tells that only in its next round.
+        connection._writer.transport.abort()
+        await asyncio.sleep(0)
+        with pytest.raises(KafkaConnectionError):
+            await connection.send(MetadataRequest([]))
+        assert not connection.connected()
+
+    await asyncio.to_thread(uvloop.run, send_too_late())
+
+
+async def test_publications_of_one_partition_do_not_starve_each_other(servers: Servers) -> None:
+    topic = f"t{uuid.uuid4().hex[:8]}"
+    connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)
+    async with admin_client(connection) as admin:
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+    publisher = Publisher(connection)
+    await publisher.start()
+    expected = {call: [f"{call}-{number}" for number in range(EACH)] for call in range(AT_ONCE)}
+    try:
+        publications = [
+            publisher.publish([OutgoingMessage(topic, b"key", value.encode()) for value in values])
+            for values in expected.values()
+        ]
+        single = [publisher.publish([OutgoingMessage(topic, b"key", b"single")]) for _ in range(AT_ONCE)]
+        await asyncio.gather(*publications, *single)
+    finally:
+        await publisher.stop()
+    found: dict[int, list[str]] = {call: [] for call in range(AT_ONCE)}
+    async with AIOKafkaConsumer(topic, bootstrap_servers=servers.kafka, auto_offset_reset="earliest") as consumer:
+        for _ in range(AT_ONCE * (EACH + 1)):
+            value = (await asyncio.wait_for(consumer.getone(), 20)).value.decode()
+            if value != "single":
+                found[int(value.partition("-")[0])].append(value)
+    assert found == expected
+
+
+async def test_a_consumer_without_records_is_not_sent_to_sleep(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: asyncio.Queue[None] = asyncio.Queue()
+    slept: list[float] = []
+    received: asyncio.Queue[bytes] = asyncio.Queue()
+    plain_look = AIOKafkaConsumer.getmany
+
+    async def look(self: object, *partitions: object, **options: object) -> object:
+        looked.put_nowait(None)
+        return await plain_look(self, *partitions, **options)
+
+    async def handle(batch: Sequence[Received[bytes]]) -> None:
+        for _, value in batch:
+            received.put_nowait(value)
+
+    async def publish(messages: Sequence[OutgoingMessage]) -> None:
+        raise AssertionError(messages)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.sleep(seconds)
+
+    monkeypatch.setattr(subscriptions, "_LOOK_MS", 20)
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", look)
+    monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", sleep)
+    connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
+    inbox = Inbox(Topic.MAIL_COMMANDS, bytes, handle, publish)
+    broker = subscribed_broker(connection, topics, [inbox], group_prefix=new_id("group"))
+    await subscriptions.start(broker)
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(10):
+                await looked.get()
+            await service.publish("mail-commands", Message("key", b"a value"))
+            while await received.get() != b"a value":
+                pass
+    finally:
+        await broker.stop()
+    assert not slept
