@@ -45,7 +45,7 @@ TIMES: Final = [*([NOW] * 8), 1, -(2**40), -(2**62)]
 
 @dataclass
 class Findings:
-    """What was sent, how it was answered, and what should not have been."""
+    """Counts of answers and dead letters, and the faults among them."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)

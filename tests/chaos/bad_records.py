@@ -34,7 +34,7 @@ LIMIT_MIB: Final = 512
 
 @dataclass
 class Sent:
-    """What was put into Kafka: ids of good messages by topic, and bad records by their places."""
+    """Records put into Kafka: ids of good messages by topic, and bad records by their places."""
 
     good: dict[str, list[str]] = field(default_factory=lambda: {topic: [] for topic in TOPICS})
     told: dict[tuple[str, int, int], str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ Kind = Literal["lost", "duplicated", "wrong"]
 PAGE = 1_000
 UNREADABLE = ("undecodable", "too-large")
 PATIENCE_S = 90.0
-"""What a dead process has left behind is done by others within 20 s; a busy machine takes longer."""
+"""Others take over the work of a dead process within 20 s; a busy machine takes longer."""
 
 
 class Difference(NamedTuple):

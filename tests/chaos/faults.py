@@ -34,7 +34,7 @@ REWOUND = 300
 
 @dataclass(frozen=True)
 class Stage:
-    """What faults happen to."""
+    """The servers and processes that faults happen to."""
 
     cluster: Cluster
     fleet: Fleet

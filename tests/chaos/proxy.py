@@ -25,7 +25,7 @@ NO_LINGER = struct.pack("ii", 1, 0)
 
 @dataclass
 class Link:
-    """What comes to one port goes to a server: at once ("pass"), late ("delay"), when the link passes again ("hold"),
+    """Carry the data of one port to a server: at once ("pass"), late ("delay"), when the link passes again ("hold"),
     or not at all, with connections reset ("reset")."""
 
     target: int

@@ -25,7 +25,7 @@ EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRe
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run does: it ends when there were so many faults and acknowledged commands, or after so many seconds."""
+    """The size of a run: it ends after so many faults and acknowledged commands, or after so many seconds."""
 
     seed: int
     faults: int
@@ -43,7 +43,7 @@ class Plan:
 
 @dataclass
 class Result:
-    """What came of a run."""
+    """The outcome of a run."""
 
     seed: int
     seconds: float = 0.0

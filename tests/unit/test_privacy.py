@@ -1,4 +1,4 @@
-"""What is left of orders and returns of people who are forgotten, and whom a message is about."""
+"""Orders and returns without the people who are forgotten, and the people whom a message is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes tell those who watch over them."""
+"""Probes, metrics and health checks of processes."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
 
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, later_limit: int) -> None:
-    """What the index relies on: an order is decided on again only with a higher limit than its customer reached."""
+    """The index relies on it: an order is decided on again only with a higher limit than its customer reached."""
     orders, counts = [ORDER], {"anna": sent}
     run(orders, counts, NOON + 20 * DAY, max_emails_per_customer=limit)
     (order,) = orders

@@ -23,7 +23,7 @@ RUNS = {
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
-"""What notices each break: the arguments of `python -m tests.chaos`."""
+"""The arguments of `python -m tests.chaos` that make it notice each break."""
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def is_noticed(name: str) -> bool:
-    """Whether the suite fails on a tree with this break, by finding differences and not by stumbling."""
+    """True if the suite fails on a tree with this break by finding differences, and not by stumbling."""
     with tempfile.TemporaryDirectory(prefix="plaudit-break-") as folder:
         tree = Path(folder)
         listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
