@@ -123,6 +123,11 @@ def test_a_command_without_whoever_sent_it() -> None:
     assert json.loads(forgotten_return_command(json.dumps(command).encode(), "berta"))["user"] == "anna"
 
 
+def test_a_command_without_any_words_stays_as_it_was_written() -> None:
+    command = '{"return": {"id": "r", "lineItems": [{"orderLineItemId": "Öse"}]}}'.encode()
+    assert forgotten_return_command(command, "anna") == command
+
+
 @given(st.text(), st.text())
 def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other: str) -> None:
     assert (mark_of(one, b"key") == mark_of(other, b"key")) == (one == other)

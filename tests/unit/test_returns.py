@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import UUID, uuid5
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from domain.returns import (
     ReturnStatus,
     changed,
     created,
+    repeated,
     with_return,
 )
 from tests.support.domain_orders import order_of
@@ -290,6 +292,20 @@ def test_whose_business_an_order_is() -> None:
     assert isinstance(known, Return)
     assert changed(known, request, order) == [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")]
     assert created(request, replace(order, store_id=None), "RET1") != known
+
+
+@pytest.mark.parametrize(
+    ("order_id", "stores", "is_repeat"),
+    [("o", None, True), ("o", ["other", "shop"], True), ("o", ["other"], False), ("p", None, False)],
+    ids=["sender of all stores", "sender of its store", "sender of another store", "another order"],
+)
+def test_a_request_with_a_known_id_repeats_it_or_is_refused(
+    order_id: str, stores: list[str] | None, is_repeat: bool
+) -> None:
+    known, _ = stored(replace(order_with({"a": 1}), store_id="shop"), ("a", 1))
+    request = replace(a_request(ReturnStep("create", "r", None, [])), order_id=order_id, stores=stores)
+    taken = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
+    assert repeated(known, request) == ([] if is_repeat else [taken])
 
 
 def test_reasons_say_what_is_wrong_and_where() -> None:
