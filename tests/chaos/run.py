@@ -14,7 +14,7 @@ from typing import Any
 from tests.chaos.checker import Checker, told
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
-from tests.chaos.faults import FAULTS, Stage, end_of_reminders
+from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.model import CLOSED_STORE, OPEN_STORE, Json, Model
@@ -229,7 +229,7 @@ class Run:
         """Compare what is with what must be."""
         checker = Checker(self.world.http, self.fleet, self.world.model, self.world.series)
         await checker.idle()
-        await end_of_reminders(stage)
+        await end_reminders(stage)
         differences = await checker.differences()
         kinds = Counter(difference.kind for difference in differences)
         self.result.lost, self.result.duplicated, self.result.wrong = (
