@@ -23,6 +23,7 @@ from confluent_kafka import Producer
 from devservers import embedded_kafka, embedded_mongo
 from tests.chaos import bad_records
 from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
+from tests.chaos.output import say
 from tests.chaos.record_kinds import kinds
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service, running_service
@@ -216,11 +217,6 @@ def main() -> None:
     results.mkdir(exist_ok=True)
     (results / "bad-input.json").write_text(json.dumps(found, indent=2) + "\n")
     sys.exit(1 if found["faults"] else 0)
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

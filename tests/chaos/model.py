@@ -157,6 +157,11 @@ class Model:
                 rated[review.entity, review.store].append(review.rating)
         return {key: (len(ratings), sum(ratings) / len(ratings)) for key, ratings in rated.items()}
 
+    def counts(self) -> dict[str, int]:
+        """The number of objects of each kind."""
+        kinds = ("reviews", "orders", "returns", "rushes", "mails", "poison", "unreadable")
+        return {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
+
     def living(self) -> Iterator[tuple[str, Review]]:
         """The reviews that are in the list."""
         return ((id, review) for id, review in self.reviews.items() if review.status is not None)

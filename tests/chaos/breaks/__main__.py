@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.chaos.output import say
+
 BREAKS = Path(__file__).parent
 TREE = BREAKS.parents[2]
 LONGEST_S = 1_200
@@ -57,11 +59,6 @@ def is_noticed(name: str) -> bool:
         found = json.loads(results.read_text()) if results.exists() else {}
     say(f"== {name}: exit code {finished.returncode}\n{finished.stdout}\n{finished.stderr[-2_000:]}")
     return any(found.get(kind) for kind in ("lost", "duplicated", "wrong"))
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
