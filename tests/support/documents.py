@@ -30,7 +30,7 @@ _MARK: Final = re.compile(r"(not-run|run-by): *(\S.*)")
 _ANYTHING: Final = "..."
 _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _NAMES: Final = (re.compile(_UUID), re.compile(r"RET\d{6}-\d{5}"))
-"""What is another one in each run, and stays the same within one."""
+"""Ids and numbers that differ between runs, and stay the same within one."""
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -47,7 +47,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where it stands, for messages."""
+        """Its page and line, for messages."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     @property
@@ -58,7 +58,7 @@ class Block:
 
     @property
     def is_run_in_order(self) -> bool:
-        """Whether the walk through its page runs it."""
+        """True if the walk through its page runs it."""
         if self.mark:
             return False
         match self.language:
@@ -103,13 +103,13 @@ class HttpMessage:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is an answer, not a request."""
+        """True for an answer, False for a request."""
         return self.start[0].startswith("HTTP/")
 
 
 @dataclass(slots=True)
 class Names:
-    """Which real id stands behind an id that a page shows."""
+    """The real id for each id that a page shows."""
 
     real: dict[str, str] = field(default_factory=dict)
 

@@ -68,7 +68,7 @@ class MailServer:
         return OK
 
     def protocol(self) -> SMTP:
-        """What serves one connection."""
+        """Serve one connection."""
         self.connections += 1
         with_login: dict[str, Any] = {
             "tls_context": self.tls,

@@ -62,7 +62,7 @@ class Returns:
         return id
 
     async def available(self, order_id: str) -> dict[str, int] | None:
-        """What can still be returned of an order, None when it is unknown."""
+        """The quantities that can still be returned of an order, None when it is unknown."""
         response = await self.http.get(f"{RETURNS}/available-quantities/{order_id}")
         assert response.status_code in (200, 404), response.text
         found: dict[str, int] | None = response.json() if response.status_code == 200 else None
@@ -104,7 +104,7 @@ class Returns:
         return [row[field] for row in (await self.search(**search))["results"]]
 
     async def events(self, *return_ids: str) -> list[tuple[str, Json]]:
-        """What has been told of these returns, oldest first: type and data."""
+        """The events about these returns, oldest first: type and data."""
         return [
             (kind_of(record), data)
             for record in await self.service.records("events")

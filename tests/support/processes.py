@@ -31,7 +31,7 @@ class Marked:
         return {pid: command for pid, command in found.items() if command}  # a zombie has none
 
     def run(self, part: str) -> bool:
-        """Whether one of them has this in its command line."""
+        """True if one of them has this in its command line."""
         return any(part in command for command in self.commands().values())
 
     async def running(self, part: str) -> None:

@@ -108,7 +108,7 @@ class Service:
         await self.until_ready()
 
     def log(self, name: str) -> str:
-        """What a process has logged since its last start."""
+        """Read the log of a process since its last start."""
         with (self.folder / f"{name}.log").open("rb") as log:
             log.seek(self.log_starts.get(name, 0))
             return log.read().decode(errors="replace")
@@ -203,7 +203,7 @@ class Service:
         return [record for topic in FLOW for record in await self.records(f"{topic}.dlq")]
 
     async def lag(self, topic: str) -> int:
-        """How many records of the topic the consumer group has yet to commit; of use on Apache Kafka alone."""
+        """The number of records that the topic's consumer group has yet to commit; of use on Apache Kafka alone."""
         partitions = self.partitions_of(topic)
         async with self.group_member(topic) as member:
             member.assign(partitions)
@@ -224,7 +224,7 @@ class Service:
                 await member.commit(dict.fromkeys(partitions, OffsetAndMetadata(0, "")))
 
     async def partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of partitions of a topic."""
         producer = AIOKafkaProducer(bootstrap_servers=self.servers.kafka)
         await producer.start()
         try:

@@ -207,7 +207,7 @@ class SecureMongo(MongoProcess):
             await client.admin.command("createUser", ADMIN, pwd=PASSWORDS[ADMIN], roles=["root"])
 
     def uri(self, user: str = SERVICE, *, by_certificate: bool = False, ca: Path | None = None) -> str:
-        """How the service, or another user, reaches it."""
+        """The connection of the service, or of another user."""
         ca = ca or self._certificates.ca
         common = f"replicaSet={REPLICA_SET}&tls=true&tlsCAFile={ca}"
         if by_certificate:

@@ -20,11 +20,11 @@ from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 QUERIES: Final = ("reviewList", "changes", "entityRating", "search")
-"""What is asked by POST and changes nothing."""
+"""Queries by POST, which change nothing."""
 
 
 ONLY_EMBEDDED: Final = {"Starting MongoDB", "Starting Kafka"}
-"""What `make up` doesn't say here: it gets the servers of the test run."""
+"""Lines that `make up` doesn't print here: it gets the servers of the test run."""
 
 
 OUT: Final = {Topic.EVENTS, Topic.MAIL_COMMANDS}
@@ -41,7 +41,7 @@ class Documented:
     up: Path
 
     def here(self, text: str) -> str:
-        """What a page says, with the addresses, topics and waits of this run."""
+        """The text of a page with the addresses, topics and waits of this run."""
         text = re.sub(r"(localhost|127\.0\.0\.1):8080", f"127.0.0.1:{self.service.port}", text)
         text = text.replace("localhost:9092", self.service.servers.kafka)
         text = re.sub(rf"\bplaudit\.(?=({'|'.join(Topic)})\b)", self.service.prefix, text)
