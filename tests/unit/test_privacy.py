@@ -73,6 +73,7 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"userId": "a", "userId": "b"}', {"a", "b"}),
         (b'{"action": "create", "user": "a", "return": {"createdBy": "b", "orderId": "o"}}', {"a", "b"}),
         (b'{"order": {"customer": {"id": 7, "name": "Anna"}}}', {"7"}),
+        (b'{"customer": {"account": {"userId": "a"}}}', {"a"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),
@@ -105,6 +106,11 @@ def test_whom_a_message_is_about(value: bytes, people: set[str]) -> None:
 )
 def test_a_message_about_somebody(value: bytes, about: bool) -> None:
     assert is_about(value, "4711", ["o-1"]) == about
+
+
+@pytest.mark.parametrize("written", ['Ö"1', '\\u00d6\\"1', 'Ö\\"1'], ids=["as it is", "in ASCII", "in Unicode"])
+def test_an_id_is_found_in_a_message_cut_off_however_it_is_escaped(written: str) -> None:
+    assert is_about(f'{{"userId": "{written}"'.encode(), 'Ö"1', ())
 
 
 @given(st.text(min_size=1))
