@@ -141,6 +141,11 @@ def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other:
     assert len(mark_of(one, b"key")) == 64
 
 
+def test_an_id_that_is_no_text_has_marks_too() -> None:
+    assert mark_of("\ud800", b"key") != mark_of("\udfff", b"key")
+    assert unkeyed_mark_of("\ud800") != unkeyed_mark_of("\udfff")
+
+
 def test_nothing_of_the_person_stays_in_an_order() -> None:
     order = replace(told_order(), customer=Customer("anna", "Anna Berg", "anna@example.com", "de"))
     forgotten = forgotten_order(order)
