@@ -12,10 +12,12 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS
+from tests.chaos.output import say
 from tests.chaos.run import Plan, run_chaos
 
 RESULTS = Path(__file__).with_name("results") / "latest.json"
 PROCESSES = ("api-1", "api-2", "worker-1", "worker-2", "worker-3", "scheduler-1", "scheduler-2")
+ACTORS = {"reviewers": 16, "importers": 3, "buyers": 4}
 
 
 def main() -> None:
@@ -26,23 +28,13 @@ def main() -> None:
     parser.add_argument("--commands", type=int, default=500_000, help="at least so many, acknowledged")
     parser.add_argument("--seconds", type=float, default=6 * 3600.0, help="at most so long")
     parser.add_argument("--kinds", default=",".join(FAULTS), help="of faults, by name")
-    parser.add_argument("--reviewers", type=int, default=16)
-    parser.add_argument("--importers", type=int, default=3)
-    parser.add_argument("--buyers", type=int, default=4)
+    for actor, count in ACTORS.items():
+        parser.add_argument(f"--{actor}", type=int, default=count)
     parser.add_argument("--keep", type=Path, help="a folder for logs and data, kept; else they are deleted at the end")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures are kept")
     options = parser.parse_args()
-    plan = Plan(
-        seed=options.seed,
-        faults=options.faults,
-        commands=options.commands,
-        seconds=options.seconds,
-        reviewers=options.reviewers,
-        importers=options.importers,
-        buyers=options.buyers,
-        processes=PROCESSES,
-        kinds=options.kinds.split(","),
-    )
+    sizes = {name: getattr(options, name) for name in ("seed", "faults", "commands", "seconds", *ACTORS)}
+    plan = Plan(**sizes, processes=PROCESSES, kinds=options.kinds.split(","))
     folder = options.keep or Path(tempfile.mkdtemp(prefix="plaudit-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -51,14 +43,10 @@ def main() -> None:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(json.dumps(result.document(), indent=2) + "\n")
-    say(json.dumps(result.document(), indent=2))
+    document = json.dumps(result.document(), indent=2)
+    options.results.write_text(f"{document}\n")
+    say(document)
     sys.exit(0 if result.is_good else 1)
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from devservers.broker import embedded_kafka
 from devservers.mongo import embedded_mongo
 from tests.chaos import bad_records
 from tests.chaos.corpus import MESSAGES, RAW, REQUESTS, VALUES, found_by_hypothesis, places, replaced, spoilt
+from tests.chaos.output import say
 from tests.chaos.record_kinds import kinds
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service, running_service
@@ -46,7 +47,7 @@ TIMES: Final = [*([NOW] * 8), 1, -(2**40), -(2**62)]
 
 @dataclass
 class Findings:
-    """What was sent, how it was answered, and what should not have been."""
+    """Counts of answers and dead letters, and the faults among them."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
@@ -217,11 +218,6 @@ def main() -> None:
     results.mkdir(exist_ok=True)
     (results / "bad-input.json").write_text(json.dumps(found, indent=2) + "\n")
     sys.exit(1 if found["faults"] else 0)
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

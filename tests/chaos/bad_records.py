@@ -24,17 +24,23 @@ from tests.support.raw_batches import batch, produce, record
 from tests.support.service import PARTITIONS, Json, Service
 from tests.support.waiting import eventually
 
-TOPICS: Final = (
-    *("store-updates", "order-events", "review-submissions", "return-commands"),
-    *("moderation-commands", "review-changes"),
-)
+COLLECTIONS: Final = {
+    "store-updates": "stores",
+    "order-events": "orders",
+    "review-submissions": "reviews",
+    "return-commands": "returns",
+    "moderation-commands": "reviews",
+    "review-changes": "reviews",
+}
+"""The collection in which a message of each topic has its effect."""
+TOPICS: Final = tuple(COLLECTIONS)
 LIMIT_MIB: Final = 512
 """Memory of a worker in deploy/kubernetes."""
 
 
 @dataclass
 class Sent:
-    """What was put into Kafka: ids of good messages by topic, and bad records by their places."""
+    """Records put into Kafka: ids of good messages by topic, and bad records by their places."""
 
     good: dict[str, list[str]] = field(default_factory=lambda: {topic: [] for topic in TOPICS})
     told: dict[tuple[str, int, int], str] = field(default_factory=dict)
@@ -80,16 +86,9 @@ async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
 
 async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
     """Those of the ids whose message of that topic has had its effect."""
-    collection, condition = {
-        "store-updates": ("stores", {}),
-        "order-events": ("orders", {}),
-        "review-submissions": ("reviews", {}),
-        "return-commands": ("returns", {}),
-        "moderation-commands": ("reviews", {"status": 1}),
-        "review-changes": ("reviews", {"status": 1}),
-    }[topic]
+    condition = {"status": 1} if topic in ("moderation-commands", "review-changes") else {}
     async with service.mongo() as database:
-        found = database[collection].find({"_id": {"$in": list(ids)}, **condition}, {"_id": 1})
+        found = database[COLLECTIONS[topic]].find({"_id": {"$in": list(ids)}, **condition}, {"_id": 1})
         return {document["_id"] async for document in found}
 
 

@@ -18,7 +18,7 @@ Kind = Literal["lost", "duplicated", "wrong"]
 PAGE = 1_000
 UNREADABLE = ("undecodable", "too-large")
 PATIENCE_S = 90.0
-"""What a dead process has left behind is done by others within 20 s; a busy machine takes longer."""
+"""Others take over the work of a dead process within 20 s; a busy machine takes longer."""
 
 
 class Difference(NamedTuple):
@@ -78,9 +78,8 @@ class Checker:
         entities = sorted({review.entity for review in self.model.reviews.values()})
         shown: dict[tuple[str, str | None], Json] = {}
         for part in parts(entities, 200):
-            answer = await self.http.send(
-                "POST", "/api/rating/entityRating", {"entityIds": part, "entityType": "Product"}
-            )
+            wanted = {"entityIds": part, "entityType": "Product"}
+            answer = await self.http.send("POST", "/api/rating/entityRating", wanted)
             shown |= {(rating["entityId"], rating["storeId"]): rating for rating in answer.body}
         found = []
         for key in expected.keys() | shown.keys():
@@ -206,8 +205,8 @@ def parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def told(differences: Sequence[Difference], ledger: Ledger) -> str:
-    """The first difference with its history, and how many others there are."""
+def describe(differences: Sequence[Difference], ledger: Ledger) -> str:
+    """Describe the first difference with its history, and the next ones in a line each."""
     if not differences:
         return "no differences"
     first = differences[0]

@@ -33,7 +33,7 @@ class NeverAppliedError(Exception):
 
 @dataclass
 class Ledger:
-    """What was acknowledged, object by object, and what nobody may see."""
+    """Acknowledged commands by object, and answers that should never come."""
 
     acknowledged: int = 0
     unknown: int = 0

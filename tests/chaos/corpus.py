@@ -1,4 +1,4 @@
-"""What nobody sends by intention: values for any field, bodies for any endpoint, and messages made of both."""
+"""Hostile and broken input: values for any field, bodies for any endpoint, and messages made of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults. Each begins, lasts and ends within its function; what it restarts, a supervisor would restart."""
+"""The faults. Each begins, lasts and ends within its function, which restarts processes as a supervisor would."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
@@ -34,7 +34,7 @@ REWOUND = 300
 
 @dataclass(frozen=True)
 class Stage:
-    """What faults happen to."""
+    """The servers and processes that faults happen to."""
 
     cluster: Cluster
     fleet: Fleet
@@ -47,33 +47,25 @@ class Stage:
     async def leader(self) -> Broker:
         return await self.cluster.leader([self.fleet.service.topic(topic) for topic in TOPICS])
 
+    async def primary(self) -> Member:
+        return await self.cluster.primary()
+
     def one(self, kind: str) -> str:
         return self.chance.choice(self.fleet.names(kind))
 
 
 Fault = Callable[[Stage], Awaitable[None]]
+Choose = Callable[[Stage], Awaitable[Broker | Member]]
 
 
-async def _kill(stage: Stage, kind: str) -> None:
+async def kill_process(stage: Stage, kind: str) -> None:
     name = stage.one(kind)
     stage.fleet.kill(name)
     await stage.a_while(0.0, 3.0)
     stage.fleet.start(name)
 
 
-async def worker_killed(stage: Stage) -> None:
-    await _kill(stage, "worker")
-
-
-async def facade_killed(stage: Stage) -> None:
-    await _kill(stage, "api")
-
-
-async def scheduler_killed(stage: Stage) -> None:
-    await _kill(stage, "scheduler")
-
-
-async def worker_frozen(stage: Stage) -> None:
+async def freeze_worker(stage: Stage) -> None:
     """A zombie: others have its partitions when it wakes up and goes on writing."""
     name = stage.one("worker")
     stage.fleet.signal(name, signal.SIGSTOP)
@@ -81,14 +73,14 @@ async def worker_frozen(stage: Stage) -> None:
     stage.fleet.signal(name, signal.SIGCONT)
 
 
-async def rolling_restart(stage: Stage) -> None:
+async def restart_in_turn(stage: Stage) -> None:
     for name in sorted(stage.fleet.processes):
         await stage.fleet.stop(name)
         stage.fleet.start(name)
         await stage.a_while(0.5, 1.5)
 
 
-async def workers_come_and_go(stage: Stage) -> None:
+async def move_partitions(stage: Stage) -> None:
     """Partitions change hands every second."""
     guests = [f"worker-guest{number}" for number in range(3)]
     for guest in guests:
@@ -99,21 +91,15 @@ async def workers_come_and_go(stage: Stage) -> None:
         await asyncio.sleep(1)  # as above
 
 
-async def _restarted(server: Broker | Member, stage: Stage) -> None:
+async def kill_server(stage: Stage, choose: Choose) -> None:
+    server = await choose(stage)
     server.kill()
     await stage.a_while(1.0, 6.0)
     await server.start()
 
 
-async def kafka_leader_killed(stage: Stage) -> None:
-    await _restarted(await stage.leader(), stage)
-
-
-async def mongodb_primary_killed(stage: Stage) -> None:
-    await _restarted(await stage.cluster.primary(), stage)
-
-
-async def _frozen(server: Broker | Member, stage: Stage) -> None:
+async def freeze_server(stage: Stage, choose: Choose) -> None:
+    server = await choose(stage)
     freeze(server)
     try:
         await stage.a_while(4.0, 14.0)
@@ -121,15 +107,7 @@ async def _frozen(server: Broker | Member, stage: Stage) -> None:
         thaw(server)
 
 
-async def kafka_leader_frozen(stage: Stage) -> None:
-    await _frozen(await stage.leader(), stage)
-
-
-async def mongodb_primary_frozen(stage: Stage) -> None:
-    await _frozen(await stage.cluster.primary(), stage)
-
-
-async def both_clusters_restarted(stage: Stage) -> None:
+async def restart_both_clusters(stage: Stage) -> None:
     """Every server is killed at once: what was acknowledged is on disks, or nowhere."""
     for server in stage.cluster.all:
         server.kill()
@@ -137,29 +115,23 @@ async def both_clusters_restarted(stage: Stage) -> None:
     await asyncio.gather(*(server.start() for server in stage.cluster.all))
 
 
-async def redelivery(stage: Stage) -> None:
+async def redeliver(stage: Stage) -> None:
     """Every consumer gets hundreds of records again that it has long committed."""
     workers = stage.fleet.names("worker")
     for name in workers:
         await stage.fleet.stop(name)
     service = stage.fleet.service
     for topic in (*TOPICS, "review-changes"):
-        partitions = [TopicPartition(service.topic(topic), number) for number in range(PARTITIONS)]
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=service.servers.kafka, group_id=service.topic(topic), enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
-            consumer.assign(partitions)
-            committed = {p: await consumer.committed(p) or 0 for p in partitions}
-            await consumer.commit({p: OffsetAndMetadata(max(0, c - REWOUND), "") for p, c in committed.items()})
-        finally:
-            await consumer.stop()
+        partitions = service.partitions_of(topic)
+        async with service.group_member(topic) as member:
+            member.assign(partitions)
+            committed = {p: await member.committed(p) or 0 for p in partitions}
+            await member.commit({p: OffsetAndMetadata(max(0, c - REWOUND), "") for p, c in committed.items()})
     for name in workers:
         stage.fleet.start(name)
 
 
-async def clock_jumps(stage: Stage) -> None:
+async def jump_clocks(stage: Stage) -> None:
     """Runs of reminders whose clocks differ by days and by hours, at the same time, some of them killed."""
     runs = []
     for _ in range(3):
@@ -173,27 +145,14 @@ async def clock_jumps(stage: Stage) -> None:
             process.kill()
 
 
-async def _network(stage: Stage, mode: str, least_s: float, most_s: float, delay_s: float = 0.0) -> None:
+async def disturb_network(stage: Stage, mode: str, least_s: float, most_s: float, delay_s: float = 0.0) -> None:
     link = stage.chance.choice(stage.cluster.all).link
     await stage.cluster.proxy.order(link, mode, delay_s)
     await stage.a_while(least_s, most_s)
     await stage.cluster.proxy.order(link, "pass")
 
 
-async def network_slow(stage: Stage) -> None:
-    await _network(stage, "delay", 3.0, 8.0, delay_s=0.4)
-
-
-async def network_held(stage: Stage) -> None:
-    """Nothing comes through to one server, and nobody is told; then everything does at once."""
-    await _network(stage, "hold", 3.0, 14.0)
-
-
-async def network_resets(stage: Stage) -> None:
-    await _network(stage, "reset", 0.5, 5.0)
-
-
-async def disk_full(stage: Stage) -> None:
+async def fill_disk(stage: Stage) -> None:
     """The member that has a disk of its own finds no space on it, until somebody makes some and starts it again."""
     disk, member = stage.cluster.disk, stage.cluster.members[-1]
     assert disk is not None
@@ -206,7 +165,7 @@ async def disk_full(stage: Stage) -> None:
         await member.start()
 
 
-async def bad_records(stage: Stage) -> None:
+async def send_bad_records(stage: Stage) -> None:
     """Records that no client can decode, bombs, and what else is spoilt, in any partition of every topic."""
     spoilt = [(name, kind) for name, kind in kinds().items() if kind.fate is Fate.TOLD]
     service = stage.fleet.service
@@ -223,17 +182,29 @@ async def bad_records(stage: Stage) -> None:
 
 
 FAULTS: dict[str, Fault] = {
-    fault.__name__.replace("_", "-"): fault
-    for fault in (
-        *(worker_killed, facade_killed, scheduler_killed, worker_frozen, rolling_restart, workers_come_and_go),
-        *(kafka_leader_killed, mongodb_primary_killed, kafka_leader_frozen, mongodb_primary_frozen),
-        *(both_clusters_restarted, redelivery, clock_jumps, network_slow, network_held, network_resets, disk_full),
-        bad_records,
-    )
+    "worker-killed": partial(kill_process, kind="worker"),
+    "facade-killed": partial(kill_process, kind="api"),
+    "scheduler-killed": partial(kill_process, kind="scheduler"),
+    "worker-frozen": freeze_worker,
+    "rolling-restart": restart_in_turn,
+    "workers-come-and-go": move_partitions,
+    "kafka-leader-killed": partial(kill_server, choose=Stage.leader),
+    "mongodb-primary-killed": partial(kill_server, choose=Stage.primary),
+    "kafka-leader-frozen": partial(freeze_server, choose=Stage.leader),
+    "mongodb-primary-frozen": partial(freeze_server, choose=Stage.primary),
+    "both-clusters-restarted": restart_both_clusters,
+    "redelivery": redeliver,
+    "clock-jumps": jump_clocks,
+    "network-slow": partial(disturb_network, mode="delay", least_s=3.0, most_s=8.0, delay_s=0.4),
+    # Nothing comes through to one server, and nobody is told; then everything does at once.
+    "network-held": partial(disturb_network, mode="hold", least_s=3.0, most_s=14.0),
+    "network-resets": partial(disturb_network, mode="reset", least_s=0.5, most_s=5.0),
+    "disk-full": fill_disk,
+    "bad-records": send_bad_records,
 }
 
 
-async def end_of_reminders(stage: Stage) -> None:
+async def end_reminders(stage: Stage) -> None:
     """Run reminders later and later, until everybody has got what is due, and once more."""
     for year in range(1, MOST_MAILS + 2):
         later = datetime.now(UTC) + timedelta(days=365 * year)

@@ -28,7 +28,7 @@ REMEMBERED = 300
 
 @dataclass(frozen=True)
 class World:
-    """What all actors share. `hot` objects are reviewed by all of them."""
+    """The parts that all actors share. `hot` objects are reviewed by all of them."""
 
     http: Http
     upstream: Upstream
@@ -49,7 +49,7 @@ class Actor(ABC):
 
     @abstractmethod
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
-        """What it may do next, with weights."""
+        """The methods that it may call next, with weights."""
 
     async def act(self, is_over: asyncio.Event, pause_s: float) -> None:
         """Send commands until it is over; each is acknowledged when this returns."""

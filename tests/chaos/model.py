@@ -1,4 +1,4 @@
-"""What must come of the acknowledged commands: the rules of the contract once more, in the plainest form.
+"""The state that acknowledged commands must lead to: the rules of the contract once more, in the plainest form.
 
 Nothing here is taken from the code under test. Commands about one object are applied in the order in which its
 client had them acknowledged; objects don't depend on each other.
@@ -86,7 +86,7 @@ class Model:
         self.rivals.add(id)
 
     def may_be_taken(self, id: str) -> bool:
-        """Whether somebody may have been told that an id is taken: as a rival, or after the review was deleted."""
+        """True if a client may have been told that an id is taken: as a rival, or after the review was deleted."""
         return id in self.rivals or (id in self.reviews and self.reviews[id].status is None)
 
     def moderate(self, action: str, id: str) -> str:
@@ -143,7 +143,7 @@ class Model:
         return "applied"
 
     def available(self, order_id: str) -> dict[str, int]:
-        """What is still returnable of an order."""
+        """Quantities of an order that can still be returned, by line."""
         left = Counter(self.orders[order_id].lines)
         for id in self.returns_of[order_id]:
             left.subtract(self.returns[id].taken())
@@ -156,6 +156,11 @@ class Model:
             if review.status == "Approved":
                 rated[review.entity, review.store].append(review.rating)
         return {key: (len(ratings), sum(ratings) / len(ratings)) for key, ratings in rated.items()}
+
+    def counts(self) -> dict[str, int]:
+        """The number of objects of each kind."""
+        kinds = ("reviews", "orders", "returns", "rushes", "mails", "poison", "unreadable")
+        return {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
 
     def living(self) -> Iterator[tuple[str, Review]]:
         """The reviews that are in the list."""

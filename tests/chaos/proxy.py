@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 import uvloop
 
+from tests.chaos.output import say
+
 HOST = "127.0.0.1"
 CHUNK = 256 * 1024
 NO_LINGER = struct.pack("ii", 1, 0)
@@ -25,7 +27,7 @@ NO_LINGER = struct.pack("ii", 1, 0)
 
 @dataclass
 class Link:
-    """What comes to one port goes to a server: at once ("pass"), late ("delay"), when the link passes again ("hold"),
+    """Carry the data of one port to a server: at once ("pass"), late ("delay"), when the link passes again ("hold"),
     or not at all, with connections reset ("reset")."""
 
     target: int
@@ -101,11 +103,6 @@ async def run(targets: Mapping[str, int]) -> None:
         name, mode, *seconds = line.decode().split()
         links[name].order(mode, float(seconds[0]) if seconds else 0.0)
         say("done")
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 @dataclass

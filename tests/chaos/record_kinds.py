@@ -20,7 +20,7 @@ Compress = Callable[[bytes], bytes]
 
 
 class Fate(Enum):
-    """What becomes of each record of a kind."""
+    """The end of each record of a kind."""
 
     TOLD = auto()
     """It is a dead letter: nothing in it can be used."""

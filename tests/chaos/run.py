@@ -11,10 +11,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tests.chaos.checker import Checker, told
+from tests.chaos.checker import Checker, describe
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
-from tests.chaos.faults import FAULTS, Stage, end_of_reminders
+from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.model import CLOSED_STORE, OPEN_STORE, Json, Model
@@ -25,7 +25,7 @@ EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRe
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run does: it ends when there were so many faults and acknowledged commands, or after so many seconds."""
+    """The size of a run: it ends after so many faults and acknowledged commands, or after so many seconds."""
 
     seed: int
     faults: int
@@ -43,7 +43,7 @@ class Plan:
 
 @dataclass
 class Result:
-    """What came of a run."""
+    """The outcome of a run."""
 
     seed: int
     seconds: float = 0.0
@@ -51,9 +51,8 @@ class Result:
     unknown: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, str] = field(default_factory=dict)
-    lost: int = 0
-    duplicated: int = 0
-    wrong: int = 0
+    differences: Counter[str] = field(default_factory=Counter)
+    """Of each kind: "lost", "duplicated", "wrong"."""
     recovery: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     soak: Json = field(default_factory=dict)
@@ -61,7 +60,7 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        return not (self.lost or self.duplicated or self.wrong or self.failures)
+        return not (self.differences or self.failures)
 
     def document(self) -> Json:
         """As it is written down; `recoverySeconds` is the longest time until commands were applied again."""
@@ -70,9 +69,7 @@ class Result:
             "seconds": round(self.seconds),
             "acknowledged": self.acknowledged,
             "faults": dict(sorted(self.faults.items())),
-            "lost": self.lost,
-            "duplicated": self.duplicated,
-            "wrong": self.wrong,
+            **{kind: self.differences[kind] for kind in ("lost", "duplicated", "wrong")},
             "unknownOutcomes": self.unknown,
             "skipped": self.skipped,
             "recoverySeconds": {kind: round(seconds, 1) for kind, seconds in sorted(self.recovery.items())},
@@ -138,12 +135,8 @@ class Run:
         for ended in await asyncio.gather(*actors, return_exceptions=True):
             if isinstance(ended, BaseException):
                 self.fail(ended)
-        ledger = self.world.ledger
-        self.result.seconds, self.result.acknowledged, self.result.unknown = (
-            self.seconds,
-            ledger.acknowledged,
-            ledger.unknown,
-        )
+        ledger, self.result.seconds = self.world.ledger, self.seconds
+        self.result.acknowledged, self.result.unknown = ledger.acknowledged, ledger.unknown
         self.report(f"{self.seconds:.0f} s: the load is over, {ledger.acknowledged} commands acknowledged")
         if not self.result.failures:
             try:
@@ -161,7 +154,8 @@ class Run:
     def fail(self, error: BaseException) -> None:
         """Note what ended the faults or a client."""
         self.result.failures.append(f"{type(error).__name__}: {error}")
-        self.result.lost += isinstance(error, NeverAppliedError)
+        if isinstance(error, NeverAppliedError):
+            self.result.differences["lost"] += 1
 
     def actors(self) -> list[Actor]:
         seed = self.plan.seed
@@ -229,29 +223,16 @@ class Run:
         """Compare what is with what must be."""
         checker = Checker(self.world.http, self.fleet, self.world.model, self.world.series)
         await checker.idle()
-        await end_of_reminders(stage)
+        await end_reminders(stage)
         differences = await checker.differences()
-        kinds = Counter(difference.kind for difference in differences)
-        self.result.lost, self.result.duplicated, self.result.wrong = (
-            kinds["lost"],
-            kinds["duplicated"],
-            kinds["wrong"],
-        )
+        for difference in differences:
+            self.result.differences[difference.kind] += 1
         if differences:
-            self.report(told(differences, self.world.ledger))
+            self.report(describe(differences, self.world.ledger))
         verified = await self.fleet.service.run("ratings", "verify", code=None)
         if verified.returncode != 0:
             self.result.failures.append(f"ratings verify: {verified.stdout[-1_000:]}")
-        model = self.world.model
-        self.result.counts = {
-            "reviews": len(model.reviews),
-            "orders": len(model.orders),
-            "returns": len(model.returns),
-            "rushes": len(model.rushes),
-            "customers": len(model.mails),
-            "poison": len(model.poison),
-            "unreadable": len(model.unreadable),
-        }
+        self.result.counts = self.world.model.counts()
         self.report(f"{self.seconds:.0f} s: compared {self.result.counts}")
 
 

@@ -1,4 +1,4 @@
-"""What processes take, and how far behind they are, over time."""
+"""Memory, descriptors, threads and tasks of processes, and their lag, over time."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Soak:
 
 
 def growth(samples: list[Sample]) -> dict[str, Any]:
-    """What a process takes in each quarter of its time, and how that grows; empty if it lived too short a time."""
+    """Medians of a process in each quarter of its time, and their growth; empty if it lived too short a time."""
     warm = [sample for sample in samples if sample.at_s >= samples[0].at_s + WARM_UP_S]
     if not warm or warm[-1].at_s - warm[0].at_s < LEAST_S:
         return {}

@@ -42,7 +42,7 @@ timeout_constant = 5.0
 """
 _KILLED: Final = frozenset({1, 3})
 _ENDLESS: Final = frozenset({24, 36, 152, -24, -9, 255})
-"""How mutmut says that a mutant used many times the processor time that the tests take."""
+"""Exit codes of mutants that used many times the processor time that the tests take."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -89,7 +89,7 @@ def with_open_properties(source: str) -> str:
 
 
 def results() -> dict[str, int | None]:
-    """How the tests of each mutant ended, by its name at mutmut."""
+    """Read the exit code of the tests of each mutant, by its name at mutmut."""
     codes: dict[str, int | None] = {}
     for file in (WORK / "mutants" / "domain").rglob("*.meta"):
         codes |= json.loads(file.read_text())["exit_code_by_key"]
@@ -97,7 +97,7 @@ def results() -> dict[str, int | None]:
 
 
 def change_of(mutant: str) -> Change:
-    """What is different in a mutant."""
+    """Ask mutmut for the change of a mutant."""
     shown = subprocess.run(_mutmut("show", mutant), cwd=WORK, check=True, capture_output=True, text=True).stdout
     lines = [line for line in shown.splitlines() if not line.startswith(("---", "+++"))]
     was, now = (" ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
@@ -112,7 +112,7 @@ def named() -> dict[Change, str]:
 
 
 def told(codes: dict[str, int | None]) -> Iterator[str]:
-    """What is wrong with the results, a line each; nothing when all is well. The share is printed."""
+    """Yield a text for each fault of the results; print the share of killed mutants."""
     living = [mutant for mutant, code in codes.items() if code not in _KILLED | _ENDLESS]
     killed = len(codes) - len(living)
     share = killed / len(codes) if codes else 0.0

@@ -88,7 +88,7 @@ class Stack:
         return states
 
     async def containers(self, service: str = "") -> list[Json]:
-        """What the engine knows of all containers, or of those of a service."""
+        """Inspect all containers, or those of a service."""
         labels = {"project": self.project, "oneoff": "False"} | ({"service": service} if service else {})
         filters = [f"--filter=label=com.docker.compose.{name}={value}" for name, value in labels.items()]
         ids = (await self.engine("ps", "--all", "--quiet", *filters)).split()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import httpx
+import pytest
 from fastapi import FastAPI
+from pydantic import TypeAdapter
 
 from api.app import create_app
 from api.services import Services
+from api.web.bodies import parse_json
+from api.web.problems import ProblemError
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
@@ -43,3 +48,17 @@ async def client_without_servers(*, app: Json | None = None, **services: Any) ->
 def client_of(app: FastAPI, **options: Any) -> httpx.AsyncClient:
     """A client whose requests reach the application without a socket."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://plaudit.test", **options)
+
+
+def problem_in(codec: TypeAdapter[Any], body: bytes) -> ProblemError:
+    """The problem that a body is refused with."""
+    with pytest.raises(ProblemError) as refused:
+        parse_json(codec, body)
+    return refused.value
+
+
+def places_in(codec: TypeAdapter[Any], body: object) -> list[tuple[str, str]]:
+    """The place and the code of each error for which JSON is refused as invalid."""
+    problem = problem_in(codec, json.dumps(body).encode())
+    assert problem.kind.status == 422
+    return [(error["pointer"], error["code"]) for error in problem.errors]

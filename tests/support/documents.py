@@ -30,7 +30,7 @@ _MARK: Final = re.compile(r"(not-run|run-by): *(\S.*)")
 _ANYTHING: Final = "..."
 _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _NAMES: Final = (re.compile(_UUID), re.compile(r"RET\d{6}-\d{5}"))
-"""Texts that are others in each run, and stay the same within one."""
+"""Ids and numbers that differ between runs, and stay the same within one."""
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -47,7 +47,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Its file and line, for messages."""
+        """Its page and line, for messages."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     @property
@@ -109,7 +109,7 @@ class HttpMessage:
 
 @dataclass(slots=True)
 class Names:
-    """The real id behind each id that a page shows."""
+    """The real id for each id that a page shows."""
 
     real: dict[str, str] = field(default_factory=dict)
 

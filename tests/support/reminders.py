@@ -120,7 +120,7 @@ class Shop:
 
 
 def connection(service: Service) -> KafkaConnection:
-    """The way to its Kafka."""
+    """The connection to its Kafka."""
     return KafkaConnection(service.servers.kafka, idempotence=not service.servers.is_tansu)
 
 

@@ -20,7 +20,7 @@ from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 QUERIES: Final = ("reviewList", "changes", "entityRating", "search")
-"""The ends of paths of POST requests that change nothing."""
+"""Queries by POST, which change nothing."""
 
 
 ONLY_EMBEDDED: Final = {"Starting MongoDB", "Starting Kafka"}

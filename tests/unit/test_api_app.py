@@ -1,4 +1,4 @@
-"""What the facade answers before it needs Kafka or MongoDB."""
+"""Answers of the facade that need neither Kafka nor MongoDB."""
 
 import json
 from collections.abc import AsyncIterator, Iterator

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from starlette.types import Message
 
@@ -23,23 +25,28 @@ from .test_permissions import AUTHENTICATOR, ISSUER_OF_ALL
 TYPES = "/api/entityTypes"
 
 
-async def test_every_answer_bounds_what_a_browser_does_with_it() -> None:
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
     async with client_without_servers() as http:
-        for path, status in ((TYPES, 200), ("/nowhere", 404), ("/docs", 200), ("/openapi.json", 200)):
-            response = await http.get(path)
-            assert response.status_code == status
-            headers = response.headers
-            assert headers["x-content-type-options"] == "nosniff"
-            assert headers["x-frame-options"] == "DENY"
-            assert headers["referrer-policy"] == "no-referrer"
-            assert headers["cache-control"] == "no-store"
-            assert "frame-ancestors 'none'" in headers["content-security-policy"]
-            assert "server" not in headers
-            assert "strict-transport-security" not in headers
-            assert "access-control-allow-origin" not in headers
-        assert "default-src 'none'" in (await http.get(TYPES)).headers["content-security-policy"]
-        secure = await http.get(f"https://plaudit.test{TYPES}")
-        assert "strict-transport-security" in secure.headers
+        yield http
+
+
+async def test_every_answer_bounds_what_a_browser_does_with_it(http: httpx.AsyncClient) -> None:
+    for path, status in ((TYPES, 200), ("/nowhere", 404), ("/docs", 200), ("/openapi.json", 200)):
+        response = await http.get(path)
+        assert response.status_code == status
+        headers = response.headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "server" not in headers
+        assert "strict-transport-security" not in headers
+        assert "access-control-allow-origin" not in headers
+    assert "default-src 'none'" in (await http.get(TYPES)).headers["content-security-policy"]
+    secure = await http.get(f"https://plaudit.test{TYPES}")
+    assert "strict-transport-security" in secure.headers
 
 
 @pytest.mark.parametrize(
@@ -57,12 +64,11 @@ async def test_every_answer_bounds_what_a_browser_does_with_it() -> None:
         {"origin": ""},
     ],
 )
-async def test_pages_of_other_sites_change_nothing(headers: dict[str, str]) -> None:
-    async with client_without_servers() as http:
-        for method, path in (("POST", "/api/customerReviews"), ("PUT", "/api/settings"), ("DELETE", "/nowhere")):
-            problem_of(await http.request(method, path, headers=headers), 403)
-        # What only reads is kept from the page by its browser.
-        assert (await http.get(TYPES, headers=headers)).status_code == 200
+async def test_pages_of_other_sites_change_nothing(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    for method, path in (("POST", "/api/customerReviews"), ("PUT", "/api/settings"), ("DELETE", "/nowhere")):
+        problem_of(await http.request(method, path, headers=headers), 403)
+    # What only reads is kept from the page by its browser.
+    assert (await http.get(TYPES, headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -74,9 +80,8 @@ async def test_pages_of_other_sites_change_nothing(headers: dict[str, str]) -> N
         {"origin": "http://plaudit.test"},
     ],
 )
-async def test_pages_of_our_own_may(headers: dict[str, str]) -> None:
-    async with client_without_servers() as http:
-        problem_of(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
+async def test_pages_of_our_own_may(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    problem_of(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
 
 
 async def test_cors_is_for_configured_origins() -> None:
@@ -233,11 +238,10 @@ async def test_requests_in_hand_are_bounded() -> None:
     assert [task.result() for task in slow] == [200] * 10
 
 
-async def test_deep_nesting_is_refused() -> None:
-    async with client_without_servers() as http:
-        for opening in (b"[", b'{"a":', b'[{"review":'):
-            response = await http.post("/api/customerReviews", content=opening * 10_000)
-            problem_of(response, 400)
-        deep = [{**REVIEW, "unknown": "x"}]
-        content = json.dumps(deep).replace('"x"', "[" * 5_000 + "]" * 5_000).encode()
-        problem_of(await http.post("/api/customerReviews", content=content), 400)
+async def test_deep_nesting_is_refused(http: httpx.AsyncClient) -> None:
+    for opening in (b"[", b'{"a":', b'[{"review":'):
+        response = await http.post("/api/customerReviews", content=opening * 10_000)
+        problem_of(response, 400)
+    deep = [{**REVIEW, "unknown": "x"}]
+    content = json.dumps(deep).replace('"x"', "[" * 5_000 + "]" * 5_000).encode()
+    problem_of(await http.post("/api/customerReviews", content=content), 400)

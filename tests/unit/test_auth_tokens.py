@@ -1,4 +1,4 @@
-"""Which tokens are taken for whose, and which for nobody's."""
+"""Tokens that are accepted, each for its subject, and tokens that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docker-compose.yml says, and what docs/operations.md says of it; tests/stack runs it."""
+"""docker-compose.yml agrees with the program and with docs/operations.md; tests/stack runs it."""
 
 from __future__ import annotations
 

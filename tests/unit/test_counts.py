@@ -1,4 +1,4 @@
-"""Which counts are told again, and for how long."""
+"""Large counts are kept for a second, small ones are not."""
 
 from __future__ import annotations
 

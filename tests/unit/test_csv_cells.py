@@ -18,7 +18,7 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.rows import csv_header, csv_rows
 
 STORED = st.text(st.characters(exclude_categories=["Cs"]))
-"""What can stand in a review, and more."""
+"""Any text that a review can hold, and more."""
 
 NASTY = st.text(st.sampled_from("'=+-@\t\r\n \x0b\x1b\x9b\0_x0015BDF\uff1d\",;a"))
 PIECES = st.lists(st.sampled_from(["_", "x005F", "x001B", "_x005F_", "\x1b", "'", "="]))

@@ -72,7 +72,7 @@ def modules() -> Iterator[tuple[Path, ast.Module]]:
 
 
 def names_in(tree: ast.AST) -> set[str]:
-    """What a module defines: functions, classes with `Class.method`, and constants."""
+    """The names that a module defines: functions, classes with `Class.method`, and constants."""
     names = set()
     for node in ast.iter_child_nodes(tree):
         match node:

@@ -54,7 +54,7 @@ async def flood(client: Connection, content: bytes) -> int:
 
 
 async def only_connection(server: Server) -> BoundedProtocol:
-    """What serves the one client, once it is connected."""
+    """Wait for the only client, and return the protocol that serves it."""
     (protocol,) = await eventually(lambda: list(server.connections))
     assert isinstance(protocol, BoundedProtocol)
     return protocol

@@ -1,4 +1,4 @@
-"""What a client can make the server hold: connections, heads, patience. Over real sockets."""
+"""Limits on connections, heads and patience, over real sockets."""
 
 from __future__ import annotations
 

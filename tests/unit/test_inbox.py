@@ -9,23 +9,13 @@ import pytest
 from aiokafka.errors import MessageSizeTooLargeError
 
 from consumers import inbox as module
-from consumers.inbox import Inbox
+from consumers.inbox import Handler, Inbox
 from domain.delivery import OutgoingMessage
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received
 from messaging.kafka.connection import BrokerAwayError
 from messaging.kafka.record_batches import UnreadableValue
 from messaging.topics import Topic
-
-
-@dataclass
-class Record:
-    offset: int
-    value: bytes | None = b"{}"
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    topic: str = "plaudit.order-events"
-    partition: int = 0
-    timestamp: int = 0
-    key: bytes | None = b"key"
+from tests.support.records import Record
 
 
 @dataclass
@@ -50,12 +40,20 @@ def number(value: bytes) -> int:
 
 
 def records(*values: bytes | None) -> list[RawRecord]:
-    return [Record(offset, value) for offset, value in enumerate(values)]
+    return [Record(offset, key=b"key", value=value) for offset, value in enumerate(values)]
 
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_PAUSE_S", 0.0)
+
+
+async def never(batch: Sequence[Received[int]]) -> None:
+    raise AssertionError(batch)
+
+
+async def deliver(broker: Broker, handle: Handler[int], batch: Sequence[RawRecord], *, is_slow: bool = False) -> None:
+    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish, is_slow=is_slow).deliver(batch)
 
 
 async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> None:
@@ -64,19 +62,15 @@ async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> 
     async def handle(batch: Sequence[Received[int]]) -> None:
         handled.extend(message for _, message in batch)
 
-    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(b"1", b"x", b"3", None))
+    await deliver(broker, handle, records(b"1", b"x", b"3", None))
     assert handled == [1, 3]
     assert broker.letters == [(1, "no-number", b"x"), (3, "empty", None)]
 
 
 async def test_a_handler_is_not_bothered_without_messages() -> None:
     broker = Broker()
-
-    async def handle(batch: Sequence[Received[int]]) -> None:
-        raise AssertionError(batch)
-
-    unreadable = Record(0, UnreadableValue(b"raw", "unreadable", "no client can decode it"))
-    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver([unreadable])
+    unreadable = UnreadableValue(b"raw", "unreadable", "no client can decode it")
+    await deliver(broker, never, [Record(value=unreadable)])
     assert [(offset, code) for offset, code, _ in broker.letters] == [(0, "unreadable")]
 
 
@@ -87,7 +81,7 @@ async def test_what_the_handler_refuses_is_set_aside(slow: bool) -> None:
     async def handle(batch: Sequence[Received[int]]) -> list[DeadLetter]:
         return [DeadLetter(record, InvalidMessageError("odd", "Odd")) for record, message in batch if message % 2]
 
-    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish, is_slow=slow).deliver(records(b"1", b"2", b"3"))
+    await deliver(broker, handle, records(b"1", b"2", b"3"), is_slow=slow)
     assert broker.letters == [(0, "odd", b"1"), (2, "odd", b"3")]
 
 
@@ -99,7 +93,7 @@ async def test_a_batch_is_retried_while_a_server_is_unavailable() -> None:
         if len(attempts) < 3:
             raise BrokerAwayError("away")
 
-    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(b"1", b"2"))
+    await deliver(broker, handle, records(b"1", b"2"))
     assert attempts == [[1, 2]] * 3
     assert broker.letters == []
 
@@ -113,16 +107,12 @@ async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_publish
         handled.extend(message for _, message in batch)
 
     values = [b"0", b"x", b"2", b"3", b"4", b"5", b"6", b"y"]
-    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(*values))
+    await deliver(broker, handle, records(*values))
     assert handled == [0, 2, 3, 4, 6]
     assert sorted(broker.letters) == [(1, "no-number", b"x"), (5, "processing-failed", b"5"), (7, "no-number", b"y")]
 
 
 async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() -> None:
     broker = Broker([BrokerAwayError("away"), MessageSizeTooLargeError(), MessageSizeTooLargeError()])
-
-    async def handle(batch: Sequence[Received[int]]) -> None:
-        raise AssertionError(batch)
-
-    await Inbox(Topic.ORDER_EVENTS, number, handle, broker.publish).deliver(records(b"x", b"y"))
+    await deliver(broker, never, records(b"x", b"y"))
     assert broker.letters == [(0, "no-number", None), (1, "no-number", b"y")]

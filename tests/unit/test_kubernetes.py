@@ -1,4 +1,4 @@
-"""What deploy/kubernetes says agrees with itself and with the program; its shape is checked by `make lint`."""
+"""The manifests of deploy/kubernetes agree with each other and with the program; `make lint` checks their shape."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_kustomize_finds_every_file_and_every_target() -> None:
 
 
 def pointed_at(document: Any, pointer: str) -> Any:
-    """What a JSON pointer finds."""
+    """Resolve a JSON pointer."""
     for step in pointer.removeprefix("/").split("/"):
         document = document[int(step)] if isinstance(document, list) else document[step]
     return document

@@ -1,4 +1,4 @@
-"""What goes into the log."""
+"""Repeated lines of libraries are held back from the log."""
 
 from __future__ import annotations
 

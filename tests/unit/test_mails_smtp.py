@@ -4,7 +4,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -14,9 +14,9 @@ import pytest
 
 from consumers.mails.message import Mail, check_headers, mail_command, mail_message, mailbox
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
-from domain.mails import RetryPlan
 from messaging.decoding import InvalidMessageError
 from messaging.mails import MailCommand, MailItem
+from plaudit.config import SmtpSecurity
 from tests.support.mail_server import PASSWORD, MailServer, running_mail_server
 from tests.support.sockets import listening
 
@@ -49,10 +49,14 @@ async def tls_server(certificate: tuple[Path, Path]) -> AsyncIterator[MailServer
         yield server
 
 
-def a_mail(to: str = "anna@example.com", id: str = "1", **fields: str) -> Mail:
-    given = {"template": "T", "from_": "shop@example.com", "subject": "s", "text": "t", "html": "<p>t</p>", **fields}
-    command = MailCommand.model_validate({"id": id, "to": to, **given})
-    return mail_message(command, datetime(2026, 3, 14, 9, tzinfo=UTC))
+COMMAND = {
+    **{"id": "1", "template": "T", "to": "anna@example.com", "from": "shop@example.com"},
+    **{"subject": "s", "text": "t", "html": "<p>t</p>"},
+}
+
+
+def a_mail(**fields: str) -> Mail:
+    return mail_message(MailCommand.model_validate(COMMAND | fields), datetime(2026, 3, 14, 9, tzinfo=UTC))
 
 
 def read(mail: Mail) -> EmailMessage:
@@ -62,11 +66,15 @@ def read(mail: Mail) -> EmailMessage:
     return message
 
 
+def connection_to(
+    server: MailServer, security: SmtpSecurity = "none", password: str | None = None, ca: Path | None = None
+) -> SmtpConnection:
+    user = "shop" if password else None
+    return SmtpConnection(SmtpServer("127.0.0.1", server.port, security, user, password, tls_ca_file=ca, timeout=5))
+
+
 async def test_starttls_and_login(tls_server: MailServer, certificate: tuple[Path, Path]) -> None:
-    server = SmtpServer(
-        "127.0.0.1", tls_server.port, "starttls", "shop", PASSWORD.decode(), tls_ca_file=certificate[0], timeout=5
-    )
-    connection = SmtpConnection(server)
+    connection = connection_to(tls_server, "starttls", PASSWORD.decode(), certificate[0])
     await connection.send(a_mail())
     await connection.send(a_mail(id="2"))
     await connection.close()
@@ -74,34 +82,35 @@ async def test_starttls_and_login(tls_server: MailServer, certificate: tuple[Pat
     assert tls_server.connections == 1
 
 
-async def test_a_wrong_password_is_no_fault_of_the_mail(tls_server: MailServer, certificate: tuple[Path, Path]) -> None:
-    server = SmtpServer("127.0.0.1", tls_server.port, "starttls", "shop", "x", tls_ca_file=certificate[0], timeout=5)
-    with pytest.raises(ServerAwayError, match="535"):
-        await SmtpConnection(server).send(a_mail())
-
-
-async def test_an_unknown_certificate_is_not_trusted(tls_server: MailServer) -> None:
-    server = SmtpServer("127.0.0.1", tls_server.port, "starttls", "shop", PASSWORD.decode(), timeout=5)
-    with pytest.raises(ServerAwayError):
-        await SmtpConnection(server).send(a_mail())
+@pytest.mark.parametrize(
+    ("password", "is_trusted", "reason"),
+    [("x", True, "535"), (PASSWORD.decode(), False, "SSLCertVerificationError")],
+    ids=["wrong password", "unknown certificate"],
+)
+async def test_a_server_without_trust_is_no_fault_of_the_mail(
+    tls_server: MailServer, certificate: tuple[Path, Path], password: str, is_trusted: bool, reason: str
+) -> None:
+    with pytest.raises(ServerAwayError, match=reason):
+        await connection_to(tls_server, "starttls", password, certificate[0] if is_trusted else None).send(a_mail())
+    assert tls_server.mails == []
 
 
 async def test_without_starttls_nothing_is_sent(plain_server: MailServer) -> None:
     with pytest.raises(ServerAwayError):
-        await SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, "starttls", timeout=5)).send(a_mail())
+        await connection_to(plain_server, "starttls").send(a_mail())
     assert plain_server.mails == []
 
 
 async def test_tls_from_the_start(certificate: tuple[Path, Path]) -> None:
     async with running_mail_server(implicit_tls=tls_context(certificate)) as mails:
-        connection = SmtpConnection(SmtpServer("127.0.0.1", mails.port, "tls", tls_ca_file=certificate[0], timeout=5))
+        connection = connection_to(mails, "tls", ca=certificate[0])
         await connection.send(a_mail())
         await connection.close()
     assert len(mails.mails) == 1
 
 
 async def test_what_answers_mean(plain_server: MailServer) -> None:
-    connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=5))
+    connection = connection_to(plain_server)
     plain_server.answers["anna@example.com"] = ["451 later", "554 never", "421 closing"]
     for error in (MailDelayedError, MailRefusedError, ServerAwayError):
         with pytest.raises(error):
@@ -171,19 +180,19 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("text", INJECTIONS, ids=lambda text: repr(text)[:30])
-@pytest.mark.parametrize("field", ["subject", "to", "from_", "text", "html"])
+@pytest.mark.parametrize("field", ["subject", "to", "from", "text", "html"])
 def test_no_field_becomes_headers_or_a_body(field: str, text: str) -> None:
     given = {field: text}
-    if field in ("to", "from_"):
+    if field in ("to", "from"):
         given = {field: f"{encoded(text) if '=?' in text else encoded(encoded(text))} <anna@example.com>"}
     mail = None
     with suppress(InvalidMessageError):  # of an address that isn't one
         mail = a_mail(**given)
     if mail is None:
-        assert field in ("to", "from_")
+        assert field in ("to", "from")
         return
     assert (mail.sender, mail.recipient) == (
-        "anna@example.com" if field == "from_" else "shop@example.com",
+        "anna@example.com" if field == "from" else "shop@example.com",
         "anna@example.com",
     )
     lines = mail.content.replace(b"\r\n", b"")
@@ -216,40 +225,16 @@ def test_a_mail_with_other_headers_than_those_set_is_refused() -> None:
 
 
 def test_a_mail_to_an_address_that_is_not_ascii_says_so() -> None:
-    mail = a_mail("ö@b.example")
+    mail = a_mail(to="ö@b.example")
     assert mail.recipient == "ö@b.example"
     assert "To: ö@b.example\r\n".encode() in mail.content
 
 
 @pytest.mark.parametrize("field", ["languageCode", "storeId", "orderId", "orderNumber", "customerId", "items"])
 def test_null_is_as_good_as_missing_in_a_mail_command(field: str) -> None:
-    given = {
-        "id": "1",
-        "template": "T",
-        "to": "a@b.example",
-        "from": "c@d.example",
-        "subject": "",
-        "text": "",
-        "html": "",
-    }
-    command = mail_command(json.dumps({**given, field: None}).encode())
-    assert command == mail_command(json.dumps(given).encode())
+    assert mail_command(json.dumps({**COMMAND, field: None}).encode()) == mail_command(json.dumps(COMMAND).encode())
     items = [{"productId": "p", "name": None}, {"productId": "q"}]
-    assert mail_command(json.dumps({**given, "items": items}).encode()).items == (
+    assert mail_command(json.dumps({**COMMAND, "items": items}).encode()).items == (
         MailItem(product_id="p"),
         MailItem(product_id="q"),
     )
-
-
-def test_pauses_grow_up_to_a_day() -> None:
-    plan, now = RetryPlan(), datetime(2026, 3, 14, tzinfo=UTC)
-
-    def pause(attempts: int, jitter: float = 0) -> timedelta:
-        at = plan.next_attempt(now, first=now - timedelta(hours=23), attempts=attempts, jitter=jitter)
-        assert at is not None
-        return at - now
-
-    assert [pause(n).total_seconds() for n in (1, 2, 3)] == [30, 60, 120]
-    assert pause(20) == pause(10**6) == timedelta(hours=1)
-    assert pause(1, jitter=1) == timedelta(seconds=15)
-    assert plan.next_attempt(now, first=now - timedelta(hours=24), attempts=9, jitter=0) is None

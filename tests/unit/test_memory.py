@@ -1,4 +1,4 @@
-"""What a process that has started does with memory."""
+"""A process that has started gives memory back."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ AUTHENTICATOR = Tokens(
 )
 
 OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
-"""What everyone may ask for, in the document. Whatever is added here needs a reason."""
+"""Documented routes that are open to all. Each one added here needs a reason."""
 
 UNDOCUMENTED = {"/docs", "/docs/{asset}", "/openapi.json", "/asyncapi"}
-"""What is not in the document, and open to all."""
+"""Routes that are open to all and not in the document."""
 
 OF_ALL_STORES = {"GET /api/settings", "GET /metrics"}
-"""What nobody may read who is bound to stores, beside what names another store."""
+"""Routes that are refused to a caller who is bound to stores, beside those that name another store."""
 
 DECLARED = {
     "GET /api/audit": "audit:read",

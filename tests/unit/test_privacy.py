@@ -1,4 +1,4 @@
-"""What is left of orders and returns of people who are forgotten, and whom a message is about."""
+"""Orders and returns without the people who are forgotten, and the people whom a message is about."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"userId": "a", "userId": "b"}', {"a", "b"}),
         (b'{"action": "create", "user": "a", "return": {"createdBy": "b", "orderId": "o"}}', {"a", "b"}),
         (b'{"order": {"customer": {"id": 7, "name": "Anna"}}}', {"7"}),
+        (b'{"customer": {"account": {"userId": "a"}}}', {"a"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),
@@ -107,6 +108,11 @@ def test_a_message_about_somebody(value: bytes, about: bool) -> None:
     assert is_about(value, "4711", ["o-1"]) == about
 
 
+@pytest.mark.parametrize("written", ['Ö"1', '\\u00d6\\"1', 'Ö\\"1'], ids=["as it is", "in ASCII", "in Unicode"])
+def test_an_id_is_found_in_a_message_cut_off_however_it_is_escaped(written: str) -> None:
+    assert is_about(f'{{"userId": "{written}"'.encode(), 'Ö"1', ())
+
+
 @given(st.text(min_size=1))
 def test_whoever_is_named_is_found_in_any_way_to_write_json(customer: str) -> None:
     for ascii in (True, False):
@@ -123,6 +129,11 @@ def test_a_command_without_whoever_sent_it() -> None:
     assert json.loads(forgotten_return_command(json.dumps(command).encode(), "berta"))["user"] == "anna"
 
 
+def test_a_command_without_any_words_stays_as_it_was_written() -> None:
+    command = '{"return": {"id": "r", "lineItems": [{"orderLineItemId": "Öse"}]}}'.encode()
+    assert forgotten_return_command(command, "anna") == command
+
+
 @given(st.text(), st.text())
 def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other: str) -> None:
     assert (mark_of(one, b"key") == mark_of(other, b"key")) == (one == other)
@@ -130,13 +141,15 @@ def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other:
     assert len(mark_of(one, b"key")) == 64
 
 
+def test_an_id_that_is_no_text_has_marks_too() -> None:
+    assert mark_of("\ud800", b"key") != mark_of("\udfff", b"key")
+    assert unkeyed_mark_of("\ud800") != unkeyed_mark_of("\udfff")
+
+
 def test_nothing_of_the_person_stays_in_an_order() -> None:
     order = replace(told_order(), customer=Customer("anna", "Anna Berg", "anna@example.com", "de"))
-    assert forgotten_order(order) == replace(order, customer=Customer(), body=_kept(order))
-
-
-def _kept(order: Order) -> bytes:
-    return forgotten_order(order).body
+    forgotten = forgotten_order(order)
+    assert forgotten == replace(order, customer=Customer(), body=forgotten.body)
 
 
 def test_names_of_things_stay_as_they_were_written() -> None:

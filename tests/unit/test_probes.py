@@ -1,4 +1,4 @@
-"""What processes tell those who watch over them."""
+"""Probes, metrics and health checks of processes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ async def probes(port: int) -> AsyncIterator[Probes]:
         yield probes
 
 
-async def status(port: int, path: str) -> int:
+async def ask(port: int, path: str) -> httpx.Response:
     async with httpx.AsyncClient() as http:
-        return (await http.get(f"http://127.0.0.1:{port}{path}")).status_code
+        return await http.get(f"http://127.0.0.1:{port}{path}")
+
+
+async def status(port: int, path: str) -> int:
+    return (await ask(port, path)).status_code
 
 
 def status_asked_by_the_loop_itself(port: int, path: str) -> int:
-    """Blocks the event loop until the answer is there."""
+    """Block the event loop until the answer is there."""
     return httpx.get(f"http://127.0.0.1:{port}{path}").status_code
 
 
@@ -50,8 +54,7 @@ async def test_a_process_is_ready_once_it_says_so(probes: Probes, port: int) -> 
 async def test_a_process_that_is_hindered_is_not_ready_and_says_why(probes: Probes, port: int) -> None:
     probes.is_ready = True
     probes.hindrances = ["partition 3 of order-events has stood at offset 17 for 61 s"]
-    async with httpx.AsyncClient() as http:
-        told = await http.get(f"http://127.0.0.1:{port}/health/ready")
+    told = await ask(port, "/health/ready")
     assert told.status_code == 503
     assert told.json() == {"status": "fail", "reasons": probes.hindrances}
     probes.hindrances = []
@@ -79,8 +82,7 @@ async def test_metrics_are_brought_up_to_date_before_they_are_told(probes: Probe
         gauge.inc()
 
     probes.refresh = refresh
-    async with httpx.AsyncClient() as http:
-        told = [(await http.get(f"http://127.0.0.1:{port}/metrics")).text for _ in range(2)]
+    told = [(await ask(port, "/metrics")).text for _ in range(2)]
     REGISTRY.unregister(gauge)
     assert [re.findall(r"^refreshed (.+)$", text, re.MULTILINE) for text in told] == [["1.0"], ["2.0"]]
 

@@ -1,11 +1,14 @@
-"""The texts of PyMongo's own lock, by which a lost one is told."""
+"""Workarounds for PyMongo: lost locks, which are told by their texts, and tasks that lose a cancellation."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pymongo._asyncio_lock
 import pytest
 
 from storage.database import is_database_away
+from storage.pymongo_internals import cancel_and_wait
 from tests.support.renaming import rename
 
 
@@ -30,3 +33,28 @@ async def test_another_text_is_missed(monkeypatch: pytest.MonkeyPatch, text: str
 def test_a_defect_is_not_waited_for() -> None:
     assert not is_database_away(RuntimeError("dictionary changed size during iteration"))
     assert not is_database_away(KeyError("status"))
+
+
+async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+    lost = 0
+
+    async def stubborn() -> None:
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                lost += 1
+                if lost == 3:
+                    raise
+
+    async def failing() -> None:
+        raise ValueError("its own")
+
+    tasks = asyncio.create_task(stubborn()), asyncio.create_task(failing())
+    await asyncio.sleep(0)
+    await cancel_and_wait(*tasks, again_s=0.01)
+    assert tasks[0].cancelled()
+    assert lost == 3
+    with pytest.raises(ValueError, match="its own"):
+        tasks[1].result()

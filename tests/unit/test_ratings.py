@@ -90,7 +90,15 @@ def test_a_rating_is_within_bounds_that_equal_it(rating: int) -> None:
 
 @pytest.mark.parametrize(
     ("bound", "lowest", "highest"),
-    [(3.001, 301, 300), (3.999, 400, 399), (1.1, 110, 110), (-1e300, 0, 0), (5.5, 550, 550), (1e300, 600, 600)],
+    [
+        (3.000000004, 300, 300),
+        (3.001, 301, 300),
+        (3.999, 400, 399),
+        (1.1, 110, 110),
+        (-1e300, 0, 0),
+        (5.5, 550, 550),
+        (1e300, 600, 600),
+    ],
 )
 def test_bounds_are_those_of_ratings(bound: float, lowest: int, highest: int) -> None:
     assert (lowest_from(bound), highest_to(bound)) == (lowest, highest)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from domain.orders import Customer, Order, OrderLine, ReminderState, after_event
 from domain.reminders import (
     MOST_ITEMS,
+    Decided,
     Item,
     Reminder,
     ReviewableOrder,
@@ -21,6 +22,7 @@ from domain.reminders import (
     due_up_to,
     state_after,
     takes_reviews,
+    without_mail,
 )
 from domain.stores import ReminderSettings, Store, StoreSettings
 from tests.support.domain_orders import NOON, order_of
@@ -180,7 +182,7 @@ def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
 
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, later_limit: int) -> None:
-    """What the index relies on: an order is decided on again only with a higher limit than its customer reached."""
+    """The index relies on it: an order is decided on again only with a higher limit than its customer reached."""
     orders, counts = [ORDER], {"anna": sent}
     run(orders, counts, NOON + 20 * DAY, max_emails_per_customer=limit)
     (order,) = orders
@@ -239,6 +241,14 @@ def test_a_reminder_is_known_by_its_order_and_number() -> None:
 )
 def test_what_a_decision_leaves(decision: Reminder | Skip, expected: ReminderState) -> None:
     assert state_after(ReminderState(1, NOON, 3), decision, 7, NOON + DAY) == expected
+
+
+def test_an_order_whose_mail_failed_is_as_before_and_over() -> None:
+    before = ReminderState(1, NOON, 1)
+    reminder = Reminder("r", "a@b", "anna", (CAMERA,))
+    decided = Decided(replace(ORDER, reminders=ReminderState(2, NOON + DAY, 2)), OPEN, reminder, is_changed=False)
+    expected = Decided(replace(ORDER, reminders=replace(before, is_over=True)), OPEN, Skip.MAIL_FAILED, is_changed=True)
+    assert without_mail(decided, before) == expected
 
 
 def test_a_decision_comes_with_its_order_and_store() -> None:

@@ -1,4 +1,4 @@
-"""What a replayed dead letter is to those who receive it."""
+"""Replayed dead letters as their consumers receive them."""
 
 from __future__ import annotations
 

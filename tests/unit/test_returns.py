@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import UUID, uuid5
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from domain.returns import (
     changed,
     created,
     decide,
+    repeated,
     with_return,
 )
 from tests.support.domain_orders import order_of
@@ -181,17 +183,6 @@ def test_the_price_is_that_of_the_order_line_unless_given() -> None:
     assert [line.price for line in made.lines] == [9.5, None, 0.0]
 
 
-def test_every_reason_is_named() -> None:
-    reasons = create(order_with({"a": 2}), ("a", 2), ("x", 1), ("a", 1))
-    assert isinstance(reasons, list)
-    assert [(reason.code, reason.line_index) for reason in reasons] == [
-        (ReturnRefusal.TOO_MANY, 0),
-        (ReturnRefusal.UNKNOWN_LINE, 1),
-        (ReturnRefusal.TOO_MANY, 2),
-    ]
-    assert "2 available" in reasons[0].message
-
-
 def test_canceled_gives_back_and_raising_checks_again() -> None:
     known, order = stored(order_with({"a": 3}), ("a", 2))
     assert order.available() == {"a": 1}
@@ -312,18 +303,38 @@ def test_whose_business_an_order_is() -> None:
     assert created(request, replace(order, store_id=None), "RET1") != known
 
 
-def test_reasons_say_what_is_wrong_and_where() -> None:
-    reasons = create(order_with({"a": 2}), ("a", 1), ("x", 1), ("a", 2))
-    assert reasons == [
+@pytest.mark.parametrize(
+    ("order_id", "stores", "is_repeat"),
+    [("o", None, True), ("o", ["other", "shop"], True), ("o", ["other"], False), ("p", None, False)],
+    ids=["sender of all stores", "sender of its store", "sender of another store", "another order"],
+)
+def test_a_request_with_a_known_id_repeats_it_or_is_refused(
+    order_id: str, stores: list[str] | None, is_repeat: bool
+) -> None:
+    known, _ = stored(replace(order_with({"a": 1}), store_id="shop"), ("a", 1))
+    request = replace(a_request(ReturnStep("create", "r", None, [])), order_id=order_id, stores=stores)
+    taken = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
+    assert repeated(known, request) == ([] if is_repeat else [taken])
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 2), (2, 1)])
+def test_every_reason_says_what_is_wrong_and_where(first: int, last: int) -> None:
+    assert create(order_with({"a": 2}), ("a", first), ("x", 1), ("a", last)) == [
         RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 0),
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 1),
         RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a asked for, 2 available", 2),
     ]
+
+
+def test_a_canceled_return_may_ask_for_any_quantity_of_a_known_line() -> None:
     assert isinstance(create(order_with({}), status=CANCELED), Return)
     assert isinstance(create(order_with({"a": 2}), ("a", 9), status=CANCELED), Return)
     assert create(order_with({}), ("x", 1), status=CANCELED) == [
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 0)
     ]
+
+
+def test_an_order_of_which_too_much_is_returned_has_nothing_left() -> None:
     overdrawn = replace(order_with({"a": 2}), returned={"a": 5})
     assert create(overdrawn, ("a", 1)) == [
         RefusalReason(ReturnRefusal.TOO_MANY, "1 of line a asked for, 0 available", 0)

@@ -66,7 +66,7 @@ def signatures(name: str, thing: object) -> Iterator[tuple[str, Any]]:
 
 
 def leaks(name: str, thing: object) -> list[str]:
-    """Where a type of `thing` lets a document through."""
+    """Places where a type of `thing` lets a document through."""
     return [f"{place}: {leak}" for place, hint in signatures(name, thing) for leak in document_types(hint)]
 
 

@@ -1,4 +1,4 @@
-"""How a process ends when it is asked to."""
+"""A process ends when it is asked to."""
 
 from __future__ import annotations
 

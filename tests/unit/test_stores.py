@@ -16,6 +16,7 @@ from domain.stores import (
     refusals,
     return_number,
     return_series,
+    store_name,
 )
 
 
@@ -83,6 +84,13 @@ def test_a_stores_own_method_goes_before_the_general_one(general: RatingMethod, 
     assert rating_method(GeneralSettings(general), None) is general
 
 
+@pytest.mark.parametrize(
+    ("store_id", "name"), [("s", "Shop"), ("nameless", "nameless"), ("gone", "gone"), (None, None)]
+)
+def test_a_store_is_shown_by_its_name_or_its_id(store_id: str | None, name: str | None) -> None:
+    assert store_name(store_id, {"s": Store("s", name="Shop"), "nameless": Store("nameless")}) == name
+
+
 def test_every_reason_is_told_and_says_what_to_do() -> None:
     told = list(refusals(Store("s"), user_id=None, has_purchased=lambda: False))
     assert told == [reason for reason in Refusal if reason is not Refusal.ID_TAKEN]
@@ -92,9 +100,14 @@ def test_every_reason_is_told_and_says_what_to_do() -> None:
     assert refusal(Store("s"), user_id=None, has_purchased=lambda: False) is Refusal.REVIEWS_DISABLED
 
 
-def test_parts_of_a_return_number_without_a_format() -> None:
-    assert return_number("{date}-{sequence}", date(2022, 3, 14), 7) == "220314-7"
-    assert return_series("{date}-{sequence}", date(2022, 3, 14)) == "220314-#"
+@pytest.mark.parametrize(
+    ("template", "number", "series"),
+    [("{date}-{sequence}", "220314-7", "220314-#"), ("{date:%d/%Y} {sequence:03d}", "14/2022 007", "14/2022 #")],
+    ids=["without a format", "with a format"],
+)
+def test_parts_of_a_return_number(template: str, number: str, series: str) -> None:
+    assert return_number(template, date(2022, 3, 14), 7) == number
+    assert return_series(template, date(2022, 3, 14)) == series
 
 
 @pytest.mark.parametrize(
@@ -103,8 +116,14 @@ def test_parts_of_a_return_number_without_a_format() -> None:
         ("{date}-{sequence}{nonsense:x}", r"\{nonsense:x\}$"),
         ("{date}", r"^The template needs both \{date:%y%m%d\} and \{sequence:05d\}$"),
         ("{", "can't be read"),
+        ("{date:-}{sequence}", r"^The template shows no date: use \{date:%y%m%d\}$"),
+        (
+            "{date}{sequence}",
+            "^Put something that is not a digit between the date and the sequence, "
+            r"as in RET\{date:%y%m%d\}-\{sequence:05d\}$",
+        ),
     ],
 )
 def test_the_message_says_what_is_wrong_with_a_template(template: str, message: str) -> None:
     with pytest.raises(InvalidTemplateError, match=message):
-        return_number(template, date(2022, 3, 14), 7)
+        check_return_number_template(template)

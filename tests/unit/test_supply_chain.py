@@ -1,4 +1,4 @@
-"""What is built from: locked packages by their hashes, and actions by their commits."""
+"""Packages are locked by their hashes, and actions by their commits."""
 
 from __future__ import annotations
 

@@ -45,6 +45,8 @@ def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("in_tokyo")
 def test_where_the_machine_stands_makes_no_difference() -> None:
     assert timestamp(datetime(2022, 10, 4, 3, tzinfo=UTC)) == "2022-10-04T03:00:00.000Z"
+    elsewhere = timezone(timedelta(hours=2))
+    assert timestamp(datetime(2022, 10, 4, 5, tzinfo=elsewhere)) == "2022-10-04T03:00:00.000Z"
     assert from_milliseconds(0) == datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.chaos.output import say
+
 BREAKS = Path(__file__).parent
 TREE = BREAKS.parents[2]
 LONGEST_S = 1_200
@@ -23,7 +25,7 @@ RUNS = {
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
-"""What notices each break: the arguments of `python -m tests.chaos`."""
+"""The arguments of `python -m tests.chaos` that make it notice each break."""
 
 
 def main() -> None:
@@ -35,7 +37,7 @@ def main() -> None:
 
 
 def is_noticed(name: str) -> bool:
-    """Whether the suite fails on a tree with this break, by finding differences and not by stumbling."""
+    """True if the suite fails on a tree with this break by finding differences, and not by stumbling."""
     with tempfile.TemporaryDirectory(prefix="plaudit-break-") as folder:
         tree = Path(folder)
         listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
@@ -57,11 +59,6 @@ def is_noticed(name: str) -> bool:
         found = json.loads(results.read_text()) if results.exists() else {}
     say(f"== {name}: exit code {finished.returncode}\n{finished.stdout}\n{finished.stderr[-2_000:]}")
     return any(found.get(kind) for kind in ("lost", "duplicated", "wrong"))
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,11 @@
+"""The standard output of the fault suite, which others read while it runs."""
+
+from __future__ import annotations
+
+import sys
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
