@@ -12,13 +12,15 @@ from typing import Final
 import pymongo
 import structlog
 import uvicorn
+from fastapi import FastAPI
 
 from api.app import create_app
 from api.services import Services
 from api.web.hygiene import WebRules
 from api.web.limits import Limits, RateLimit
 from messaging.kafka.lag import ConsumerLag
-from plaudit.config import Settings
+from messaging.kafka.publisher import Publisher
+from plaudit.config import HttpSettings, Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import authenticator, check_authentication
 from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
@@ -42,64 +44,22 @@ _SPARE_FILES: Final = 256
 async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
     check_authentication(settings)
-    entity_types = registered_entity_types(settings)
     stop = watch_stop_signals(at_most=STOP_S)
-    http = settings.http
-    _allow_files(http.max_connections)
+    _allow_files(settings.http.max_connections)
     async with (
-        connected(settings, query_timeout=http.query_timeout) as (database, publisher),
+        connected(settings, query_timeout=settings.http.query_timeout) as (database, publisher),
         AsyncExitStack() as stack,
     ):
         probes = stack.enter_context(serve_telemetry(settings, "api"))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
-        services = Services(
-            database,
-            publisher,
-            settings.topics,
-            version=version("plaudit"),
-            entity_types=entity_types,
-            lag=lag,
-            authenticator=authenticator(settings, database),
-            limits=Limits(
-                max_body_bytes=http.max_body_bytes,
-                max_concurrent_requests=http.max_concurrent_requests,
-                max_bodies_bytes=http.max_bodies_bytes,
-                max_answers_bytes=http.max_answers_bytes,
-                max_pages_bytes=http.max_pages_bytes,
-                max_waits=http.max_waits,
-                max_waits_per_client=http.max_waits_per_client,
-            ),
-        )
+        services = _services(settings, database, publisher, lag)
         app = create_app(
             services,
-            web=WebRules(http.cors_origins, _hosts(settings)),
+            web=WebRules(settings.http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
         )
         probes.refresh = app.state.gauges.refresh
-        config = uvicorn.Config(
-            app,
-            host=http.host,
-            port=http.port,
-            loop="none",
-            http=bounded_protocol(
-                ConnectionLimits(
-                    max_connections=http.max_connections,
-                    max_head_bytes=http.max_head_bytes,
-                    receive_timeout=http.receive_timeout,
-                    send_timeout=http.send_timeout,
-                )
-            ),
-            # A client that isn't a trusted proxy can write anything into these headers.
-            proxy_headers=bool(http.trusted_proxies),
-            forwarded_allow_ips=list(http.trusted_proxies),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))
         looking = asyncio.create_task(app.state.gauges.keep_looking())
@@ -108,7 +68,7 @@ async def run_api(settings: Settings) -> None:
             tune_memory()
             probes.is_ready = started
 
-        server = QuietServer(config, on_start)
+        server = QuietServer(_uvicorn_config(app, settings.http), on_start)
         stop.add_done_callback(lambda _: server.request_stop())
         try:
             await server.serve()
@@ -118,6 +78,53 @@ async def run_api(settings: Settings) -> None:
         finally:
             probes.refresh = None
             await cancel_and_wait(preparing, looking, stop)
+
+
+def _services(settings: Settings, database: Database, publisher: Publisher, lag: ConsumerLag) -> Services:
+    http = settings.http
+    return Services(
+        database,
+        publisher,
+        settings.topics,
+        version=version("plaudit"),
+        entity_types=registered_entity_types(settings),
+        lag=lag,
+        authenticator=authenticator(settings, database),
+        limits=Limits(
+            max_body_bytes=http.max_body_bytes,
+            max_concurrent_requests=http.max_concurrent_requests,
+            max_bodies_bytes=http.max_bodies_bytes,
+            max_answers_bytes=http.max_answers_bytes,
+            max_pages_bytes=http.max_pages_bytes,
+            max_waits=http.max_waits,
+            max_waits_per_client=http.max_waits_per_client,
+        ),
+    )
+
+
+def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
+    limits = ConnectionLimits(
+        max_connections=http.max_connections,
+        max_head_bytes=http.max_head_bytes,
+        receive_timeout=http.receive_timeout,
+        send_timeout=http.send_timeout,
+    )
+    return uvicorn.Config(
+        app,
+        host=http.host,
+        port=http.port,
+        loop="none",
+        http=bounded_protocol(limits),
+        # A client that isn't a trusted proxy can write anything into these headers.
+        proxy_headers=bool(http.trusted_proxies),
+        forwarded_allow_ips=list(http.trusted_proxies),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
 
 
 async def _prepare(settings: Settings, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""No MongoDB document leaves `storage/`: other rooms get domain objects, and hand over domain objects."""
+"""The rooms of the code: no MongoDB document leaves `storage/`, and nothing grows beyond what one reads at a time."""
 
 from __future__ import annotations
 
@@ -117,3 +117,26 @@ class AsMethod:
 )
 def test_a_document_that_leaves_is_found(leaky: object) -> None:
     assert leaks("here", leaky)
+
+
+PRODUCT = ("domain", "storage", "messaging", "consumers", "api", "scheduler", "plaudit", "devservers")
+MOST_LINES_OF_A_FILE = 300
+MOST_LINES_OF_A_FUNCTION = 60
+MOST_LINES_OF_A_HANDLER = 25
+
+
+@pytest.mark.parametrize("room", PRODUCT)
+def test_files_functions_and_handlers_stay_short(room: str) -> None:
+    too_long = []
+    for file in sorted((ROOT / room).rglob("*.py")):
+        lines = len((text := file.read_text()).splitlines())
+        if lines > MOST_LINES_OF_A_FILE:
+            too_long.append(f"{file.relative_to(ROOT)}: {lines}")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                is_handler = room == "consumers" and node.name == "__call__"
+                most = MOST_LINES_OF_A_HANDLER if is_handler else MOST_LINES_OF_A_FUNCTION
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > most:
+                    too_long.append(f"{file.relative_to(ROOT)}, {node.name}: {lines}")
+    assert not too_long
