@@ -42,8 +42,8 @@ async def run_worker(settings: Settings) -> None:
             log.info("worker ready")
             looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
             try:
-                # Both go on for as long as the worker does.
-                ended, _ = await asyncio.wait([running.housekeeping, looking], return_when=asyncio.FIRST_COMPLETED)
+                # They go on for as long as the worker does.
+                ended, _ = await asyncio.wait([running.housekeeping, running.relay, looking], return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     task.result()
             finally:
