@@ -92,7 +92,7 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
                 name,
                 num_partitions=layout.partitions,
                 replication_factor=layout.replication_factor,
-                topic_configs=_settings(name, names, layout),
+                topic_configs=topic_settings(name, names, layout),
             )
             for name in missing
         ]
@@ -108,7 +108,8 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
     return created
 
 
-def _settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:
+def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:
+    """The settings of a new topic, by its full name."""
     largest = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
     kept = COMPACTED if name == names.name(Topic.REVIEWS) else {"retention.ms": str(layout.retention_days * _DAY_MS)}
     return {"max.message.bytes": str(largest), **kept}

@@ -9,6 +9,7 @@ from datetime import datetime
 from time import monotonic
 from typing import Final, NamedTuple
 
+from bson import decode, encode
 from pymongo import ASCENDING
 from pymongo.asynchronous.change_stream import AsyncCollectionChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
@@ -64,7 +65,7 @@ class Changes(NamedTuple):
     """The ids of reviews that changed, the token to go on from, and the time of the last change."""
 
     ids: set[str]
-    token: Document | None
+    token: bytes | None
     at: datetime | None
 
 
@@ -88,7 +89,7 @@ class Progress:
     `done` is the last request for a republication that was fulfilled, `wanted` the last that was made.
     """
 
-    token: Document | None = None
+    token: bytes | None = None
     collection: bytes | None = None
     republication: Republication | None = None
     done: str | None = None
@@ -158,15 +159,19 @@ class ReviewChanges:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, database: Database, token: Document | None) -> AsyncIterator[ReviewChanges]:
+    async def opened(cls, database: Database, token: bytes | None) -> AsyncIterator[ReviewChanges]:
         """The changes after a token, without one from now on. Raises HistoryLostError."""
         async with database.client.start_session(causal_consistency=True) as session:
             try:
                 stream = await database[REVIEWS].watch(
-                    _BRIEF, resume_after=token, max_await_time_ms=_WAIT_MS, batch_size=BATCH, session=session
+                    _BRIEF,
+                    resume_after=decode(token) if token else None,
+                    max_await_time_ms=_WAIT_MS,
+                    batch_size=BATCH,
+                    session=session,
                 )
             except PyMongoError as error:
-                raise _told(error) from error
+                raise stream_error(error) from error
             async with stream:
                 yield cls(database, session, stream)
 
@@ -185,9 +190,9 @@ class ReviewChanges:
                 ids.add(change["documentKey"]["_id"])
                 at = change["clusterTime"].as_datetime()
         except PyMongoError as error:
-            raise _told(error) from error
+            raise stream_error(error) from error
         token = self._stream.resume_token
-        return Changes(ids, dict(token) if token else None, at)
+        return Changes(ids, encode(token) if token else None, at)
 
     async def states(self, ids: Collection[str]) -> States:
         """These reviews as they now are."""
@@ -213,7 +218,8 @@ def _stored(document: Document) -> StoredReview:
     return StoredReview(review_from(document), document.get("moderator"), document.get("moderationReason"))
 
 
-def _told(error: PyMongoError) -> Exception:
+def stream_error(error: PyMongoError) -> Exception:
+    """The error to raise for one of the stream: HistoryLostError where no retry can overcome it."""
     if isinstance(error, OperationFailure) and error.code in _LOST_CODES:
         return HistoryLostError(f"{error}"[:300])
     return error

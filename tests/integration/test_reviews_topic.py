@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import encode
 
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import message
@@ -47,6 +48,15 @@ async def state(service: Service, id: str) -> dict[str, Any]:
     return (await latest(service)).get(id, {})
 
 
+async def until_status(service: Service, id: str, status: str) -> dict[str, Any]:
+    """Wait until a review is told in this status."""
+
+    def is_told(found: dict[str, Any]) -> bool:
+        return found.get("reviewStatus") == status
+
+    return await eventually(partial(state, service, id), is_told)
+
+
 async def load(facade: Facade, requests: int = 12, each: int = 40) -> None:
     """Submit, moderate and delete reviews."""
     for number in range(requests):
@@ -61,9 +71,7 @@ async def test_each_change_is_told(facade: Facade, service: Service) -> None:
     (id,) = await facade.submit(submission(new_id(), 3.25, **fields))
     for action, status in (("approve", "Approved"), ("reject", "Rejected"), ("reset", "New")):
         await facade.moderate(action, id)
-        found = await eventually(
-            partial(state, service, id), lambda told, status=status: told.get("reviewStatus") == status
-        )
+        found = await until_status(service, id, status)
         assert found == (await stored(service))[id]
     assert (found["rating"], found["title"], found["entityName"]) == (3.25, None, "Lens")
     await facade.moderate("delete", id)
@@ -111,7 +119,7 @@ async def no_token(service: Service) -> None:
 
 async def unreadable_token(service: Service) -> None:
     async with service.mongo() as database:
-        token = {"_data": "8263B1D2A0000000012B022C0100296E5A1004"}
+        token = encode({"_data": "8263B1D2A0000000012B022C0100296E5A1004"})
         await database["relays"].update_one(RELAY, {"$set": {"token": token}})
 
 
@@ -119,7 +127,7 @@ async def token_that_is_not_in_the_oplog(service: Service) -> None:
     async with service.mongo() as database, await database["others"].watch() as others:
         await database["others"].insert_one({})
         await others.next()
-        await database["relays"].update_one(RELAY, {"$set": {"token": others.resume_token}})
+        await database["relays"].update_one(RELAY, {"$set": {"token": encode(others.resume_token or {})}})
 
 
 async def collection_put_back(service: Service) -> None:
