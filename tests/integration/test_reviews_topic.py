@@ -123,13 +123,6 @@ async def unreadable_token(service: Service) -> None:
         await database["relays"].update_one(RELAY, {"$set": {"token": token}})
 
 
-async def token_that_is_not_in_the_oplog(service: Service) -> None:
-    async with service.mongo() as database, await database["others"].watch() as others:
-        await database["others"].insert_one({})
-        await others.next()
-        await database["relays"].update_one(RELAY, {"$set": {"token": encode(others.resume_token or {})}})
-
-
 async def collection_put_back(service: Service) -> None:
     """As `mongorestore --drop` does, to an earlier state."""
     async with service.mongo() as database:
@@ -138,7 +131,7 @@ async def collection_put_back(service: Service) -> None:
         await database["reviews"].insert_many(reviews[::2])
 
 
-@pytest.mark.parametrize("loss", [no_token, unreadable_token, token_that_is_not_in_the_oplog, collection_put_back])
+@pytest.mark.parametrize("loss", [no_token, unreadable_token, collection_put_back])
 async def test_all_is_published_anew_when_changes_cannot_be_told(
     facade: Facade, service: Service, loss: Callable[[Service], Awaitable[None]]
 ) -> None:
