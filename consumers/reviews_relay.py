@@ -19,7 +19,7 @@ from uuid_utils import uuid7
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.fenced_publisher import FencedPublisher
 from messaging.kafka.reading import TopicReader
-from messaging.metrics import count_wait
+from messaging.metrics import note_wait
 from messaging.reviews_state import review_state, state_record, tombstone
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
@@ -81,8 +81,7 @@ class ReviewRelay:
                         await self._lead()
                 except Exception as error:
                     if is_unavailable(error):
-                        count_wait("reviews-relay", error)
-                        log.warning("retrying: MongoDB or Kafka unavailable", error=repr(error)[:300])
+                        note_wait("reviews-relay", error)
                     else:
                         log.exception("the relay of reviews failed; it begins again")
                 await asyncio.sleep(_RENEW_S)

@@ -21,6 +21,7 @@ class StatusName(StrEnum):
     APPROVED = "Approved"
     REJECTED = "Rejected"
 
+
 app = typer.Typer(help="Look after the topic of reviews.", no_args_is_help=True)
 
 

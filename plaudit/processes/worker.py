@@ -43,7 +43,8 @@ async def run_worker(settings: Settings) -> None:
             looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
             try:
                 # They go on for as long as the worker does.
-                ended, _ = await asyncio.wait([running.housekeeping, running.relay, looking], return_when=asyncio.FIRST_COMPLETED)
+                lasting = [running.housekeeping, running.relay, looking]
+                ended, _ = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     task.result()
             finally:

@@ -15,7 +15,7 @@ from bson import encode
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import message
 from tests.support.reviews_topic import latest, stored, until_equal
-from tests.support.service import Servers, Service, kind_of, running_service
+from tests.support.service import Servers, Service, kind_of
 from tests.support.waiting import eventually
 
 ACTIVE = "this worker relays reviews"
@@ -25,7 +25,7 @@ RELAY = {"_id": "reviews"}
 @pytest.fixture
 async def service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service]:
     """A service of its own with two workers, of which one relays."""
-    async with running_service(servers, tmp_path, workers=("worker-1", "worker-2")) as service:
+    async with Service(servers, tmp_path).running(("worker-1", "worker-2")) as service:
         yield service
 
 
