@@ -92,15 +92,14 @@ class ReviewRelay:
         async with FencedPublisher.opened(self._connection, f"{self._topic}.relay") as publisher:
             # Read once others are shut out: whatever they have published is at this token or behind it.
             progress = await self._progress.load()
-            collection = await self._progress.collection_uuid()
             log.info("this worker relays reviews", holder=self._holder)
             try:
-                if progress.token is None or progress.collection != collection:
+                if progress.token is None or progress.collection != await self._progress.collection_uuid():
                     raise HistoryLostError("no change of this collection was relayed before")
                 await self._follow(publisher, progress)
             except HistoryLostError as lost:
                 log.warning("all reviews are published anew", reason=str(lost))
-                anew = Republication(str(uuid7()))
+                collection, anew = await self._progress.collection_uuid(), Republication(str(uuid7()))
                 afresh = replace(progress, token=None, collection=collection, republication=anew)
                 await self._follow(publisher, afresh)
 
@@ -158,7 +157,8 @@ class _Flow:
 
     async def republish(self, wanted: str | None) -> AsyncGenerator[None, None]:
         """Publish all reviews if that is under way or wanted, changes in between; one step is one batch."""
-        if self.progress.republication is None and wanted != self.progress.done and wanted is not None:
+        # Requests are in the order of their times: a later one that is done stands for those before it.
+        if self.progress.republication is None and wanted and wanted > (self.progress.done or ""):
             self.progress = replace(self.progress, republication=Republication(wanted))
         if self.progress.republication is None:
             return

@@ -30,7 +30,7 @@ async def republish(settings: Settings, out: Console) -> None:
             with out.status("Waiting for the relay of reviews") as status:
                 notes, request = RelayProgress(database), str(uuid7())
                 await notes.request_republication(request)
-                # Requests are in the order of their times, and a later one may have come instead.
+                # A later request may have come instead.
                 while ((progress := await notes.load()).done or "") < request:
                     if under_way := progress.republication:
                         status.update(f"Published {under_way.published} reviews")
