@@ -162,6 +162,9 @@ class ReviewChanges:
     async def opened(cls, database: Database, token: bytes | None) -> AsyncIterator[ReviewChanges]:
         """The changes after a token, without one from now on. Raises HistoryLostError."""
         async with database.client.start_session(causal_consistency=True) as session:
+            # After a write of its own the session reads nothing older than what others have read and published before.
+            opened = {"$currentDate": {"opened": True}}
+            await database[COLLECTION].update_one({"_id": _ID}, opened, upsert=True, session=session)
             try:
                 stream = await database[REVIEWS].watch(
                     _BRIEF,
