@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
@@ -17,11 +18,20 @@ from api.services import Services
 from api.stores.bounds import check_unbound
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
-from messaging.metrics import CONSUMER_LAG, CONSUMER_STANDSTILL, OUTBOX, PARKED, REGISTRY, STATE_KNOWN
+from messaging.metrics import (
+    CONSUMER_LAG,
+    CONSUMER_STANDSTILL,
+    OUTBOX,
+    PARKED,
+    REGISTRY,
+    REVIEWS_TOPIC_AGE,
+    STATE_KNOWN,
+)
 from storage.database import is_database_away
 from storage.outbox import COLLECTION as OUTBOX_COLLECTION
 from storage.parking import COLLECTION as PARKED_REVIEWS
 from storage.returns import PARKED as PARKED_RETURNS
+from storage.reviews_changes import RelayProgress
 
 _FRESH_S: Final = 2.0
 """For so long an answer of the servers is good enough, however many ask."""
@@ -36,7 +46,7 @@ router = APIRouter(tags=["Operation"])
 
 @dataclass(slots=True)
 class Gauges:
-    """Lag, parked commands and the outbox, queried when metrics are read.
+    """Lag, parked commands, the outbox and the age of the topic of reviews, queried when metrics are read.
 
     They are the same whichever process asks, and the API is there when no worker is: that lag grows while all
     workers are down has to be seen. What can't be asked for is not told at all, rather than as it once was.
@@ -85,6 +95,7 @@ class Gauges:
         database = self.services.database
         try:
             async with asyncio.timeout(_PATIENCE_S):
+                relayed = await RelayProgress(database).relayed_until()
                 reviews, returns, owed = await asyncio.gather(
                     *(
                         database[n].estimated_document_count()
@@ -97,10 +108,13 @@ class Gauges:
             STATE_KNOWN.labels("mongodb").set(0)
             PARKED.clear()
             OUTBOX.set(float("nan"))
+            REVIEWS_TOPIC_AGE.set(float("nan"))
             return
         PARKED.labels("reviews").set(reviews)
         PARKED.labels("returns").set(returns)
         OUTBOX.set(owed)
+        age = (datetime.now(UTC) - relayed).total_seconds() if relayed else float("nan")
+        REVIEWS_TOPIC_AGE.set(max(0.0, age))
         STATE_KNOWN.labels("mongodb").set(1)
 
 

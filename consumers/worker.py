@@ -20,6 +20,7 @@ from consumers.orders import OrderConsumer
 from consumers.ratings import Recounter
 from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
+from consumers.reviews_relay import ReviewRelay
 from consumers.routing import CommandRouter
 from consumers.services import Services
 from consumers.stores import StoreConsumer
@@ -39,9 +40,10 @@ from storage.pymongo_internals import cancel_and_wait
 
 @dataclass(frozen=True, slots=True)
 class RunningWorker:
-    """A worker that consumes. Housekeeping never ends by itself: if it does, the worker is broken."""
+    """A worker that consumes. Housekeeping and relay never end by themselves: if one does, the worker is broken."""
 
     housekeeping: asyncio.Task[None]
+    relay: asyncio.Task[None]
     broker: KafkaBroker
     topics: TopicNames
 
@@ -89,11 +91,12 @@ async def running_worker(
     )
     house = asyncio.create_task(keep_house(database, services, commands, returns, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
+    relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:
         await start(broker)
-        yield RunningWorker(house, broker, topics)
+        yield RunningWorker(house, relay, broker, topics)
     finally:
-        house.cancel()
-        naming.cancel()
+        for task in (house, naming, relay):
+            task.cancel()
         await broker.stop()
-        await cancel_and_wait(house, naming)
+        await cancel_and_wait(house, naming, relay)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 HIGHEST_RATING = 5
 
-Z = 1.64485
+Z = Decimal("1.64485")
 """Quantile of the normal distribution for the Wilson interval: 95% one-sided."""
 
+_PRECISION: Final = Context(prec=40)
+_TWENTY_DECIMALS: Final = Decimal("1e-20")
+_TWO_DECIMALS: Final = Decimal("0.01")
 
 Hundredths = int
 """A rating, 100 to 500, or a sum of ratings: in hundredths, so that it is exact. Outside of the domain it is a number
@@ -66,14 +70,17 @@ class RatingTally:
 
 
 def rating_value(tally: RatingTally, method: RatingMethod) -> float:
-    """The rating of an object, 0 to 5 with two decimals; 0 when nothing was counted."""
+    """The rating of an object, 0 to 5 with two decimals; 0 when nothing was counted.
+
+    Halves are rounded up, as money is: 4.125 is 4.13.
+    """
     if tally.count <= 0:
         return 0.0
     match method:
         case RatingMethod.AVERAGE:
-            return round(tally.sum / (_SCALE * tally.count), 2)
+            return (2 * tally.sum + tally.count) // (2 * tally.count) / _SCALE
         case RatingMethod.WILSON:
-            return round(wilson_lower_bound(tally) * HIGHEST_RATING, 2)
+            return float(_half_up(wilson_lower_bound(tally) * HIGHEST_RATING))
 
 
 def hundredths(rating: float) -> Hundredths:
@@ -102,13 +109,19 @@ def _in_hundredths(bound: float) -> float:
     return round(max(0.0, min(bound, HIGHEST_RATING + 1.0)) * _SCALE, 6)
 
 
-def wilson_lower_bound(tally: RatingTally) -> float:
+def wilson_lower_bound(tally: RatingTally) -> Decimal:
     """Lower bound of the Wilson score interval (Wilson 1927) on the share p = sum / (5 · count), 0 to 1.
 
-    With few reviews the bound stays far below p, so one enthusiast can't put an object on top.
+    With few reviews the bound stays far below p, so one enthusiast can't put an object on top. It has 40 digits.
     """
-    n = tally.count
-    p = tally.sum / (_SCALE * HIGHEST_RATING * n)
-    z2 = Z * Z
-    margin = Z * math.sqrt((p * (1 - p) + z2 / (4 * n)) / n)
-    return max(0.0, (p + z2 / (2 * n) - margin) / (1 + z2 / n))
+    with localcontext(_PRECISION):
+        n = Decimal(tally.count)
+        p = tally.sum / (_SCALE * HIGHEST_RATING * n)
+        z2 = Z * Z
+        margin = Z * ((p * (1 - p) + z2 / (4 * n)) / n).sqrt()
+        return max(Decimal(0), (p + z2 / (2 * n) - margin) / (1 + z2 / n))
+
+
+def _half_up(value: Decimal) -> Decimal:
+    # Of 40 digits the last ones are wrong: at twenty decimals a half that is exact is a half again.
+    return value.quantize(_TWENTY_DECIMALS).quantize(_TWO_DECIMALS, ROUND_HALF_UP)

@@ -20,6 +20,7 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.orders import ORDER_EVENT
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
+from messaging.reviews_state import ReviewState
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 
@@ -72,6 +73,12 @@ CHANNELS: Final = {
     ),
     Topic.MAIL_COMMANDS: _Channel(
         "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}
+    ),
+    Topic.REVIEWS: _Channel(
+        "Each review as it now is, compacted; a record without a value: it is gone",
+        "out",
+        "review id",
+        {"ReviewState": TypeAdapter(ReviewState)},
     ),
     Topic.EVENTS: _Channel(
         "What happened; `ce_type` names the event, `ce_id` tells repeats",

@@ -85,9 +85,13 @@ PARKED: Final = _gauge(
     "parked_commands", "Commands that wait for what they are about (reviews or returns); told by the API", "kind"
 )
 OUTBOX: Final = _gauge("outbox_documents", "Batches of messages that are owed to Kafka; told by the API")
+REVIEWS_TOPIC_AGE: Final = _gauge(
+    "reviews_topic_age_seconds",
+    "Age of the state that the topic of reviews shows; told by the API, whether or not a worker runs",
+)
 STATE_KNOWN: Final = _gauge(
     "state_known",
-    "Whether the API could ask (1) or not (0) for lag (kafka), or for parked commands and the outbox (mongodb)",
+    "Whether the API could ask (1) or not (0) for lag (kafka), or for what is in the database (mongodb)",
     "what",
 )
 

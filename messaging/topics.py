@@ -22,6 +22,16 @@ MAX_DEAD_LETTER_BYTES: Final = MAX_RECORD_BYTES + 64 * 1024
 
 DEAD_LETTER_SUFFIX: Final = ".dlq"
 
+_DAY_MS: Final = 86_400_000
+
+COMPACTED: Final[dict[str, str]] = {
+    "cleanup.policy": "compact",
+    "max.compaction.lag.ms": str(_DAY_MS),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": str(_DAY_MS),
+}
+"""The settings of the topic of reviews: each key's newest record stays for good, an older one for about a day."""
+
 
 class Topic(StrEnum):
     """Names without the prefix."""
@@ -33,12 +43,13 @@ class Topic(StrEnum):
     ORDER_EVENTS = "order-events"
     RETURN_COMMANDS = "return-commands"
     MAIL_COMMANDS = "mail-commands"
+    REVIEWS = "reviews"
     EVENTS = "events"
 
     @property
     def is_consumed(self) -> bool:
         """True if Plaudit consumes it, so that it has a dead-letter topic."""
-        return self is not Topic.EVENTS
+        return self not in (Topic.EVENTS, Topic.REVIEWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +92,7 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
                 name,
                 num_partitions=layout.partitions,
                 replication_factor=layout.replication_factor,
-                topic_configs={
-                    "max.message.bytes": str(
-                        MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
-                    ),
-                    "retention.ms": str(layout.retention_days * 86_400_000),
-                },
+                topic_configs=topic_settings(name, names, layout),
             )
             for name in missing
         ]
@@ -100,3 +106,10 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
         elif error is not TopicAlreadyExistsError:
             raise error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
     return created
+
+
+def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:
+    """The settings of a new topic, by its full name."""
+    largest = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
+    kept = COMPACTED if name == names.name(Topic.REVIEWS) else {"retention.ms": str(layout.retention_days * _DAY_MS)}
+    return {"max.message.bytes": str(largest), **kept}

@@ -29,6 +29,7 @@ app.add_typer(reminders, name="reminders")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
 app.add_typer(privacy.app, name="privacy")
+app.add_typer(reviews.app, name="reviews")
 app.command("import")(reviews.import_reviews)
 app.command("export")(reviews.export_reviews)
 

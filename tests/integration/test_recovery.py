@@ -23,6 +23,7 @@ from devservers.mongo import embedded_mongo
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.messages import message, moderation
 from tests.support.processes import Marked
+from tests.support.ratings import average
 from tests.support.service import Json, Servers, Service
 from tests.support.sockets import connection
 from tests.support.up_command import Up
@@ -218,7 +219,7 @@ class History:
         for review in self.submissions:
             if statuses.get(review["id"]) == "Approved":
                 rated.setdefault(review["EntityId"], []).append(review["rating"])
-        return {product: (round(sum(r) / len(r), 2), len(r)) for product, r in rated.items()}
+        return {product: (average(r), len(r)) for product, r in rated.items()}
 
 
 async def workers_killed(servers: Servers, folder: Path) -> None:

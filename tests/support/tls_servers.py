@@ -158,6 +158,8 @@ def rights_in_kafka(prefix: str) -> list[tuple[ResourceType, str, AclOperation]]
         (ResourceType.TOPIC, prefix, AclOperation.WRITE),
         (ResourceType.TOPIC, prefix, AclOperation.DESCRIBE),
         (ResourceType.GROUP, prefix, AclOperation.READ),
+        (ResourceType.TRANSACTIONAL_ID, prefix, AclOperation.WRITE),
+        (ResourceType.TRANSACTIONAL_ID, prefix, AclOperation.DESCRIBE),
     ]
 
 

@@ -11,6 +11,7 @@ from domain.ratings import (
     rating_number,
     rating_value,
 )
+from tests.support.ratings import average, wilson
 
 ratings = st.integers(min_value=100, max_value=500)
 
@@ -50,12 +51,30 @@ def test_wilson_grows_with_evidence(a: list[int], times: int) -> None:
         ([500], 5.0, 1.35),
         ([100] * 3, 1.0, 0.16),
         ([500] * 100, 5.0, 4.87),
+        # Halves: 33/8 is 4.125, 21/8 is 2.625, 201/200 is 1.005, whose nearest float is below it.
+        ([400] * 7 + [500], 4.13, 2.67),
+        ([200] * 3 + [300] * 5, 2.63, 1.34),
+        ([100, 101], 1.01, 0.12),
     ],
 )
 def test_known_values(hundredths: list[int], average: float, wilson: float) -> None:
     tally = RatingTally.of(hundredths)
     assert rating_value(tally, RatingMethod.AVERAGE) == average
     assert rating_value(tally, RatingMethod.WILSON) == wilson
+
+
+@given(st.lists(ratings, min_size=1))
+def test_values_are_those_of_decimals_with_halves_rounded_up(a: list[int]) -> None:
+    numbers = [rating_number(rating) for rating in a]
+    assert rating_value(RatingTally.of(a), RatingMethod.AVERAGE) == average(numbers)
+    assert rating_value(RatingTally.of(a), RatingMethod.WILSON) == wilson(numbers)
+
+
+@given(st.integers(100, 499), st.integers(1, 10**6))
+def test_half_a_hundredth_is_rounded_up(lower: int, half: int) -> None:
+    tally = RatingTally(2 * half, (2 * lower + 1) * half)
+    assert rating_value(tally, RatingMethod.AVERAGE) == (lower + 1) / 100
+    assert rating_value(tally - RatingTally(0, 1), RatingMethod.AVERAGE) == lower / 100
 
 
 def test_nothing_counted_is_zero() -> None:

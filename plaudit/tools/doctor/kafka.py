@@ -16,7 +16,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
-from messaging.topics import DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES, Topic
+from messaging.topics import COMPACTED, DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES, Topic
 from plaudit.config import Settings
 from plaudit.tools.dead_letters import partitions_of
 from plaudit.tools.doctor.findings import Finding, failed, ok, warn
@@ -100,7 +100,16 @@ async def _configs(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, di
 
 def _config_problems(configs: Mapping[str, Mapping[str, str]], settings: Settings) -> Iterator[Finding]:
     remembered = settings.remember_days * _DAY_MS
-    kept = {name: int(config.get("retention.ms", 0)) for name, config in configs.items()}
+    reviews = settings.topics.name(Topic.REVIEWS)
+    if "compact" not in configs.get(reviews, {}).get("cleanup.policy", "compact"):
+        yield warn(
+            "topics",
+            f"{reviews} is not compacted, so reviews that haven't changed for long are missing there",
+            "Have kafka-configs.sh set "
+            + ",".join(f"{name}={value}" for name, value in COMPACTED.items())
+            + ", then run `plaudit reviews republish`.",
+        )
+    kept = {name: int(config.get("retention.ms", 0)) for name, config in configs.items() if name != reviews}
     long = [name for name, ms in kept.items() if ms < 0 or ms > remembered]
     if long:
         yield warn(

@@ -23,6 +23,7 @@ RUNS = {
     "acknowledged-before-kafka-has-it": ["--faults=4", "--commands=2000", "--kinds=facade-killed,kafka-leader-killed"],
     "no-tombstone": ["--faults=0", "--commands=3000"],
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
+    "token-before-publish": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
 """The arguments of `python -m tests.chaos` that make it notice each break."""
@@ -58,7 +59,7 @@ def is_noticed(name: str) -> bool:
         results = tree / "tests/chaos/results/latest.json"
         found = json.loads(results.read_text()) if results.exists() else {}
     say(f"== {name}: exit code {finished.returncode}\n{finished.stdout}\n{finished.stderr[-2_000:]}")
-    return any(found.get(kind) for kind in ("lost", "duplicated", "wrong"))
+    return any(found.get(kind) for kind in ("lost", "duplicated", "wrong", "relayed"))
 
 
 if __name__ == "__main__":

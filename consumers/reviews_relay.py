@@ -1,0 +1,198 @@
+"""The relay of reviews: MongoDB's change stream in, the compacted topic `reviews` out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from uuid_utils import uuid7
+
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.fenced_publisher import FencedPublisher
+from messaging.kafka.reading import TopicReader
+from messaging.metrics import note_wait
+from messaging.reviews_state import review_state, state_record, tombstone
+from messaging.topics import Topic, TopicNames
+from storage.database import Database
+from storage.leases import LeaseRepository
+from storage.reviews_changes import (
+    HistoryLostError,
+    Progress,
+    RelayProgress,
+    Republication,
+    ReviewChanges,
+    States,
+)
+from storage.unit_of_work import is_unavailable
+
+log = structlog.get_logger()
+
+LEASE: Final = "reviews-relay"
+LEASE_S: Final = 10.0
+"""After so long another worker takes over from one that died."""
+
+_RENEW_S: Final = 2.5
+_NOTE_S: Final = 1.0
+_IDLE_NOTE_S: Final = 5.0
+_POLL_S: Final = 1.0
+_STOP_S: Final = 2.0
+
+
+class ReviewRelay:
+    """Publishes each review as it now is whenever it has changed, and a tombstone when it is gone.
+
+    The last record of a review is its newest state, because
+    - one process at a time publishes: the lease chooses it, and Kafka takes nothing from an earlier one once the
+      publisher is open, also from one that was frozen with a batch in hand;
+    - it does one thing after the other: it reads reviews as they are, publishes them, waits for Kafka, and reads on,
+      so that a later record was read later, whether it follows from a change or from a republication;
+    - each change is followed by a read: the token is noted once Kafka has what was read after it, so whoever takes
+      over reads and publishes at least what was not.
+    Changes of one batch are published once. All reviews are published anew, and tombstones for what the topic holds
+    beyond them, when there is no token (the first start), when MongoDB can't tell the changes behind it any more, when
+    the collection is another one than before, and on request. While MongoDB or Kafka is away, it waits.
+    """
+
+    def __init__(self, database: Database, connection: KafkaConnection, topics: TopicNames) -> None:
+        self._database = database
+        self._connection = connection
+        self._topic: Final = topics.name(Topic.REVIEWS)
+        self._progress = RelayProgress(database)
+        self._leases = LeaseRepository(database)
+        self._holder: Final = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
+        self._renew_at = 0.0
+        self._wanted: str | None = None
+
+    async def run(self) -> None:
+        """Relay until cancelled, whenever no other process does."""
+        try:
+            while True:
+                try:
+                    if await self._holds_lease():
+                        await self._lead()
+                except Exception as error:
+                    if is_unavailable(error):
+                        note_wait("reviews-relay", error)
+                    else:
+                        log.exception("the relay of reviews failed; it begins again")
+                await asyncio.sleep(_RENEW_S)
+        finally:
+            await self._release()
+
+    async def _lead(self) -> None:
+        async with FencedPublisher.opened(self._connection, f"{self._topic}.relay") as publisher:
+            # Read once others are shut out: whatever they have published is at this token or behind it.
+            progress = await self._progress.load()
+            log.info("this worker relays reviews", holder=self._holder)
+            try:
+                if progress.token is None or progress.collection != await self._progress.collection_uuid():
+                    raise HistoryLostError("no change of this collection was relayed before")
+                await self._follow(publisher, progress)
+            except HistoryLostError as lost:
+                log.warning("all reviews are published anew", reason=str(lost))
+                collection, anew = await self._progress.collection_uuid(), Republication(str(uuid7()))
+                afresh = replace(progress, token=None, collection=collection, republication=anew)
+                await self._follow(publisher, afresh)
+
+    async def _follow(self, publisher: FencedPublisher, progress: Progress) -> None:
+        """Relay from the token on for as long as the lease is held, and republish where that is wanted."""
+        async with ReviewChanges.opened(self._database, progress.token) as changes:
+            flow = _Flow(self._connection, self._topic, publisher, changes, self._progress, progress)
+            while await self._holds_lease():
+                await flow.relay()
+                async with aclosing(flow.republish(self._wanted)) as steps:
+                    async for _ in steps:
+                        if not await self._holds_lease():
+                            return
+
+    async def _holds_lease(self) -> bool:
+        """Take or renew the lease, and look for requests, every now and then."""
+        if monotonic() < self._renew_at:
+            return True
+        hold = await self._leases.take(LEASE, self._holder, LEASE_S)
+        if hold is None:
+            return False
+        self._wanted = (await self._progress.load()).wanted
+        self._renew_at = monotonic() + _RENEW_S
+        return True
+
+    async def _release(self) -> None:
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await self._leases.release(LEASE, self._holder)
+        except Exception as error:
+            log.warning("stopped without releasing the lease", error=repr(error)[:300])
+
+
+@dataclass(slots=True)
+class _Flow:
+    """What one process relays while it is the only one."""
+
+    connection: KafkaConnection
+    topic: str
+    publisher: FencedPublisher
+    changes: ReviewChanges
+    notes: RelayProgress
+    progress: Progress
+    relayed_at: float = float("-inf")
+    noted_at: float = float("-inf")
+
+    async def relay(self) -> None:
+        """Publish what has changed since the last time; where nothing has, wait a moment for a change."""
+        began = datetime.now(UTC)
+        found = await self.changes.next()
+        await self._publish(await self.changes.states(found.ids))
+        self.progress = replace(self.progress, token=found.token or self.progress.token)
+        self.relayed_at = monotonic()
+        await self._note(found.at or began, every=_NOTE_S if found.ids else _IDLE_NOTE_S)
+
+    async def republish(self, wanted: str | None) -> AsyncGenerator[None, None]:
+        """Publish all reviews if that is under way or wanted, changes in between; one step is one batch."""
+        # Requests are in the order of their times: a later one that is done stands for those before it.
+        if self.progress.republication is None and wanted and wanted > (self.progress.done or ""):
+            self.progress = replace(self.progress, republication=Republication(wanted))
+        if self.progress.republication is None:
+            return
+        async with aclosing(self._steps(self.progress.republication)) as steps:
+            async for step in steps:
+                self.progress = replace(self.progress, republication=step)
+                if monotonic() > self.relayed_at + _POLL_S:
+                    await self.relay()
+                yield
+        log.info("all reviews are published", published=step.published)
+        self.progress = replace(self.progress, republication=None, done=step.request)
+        self.noted_at = float("-inf")
+        await self.relay()
+
+    async def _steps(self, step: Republication) -> AsyncGenerator[Republication, None]:
+        while step.after is not None:
+            page = await self.changes.page(step.after)
+            await self._publish(States(page, []))
+            step = replace(step, after=page[-1].review.id if page else None, published=step.published + len(page))
+            yield step
+        # What the topic holds beyond the reviews, as after a restore to an earlier state.
+        partitions = await self.publisher.partitions(self.topic)
+        async with TopicReader.opened(self.connection) as reader:
+            async for records in reader.batches(partitions):
+                ids = {record.key.decode() for record in records if record.key and record.value is not None}
+                states = await self.changes.states(ids)
+                await self._publish(States([], states.gone))
+                yield step
+
+    async def _publish(self, states: States) -> None:
+        present = [state_record(self.topic, review_state(*each)) for each in states.present]
+        await self.publisher.publish([*present, *(tombstone(self.topic, id) for id in states.gone)])
+
+    async def _note(self, at: datetime, *, every: float) -> None:
+        if monotonic() >= self.noted_at + every:
+            await self.notes.note(self.progress, at)
+            self.noted_at = monotonic()

@@ -1,0 +1,88 @@
+"""A publisher that shuts out its predecessors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from domain.delivery import OutgoingMessage
+from messaging.kafka.aiokafka_internals import close_without_flush
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.packing import send_batch
+from messaging.metrics import count_published
+from messaging.topics import MAX_DEAD_LETTER_BYTES
+
+PUBLISH_S: Final = 10.0
+"""At most, for one batch."""
+
+_STOP_GRACE_S: Final = 1.0
+
+
+class FencedPublisher:
+    """Publishes batches under a name, as the only one: from the moment that another one has opened it, Kafka takes
+    nothing from this one any more, also not what is still on its way.
+
+    Each batch is a transaction of Kafka, which is what the broker fences by. On brokers without idempotent producers
+    (the fallback of `plaudit up`) there is no fence. On failure: BrokerAwayError; open another one.
+    """
+
+    def __init__(self, producer: AIOKafkaProducer, *, fenced: bool) -> None:
+        self._producer = producer
+        self._fenced = fenced
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, connection: KafkaConnection, name: str) -> AsyncIterator[FencedPublisher]:
+        """A publisher that has shut out all who opened this name before; raises BrokerAwayError."""
+        producer = AIOKafkaProducer(
+            **connection.client_options(),
+            acks="all",
+            enable_idempotence=connection.idempotence,
+            transactional_id=name if connection.idempotence else None,
+            transaction_timeout_ms=int(2 * PUBLISH_S * 1000),
+            max_request_size=MAX_DEAD_LETTER_BYTES,
+            max_batch_size=256 * 1024,
+            request_timeout_ms=int(PUBLISH_S * 1000),
+        )
+        try:
+            async with _patience():
+                await producer.start()
+            yield cls(producer, fenced=connection.idempotence)
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_GRACE_S):
+                    await close_without_flush(producer)
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        """Publish all messages, in their order where they have one key; returns once Kafka has them for good."""
+        if not messages:
+            return
+        async with _patience():
+            # Not by aiokafka's context of a transaction: after a failure that waits for Kafka to abort it.
+            if self._fenced:
+                await self._producer.begin_transaction()
+            await asyncio.gather(*await send_batch(self._producer, messages))
+            if self._fenced:
+                await self._producer.commit_transaction()
+        count_published(messages)
+
+    async def partitions(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic."""
+        async with _patience():
+            return [TopicPartition(topic, number) for number in sorted(await self._producer.partitions_for(topic))]
+
+
+@asynccontextmanager
+async def _patience() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(PUBLISH_S):
+            yield
+    except TimeoutError as error:
+        raise BrokerAwayError("Kafka did not acknowledge in time") from error
+    except KafkaError as error:
+        raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error

@@ -1,0 +1,42 @@
+"""`plaudit reviews republish`: all reviews anew to the topic `reviews`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from rich.console import Console
+from uuid_utils import uuid7
+
+from consumers.reviews_relay import ReviewRelay
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from plaudit.processes.waiting import prepare_servers
+from storage.pymongo_internals import cancel_and_wait
+from storage.reviews_changes import RelayProgress
+
+_PAUSE_S: Final = 0.2
+
+
+async def republish(settings: Settings, out: Console) -> None:
+    """Have all reviews published as they now are, and tombstones for what the topic holds beyond them.
+
+    The worker that relays reviews does it; where none runs, this process. Cut short, the workers go on with it.
+    """
+    async with connected(settings) as (database, _):
+        await prepare_servers(settings, database)
+        relay = asyncio.create_task(ReviewRelay(database, settings.kafka_connection(), settings.topics).run())
+        try:
+            with out.status("Waiting for the relay of reviews") as status:
+                notes, request = RelayProgress(database), str(uuid7())
+                await notes.request_republication(request)
+                # A later request may have come instead.
+                while ((progress := await notes.load()).done or "") < request:
+                    if under_way := progress.republication:
+                        status.update(f"Published {under_way.published} reviews")
+                    if relay.done():
+                        relay.result()
+                    await asyncio.sleep(_PAUSE_S)
+        finally:
+            await cancel_and_wait(relay)
+    out.print("All reviews are in the topic as they now are.")

@@ -1,0 +1,228 @@
+"""Changes of reviews, as MongoDB's change stream tells them, and how far they have been relayed to Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from time import monotonic
+from typing import Final, NamedTuple
+
+from bson import decode, encode
+from pymongo import ASCENDING
+from pymongo.asynchronous.change_stream import AsyncCollectionChangeStream
+from pymongo.errors import OperationFailure, PyMongoError
+
+from domain.reviews import Review
+from storage.database import Database, Document, Session
+from storage.reviews import COLLECTION as REVIEWS
+from storage.reviews_documents import review_from
+from storage.reviews_search import SINCE_EVER
+
+COLLECTION: Final = "relays"
+
+BATCH: Final = 500
+"""Reviews in one batch: 40 MB at most."""
+
+_ID: Final = "reviews"
+_WAIT_MS: Final = 250
+_GATHER_S: Final = 0.1
+_LOST_CODES: Final = frozenset(
+    {
+        9,  # FailedToParse: not a token of this server
+        15,  # Overflow: the same
+        136,  # CappedPositionLost
+        260,  # InvalidResumeToken
+        280,  # ChangeStreamFatalError: the token isn't in this oplog
+        286,  # ChangeStreamHistoryLost
+    }
+)
+_ENDS: Final = frozenset({"drop", "rename", "dropDatabase", "invalidate"})
+_BRIEF: Final[list[Document]] = [{"$project": {"operationType": 1, "documentKey": 1, "clusterTime": 1}}]
+
+
+class HistoryLostError(Exception):
+    """The changes since the last one that was relayed can't be told any more: all reviews have to be read."""
+
+
+class StoredReview(NamedTuple):
+    """A review as it now is, and who moderated it last."""
+
+    review: Review
+    moderator: str | None
+    reason: str | None
+
+
+class States(NamedTuple):
+    """Reviews as they now are, and the ids of those that are gone. Ids of refused submissions are in neither."""
+
+    present: list[StoredReview]
+    gone: list[str]
+
+
+class Changes(NamedTuple):
+    """The ids of reviews that changed, the token to go on from, and the time of the last change."""
+
+    ids: set[str]
+    token: bytes | None
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Republication:
+    """A republication of all reviews that is under way: the request, and how far it is.
+
+    `after` is the last id that was published; None once all are, and the ids that the topic holds beyond them are
+    being looked for.
+    """
+
+    request: str
+    after: str | None = ""
+    published: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """All changes up to `token` have been relayed, of the collection with this UUID; nothing yet without a token.
+
+    `done` is the last request for a republication that was fulfilled, `wanted` the last that was made.
+    """
+
+    token: bytes | None = None
+    collection: bytes | None = None
+    republication: Republication | None = None
+    done: str | None = None
+    wanted: str | None = None
+
+
+class RelayProgress:
+    """Keeps the progress of the relay in the database that it relays, so that both are restored together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._relays = database[COLLECTION]
+
+    async def load(self) -> Progress:
+        """The progress that was noted last."""
+        document = await self._relays.find_one({"_id": _ID}) or {}
+        under_way = document.get("republication")
+        return Progress(
+            document.get("token"),
+            document.get("collection"),
+            Republication(under_way["request"], under_way["after"], under_way["published"]) if under_way else None,
+            document.get("done"),
+            document.get("wanted"),
+        )
+
+    async def note(self, progress: Progress, at: datetime) -> None:
+        """Note the progress after Kafka has everything up to it; what happened before `at` is relayed."""
+        under_way = progress.republication
+        fields: Document = {
+            "token": progress.token,
+            "collection": progress.collection,
+            "republication": under_way
+            and {"request": under_way.request, "after": under_way.after, "published": under_way.published},
+            "done": progress.done,
+            "at": at,
+        }
+        await self._relays.update_one({"_id": _ID}, {"$set": fields}, upsert=True)
+
+    async def relayed_until(self) -> datetime | None:
+        """Changes before that moment have been relayed; None if there never was a relay."""
+        document = await self._relays.find_one({"_id": _ID}, {"at": 1}) or {}
+        return document.get("at")
+
+    async def request_republication(self, request: str) -> None:
+        """Have the relay publish all reviews anew."""
+        await self._relays.update_one({"_id": _ID}, {"$set": {"wanted": request}}, upsert=True)
+
+    async def collection_uuid(self) -> bytes | None:
+        """The identity of the collection of reviews, another one after it was dropped or restored."""
+        found = await self._database.list_collections(filter={"name": REVIEWS})
+        for collection in await found.to_list():
+            return bytes(collection["info"]["uuid"])
+        return None
+
+
+class ReviewChanges:
+    """The change stream of reviews, and reviews as they are when it is read.
+
+    Reads are causally consistent with the stream: a review is never older than the change that was told, also
+    after a failover.
+    """
+
+    def __init__(self, database: Database, session: Session, stream: AsyncCollectionChangeStream[Document]) -> None:
+        self._reviews = database[REVIEWS]
+        self._session = session
+        self._stream = stream
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, database: Database, token: bytes | None) -> AsyncIterator[ReviewChanges]:
+        """The changes after a token, without one from now on. Raises HistoryLostError."""
+        async with database.client.start_session(causal_consistency=True) as session:
+            # After a write of its own the session reads nothing older than what others have read and published before.
+            opened = {"$currentDate": {"opened": True}}
+            await database[COLLECTION].update_one({"_id": _ID}, opened, upsert=True, session=session)
+            try:
+                stream = await database[REVIEWS].watch(
+                    _BRIEF,
+                    resume_after=decode(token) if token else None,
+                    max_await_time_ms=_WAIT_MS,
+                    batch_size=BATCH,
+                    session=session,
+                )
+            except PyMongoError as error:
+                raise stream_error(error) from error
+            async with stream:
+                yield cls(database, session, stream)
+
+    async def next(self) -> Changes:
+        """The next changes, at most BATCH of them; none if there are none within a moment. Raises HistoryLostError."""
+        ids: set[str] = set()
+        at: datetime | None = None
+        try:
+            end = monotonic() + _GATHER_S
+            while len(ids) < BATCH and (monotonic() < end or not ids):
+                change = await self._stream.try_next()
+                if change is None:
+                    break
+                if change["operationType"] in _ENDS:
+                    raise HistoryLostError(f"the collection of reviews was changed as a whole: {change}")
+                ids.add(change["documentKey"]["_id"])
+                at = change["clusterTime"].as_datetime()
+        except PyMongoError as error:
+            raise stream_error(error) from error
+        token = self._stream.resume_token
+        return Changes(ids, encode(token) if token else None, at)
+
+    async def states(self, ids: Collection[str]) -> States:
+        """These reviews as they now are."""
+        if not ids:
+            return States([], [])
+        present, others = [], set(ids)
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, session=self._session)
+        async for document in found:
+            if "createdDate" in document:
+                present.append(_stored(document))
+            if "createdDate" in document or "refused" in document:
+                others.discard(document["_id"])
+        return States(present, sorted(others))
+
+    async def page(self, after: str) -> list[StoredReview]:
+        """The first BATCH reviews with ids behind `after`, in their order."""
+        found = self._reviews.find({"_id": {"$gt": after}, "createdDate": {"$gte": SINCE_EVER}}, session=self._session)
+        documents = await found.sort("_id", ASCENDING).hint("_id_").limit(BATCH).to_list()
+        return [_stored(document) for document in documents]
+
+
+def _stored(document: Document) -> StoredReview:
+    return StoredReview(review_from(document), document.get("moderator"), document.get("moderationReason"))
+
+
+def stream_error(error: PyMongoError) -> Exception:
+    """The error to raise for one of the stream: HistoryLostError where no retry can overcome it."""
+    if isinstance(error, OperationFailure) and error.code in _LOST_CODES:
+        return HistoryLostError(f"{error}"[:300])
+    return error

@@ -1,0 +1,167 @@
+"""The compacted topic `reviews` equals the database in the end, whatever happens to the relay."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import encode
+
+from tests.support.facade import Facade, facade_of, new_id, submission
+from tests.support.messages import message
+from tests.support.reviews_topic import latest, stored, until_equal
+from tests.support.service import Servers, Service, kind_of
+from tests.support.waiting import eventually
+
+ACTIVE = "this worker relays reviews"
+RELAY = {"_id": "reviews"}
+
+
+@pytest.fixture
+async def service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service]:
+    """A service of its own with two workers, of which one relays."""
+    async with Service(servers, tmp_path).running(("worker-1", "worker-2")) as service:
+        yield service
+
+
+@pytest.fixture
+async def facade(service: Service) -> AsyncIterator[Facade]:
+    async with facade_of(service) as facade:
+        yield facade
+
+
+async def active(service: Service) -> str:
+    """The worker that relays, once there is one."""
+
+    def names() -> list[str]:
+        return [name for name in service.processes if ACTIVE in service.log(name)]
+
+    return (await eventually(names))[-1]
+
+
+async def state(service: Service, id: str) -> dict[str, Any]:
+    return (await latest(service)).get(id, {})
+
+
+async def until_status(service: Service, id: str, status: str) -> dict[str, Any]:
+    """Wait until a review is told in this status."""
+
+    def is_told(found: dict[str, Any]) -> bool:
+        return found.get("reviewStatus") == status
+
+    return await eventually(partial(state, service, id), is_told)
+
+
+async def load(facade: Facade, requests: int = 12, each: int = 40) -> None:
+    """Submit, moderate and delete reviews."""
+    for number in range(requests):
+        ids = await facade.submit(*(submission(new_id(), 1 + n % 5) for n in range(each)))
+        await facade.moderate("approve", *ids[::2])
+        await facade.moderate("reject", *ids[::3])
+        await facade.moderate("delete", *ids[number % 7 :: 7])
+
+
+async def test_each_change_is_told(facade: Facade, service: Service) -> None:
+    fields = {"title": None, "userName": "Ann", "EntityName": "Lens", "userId": "u-1"}
+    (id,) = await facade.submit(submission(new_id(), 3.25, **fields))
+    for action, status in (("approve", "Approved"), ("reject", "Rejected"), ("reset", "New")):
+        await facade.moderate(action, id)
+        found = await until_status(service, id, status)
+        assert found == (await stored(service))[id]
+    assert (found["rating"], found["title"], found["entityName"]) == (3.25, None, "Lens")
+    await facade.moderate("delete", id)
+    records = await eventually(
+        partial(service.keyed, "reviews", id), lambda records: records[-1].value is None, deadline_s=30
+    )
+    assert [kind_of(record) for record in records][-2:] == ["ReviewState", "ReviewGone"]
+
+
+async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Service) -> None:
+    person = new_id("person")
+    ids = await facade.submit(*(submission(new_id(), userId=person) for _ in range(3)))
+    await until_equal(service)
+    await service.run("privacy", "erase", "--customer", person, "--yes")
+    await until_equal(service)
+    newest = {record.key.decode(): record.value for record in await service.records("reviews")}
+    assert {id: newest[id] for id in ids} == dict.fromkeys(ids)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+async def test_another_worker_takes_over(facade: Facade, service: Service, number: signal.Signals) -> None:
+    """Killed, stopped in order, or frozen with a batch in hand and awake again when another one has taken over."""
+    first = await active(service)
+    loading = asyncio.create_task(load(facade))
+    await eventually(partial(service.records, "reviews"), lambda records: len(records) > 100)
+    if number is signal.SIGSTOP:
+        service.processes[first].send_signal(number)
+        (other,) = {"worker-1", "worker-2"} - {first}
+        await eventually(lambda: ACTIVE in service.log(other))
+        service.processes[first].send_signal(signal.SIGCONT)
+    else:
+        await service.stop(first, number)
+        assert await active(service) != first
+    await loading
+    await service.idle()
+    await until_equal(service)
+    assert len(await latest(service)) > 300
+
+
+async def no_token(service: Service) -> None:
+    async with service.mongo() as database:
+        await database["relays"].delete_one(RELAY)
+
+
+async def unreadable_token(service: Service) -> None:
+    async with service.mongo() as database:
+        token = encode({"_data": "8263B1D2A0000000012B022C0100296E5A1004"})
+        await database["relays"].update_one(RELAY, {"$set": {"token": token}})
+
+
+async def collection_put_back(service: Service) -> None:
+    """As `mongorestore --drop` does, to an earlier state."""
+    async with service.mongo() as database:
+        reviews = await database["reviews"].find().sort("_id").to_list()
+        await database["reviews"].drop()
+        await database["reviews"].insert_many(reviews[::2])
+
+
+@pytest.mark.parametrize("loss", [no_token, unreadable_token, collection_put_back])
+async def test_all_is_published_anew_when_changes_cannot_be_told(
+    facade: Facade, service: Service, loss: Callable[[Service], Awaitable[None]]
+) -> None:
+    await load(facade, requests=2)
+    await until_equal(service)
+    workers = [name for name in service.processes if name.startswith("worker")]
+    for name in workers:
+        await service.stop(name)
+    async with service.mongo() as database:
+        # What changes while nobody looks, and what the topic holds beyond the database.
+        await database["reviews"].update_many({"status": 1}, {"$set": {"title": "Changed"}})
+        await database["reviews"].delete_many({"status": 2})
+    await loss(service)
+    service.start("worker", "worker-1")
+    await until_equal(service)
+    assert "all reviews are published anew" in service.log("worker-1")
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["by-the-worker", "without-workers"])
+async def test_republication(facade: Facade, service: Service, is_running: bool) -> None:
+    await load(facade, requests=2)
+    await until_equal(service)
+    if not is_running:
+        for name in [name for name in service.processes if name.startswith("worker")]:
+            await service.stop(name)
+    before = await latest(service)
+    stranger = new_id("review")
+    await service.publish("reviews", *(message({"id": id}, id) for id in (stranger, min(before))))
+    assert (await state(service, stranger)) == {"id": stranger}
+    assert (await state(service, min(before))) == {"id": min(before)}
+    done = await service.run("reviews", "republish")
+    assert "All reviews are in the topic as they now are." in done.stdout
+    assert await latest(service) == before == await stored(service)

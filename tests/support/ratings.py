@@ -1,0 +1,33 @@
+"""Rating values by the formulas of the contract, in decimals and from the ratings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+
+Z = Decimal("1.64485")
+
+
+def average(ratings: Sequence[float]) -> float:
+    """The mean with two decimals, halves up."""
+    with localcontext() as context:
+        context.prec = 60
+        return _rounded(sum(map(_exact, ratings)) / Decimal(len(ratings)))
+
+
+def wilson(ratings: Sequence[float]) -> float:
+    """Lower bound of the Wilson interval with z = 1.64485 on p = sum / (5 · count), times 5."""
+    with localcontext() as context:
+        context.prec = 60
+        n = Decimal(len(ratings))
+        p = sum(map(_exact, ratings)) / (5 * n)
+        lower = (p + Z**2 / (2 * n) - Z * ((p * (1 - p) + Z**2 / (4 * n)) / n).sqrt()) / (1 + Z**2 / n)
+        return _rounded(5 * lower)
+
+
+def _exact(rating: float) -> Decimal:
+    return Decimal(repr(rating))
+
+
+def _rounded(value: Decimal) -> float:
+    return float(value.quantize(Decimal("0.01"), ROUND_HALF_UP))

@@ -1,0 +1,54 @@
+"""The compacted topic `reviews`, read as a sink reads it, and what it has to equal."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
+
+_STATUSES = ("New", "Approved", "Rejected")
+
+
+async def latest(service: Service) -> dict[str, Json]:
+    """The newest value of each review that isn't gone, by id."""
+    newest = {record.key.decode(): record.value for record in await service.records("reviews")}
+    return {id: json.loads(value) for id, value in newest.items() if value is not None}
+
+
+async def stored(service: Service) -> dict[str, Json]:
+    """What the topic must hold: every field of every review in MongoDB, by id."""
+    async with service.mongo() as database:
+        found = database["reviews"].find({"createdDate": {"$type": "date"}})
+        return {document["_id"]: _told(document) async for document in found}
+
+
+async def until_equal(service: Service, *, deadline_s: float = 60) -> None:
+    """Wait until the topic equals the database."""
+
+    async def differences() -> list[tuple[str, Json | None, Json | None]]:
+        topic, database = await latest(service), await stored(service)
+        ids = sorted(topic.keys() | database.keys())
+        return [(id, topic.get(id), database.get(id)) for id in ids if topic.get(id) != database.get(id)]
+
+    await eventually(differences, lambda found: not found, deadline_s=deadline_s)
+
+
+def _told(document: Json) -> Json:
+    same = ("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review")
+    return {
+        "id": document["_id"],
+        **{name: document[name] for name in same},
+        "rating": document["ratingHundredths"] / 100,
+        "reviewStatus": _STATUSES[document["status"]],
+        "reviewStatusId": document["status"],
+        "createdDate": _shown(document["createdDate"]),
+        "modifiedDate": _shown(document["modifiedDate"]),
+        "moderator": document.get("moderator"),
+        "moderationReason": document.get("moderationReason"),
+    }
+
+
+def _shown(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
