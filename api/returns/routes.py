@@ -67,7 +67,7 @@ async def search_returns(
             with await services.pages.piece(sum(map(size, piece))):
                 return await _rows(services, caller, piece)
 
-        return await services.pages.response(room, total, pieces_of(places, size), rows)
+        return await services.pages.response(room, {"totalCount": total}, pieces_of(places, size), rows)
 
 
 async def _rows(services: Services, caller: Caller, places: Collection[ReturnPlace]) -> list[ReturnRow]:

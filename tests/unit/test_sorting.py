@@ -26,7 +26,9 @@ def test_expressions(expression: str, expected: list[tuple[Field, Direction]]) -
     assert parse_sort(expression, Field) == expected
 
 
-@pytest.mark.parametrize("expression", ["price", "rating:up", "rating:asc:x", "$where", ":desc", "-rating", "rating desc", "rating-xdesc"])
+@pytest.mark.parametrize(
+    "expression", ["price", "rating:up", "rating:asc:x", "$where", ":desc", "-rating", "rating desc", "rating-xdesc"]
+)
 def test_unknown_ones_are_named(expression: str) -> None:
     with pytest.raises(UnknownSortError):
         parse_sort(expression, Field)
