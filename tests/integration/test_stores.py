@@ -17,10 +17,12 @@ DEFAULTS = {
     "anonymousReviewsAllowed": False,
     "purchaseRequired": True,
     "ratingCalculationMethod": None,
-    "returnNumberTemplate": "RET{date:%y%m%d}-{sequence:05d}",
+    "returnNumberTemplate": None,
 }
 GENERAL = {
     "ratingCalculationMethod": "average",
+    "returnNumberTemplate": "RET{date:%y%m%d}-{sequence:05d}",
+    "returnStatuses": ["New", "Approved", "Processing", "Completed", "Canceled"],
     "reminder": {
         "enabled": False,
         "cron": "*/15 * * * *",

@@ -58,6 +58,9 @@ DECLARED = {
     "POST /api/rating/entityRating": "customerReviews:ratingRead",
     "POST /api/return": "return:create",
     "POST /api/return/search": "return:read",
+    "POST /api/customerReviews/counts": "customerReviews:read",
+    "POST /api/customerReviews/search": "customerReviews:read",
+    "DELETE /api/return": "return:delete",
     "PUT /api/notificationTemplates/{name}": "templates:update",
     "PUT /api/return": "return:update",
     "PUT /api/settings": "settings:update",
@@ -115,7 +118,7 @@ def _client(app: FastAPI, token: str | None) -> httpx.AsyncClient:
 async def _send(http: httpx.AsyncClient, operation: str) -> httpx.Response:
     method, path = operation.split()
     content = b"{" if method in ("POST", "PUT") else None
-    query = {"entityType": "Product", "entityId": "1", "storeId": "A"}
+    query = {"entityType": "Product", "entityId": "1", "storeId": "A", "ids": "1"}
     return await http.request(
         method, re.sub(r"{name}|{\w+}", "OrderReviewRequest", path), params=query, content=content
     )
