@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING
 
@@ -144,6 +144,11 @@ def tallied(search: ReviewSearch) -> Document | None:
     return _about(search)
 
 
+def are_tallied(search: ReviewSearch) -> bool:
+    """True if tallies tell the number of these reviews."""
+    return tallied(search) is not None
+
+
 def order(search: ReviewSearch) -> list[tuple[str, int]]:
     """The order of MongoDB for a search: newest first by default; ties are broken by id."""
     keys = search.sort or [(ReviewSortField.CREATED_DATE, Direction.DESC)]
@@ -159,7 +164,7 @@ def place_of(review: Review, search: ReviewSearch) -> list[SortValue]:
     return [_VALUES[name](review) for name, _ in order(search)]
 
 
-def is_place(values: Sequence[object], search: ReviewSearch) -> TypeGuard[Sequence[SortValue]]:
+def is_place(values: Sequence[SortValue], search: ReviewSearch) -> bool:
     """True if a review of this search can have this place."""
     fields = [name for name, _ in order(search)]
     return len(values) == len(fields) and all(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from api.services import Services
 from domain.reviews import ReviewStatus
-from storage.reviews_search import ReviewSearch, tallied
+from storage.reviews_search import ReviewSearch, are_tallied
 
 
 async def count_reviews(services: Services, search: ReviewSearch) -> int:
@@ -29,7 +29,7 @@ async def counts_by_status(services: Services, search: ReviewSearch) -> dict[Rev
 
     approved = of(ReviewStatus.APPROVED)
     # Nearly all are approved, and no index of reviews has them apart: those of all statuses are counted by an index.
-    by_difference = tallied(approved) is None and search.phrase is None
+    by_difference = not are_tallied(approved) and search.phrase is None
     new, rejected, others = await asyncio.gather(
         count_reviews(services, of(ReviewStatus.NEW)),
         count_reviews(services, of(ReviewStatus.REJECTED)),

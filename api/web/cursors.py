@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from api.web.problems import ProblemError, invalid
+from storage.keyset import SortValue
 
 MAX_CURSOR_LENGTH: Final = 16_384
 """Far more than a cursor of the longest texts to sort by has."""
@@ -20,13 +21,13 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST: Final = 2**53
 
 
-def cursor(place: Sequence[object], of: object) -> str:
+def cursor(place: Sequence[SortValue], of: object) -> str:
     """The place in the list that `of` describes: JSON, so that the same description gives the same cursor."""
     values = [_mark(of), *(_written(value) for value in place)]
     return urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
 
 
-def place_in(text: str, of: object) -> list[object]:
+def place_in(text: str, of: object) -> list[SortValue]:
     """The place that a cursor of this list tells. Raises ProblemError for a text that isn't one.
 
     Nothing keeps a client from writing a cursor of its own: it begins where that says, in the list that it may see.
@@ -50,15 +51,16 @@ def _mark(of: object) -> str:
     return blake2b(orjson.dumps(of, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 
 
-def _written(value: object) -> Any:
+def _written(value: SortValue) -> Any:
     # Texts and numbers are themselves; a moment is in a list, to be told from a number.
     return [(value - _EPOCH) // _MILLISECOND] if isinstance(value, datetime) else value
 
 
-def _read(value: Any) -> object:
+def _read(value: Any) -> SortValue:
     if isinstance(value, list):
         (milliseconds,) = value
-        return _EPOCH + milliseconds * _MILLISECOND
-    if isinstance(value, int) and abs(value) > _MOST:
-        raise ValueError
-    return value
+        moment: datetime = _EPOCH + milliseconds * _MILLISECOND
+        return moment
+    if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) <= _MOST):
+        return value
+    raise TypeError

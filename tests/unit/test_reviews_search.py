@@ -183,19 +183,20 @@ def test_a_page_of_another_list_is_refused(changed: dict[str, Any]) -> None:
     assert [(error["pointer"], error["code"]) for error in refused.errors] == [("/after", "unknown-page")]
 
 
-MARK = [{}, [["createdDate", -1], ["_id", -1]]]
+MARK: Any = [{}, [["createdDate", -1], ["_id", -1]]]
+
+
+PLACES: list[list[Any]] = [
+    *([], [AT], ["2022", "r"], [AT, None], [AT, 1], [1, "r"], [AT, "r", "r"], [True, "r"]),
+    *([[2**63], "r"], [["a"], "r"], [[1, 2], "r"], [{"$gt": 1}, "r"], [2**60, "r"], [[2**52], "r"]),
+]
 
 
 @pytest.mark.parametrize(
     "after",
     [
         *("x", "é", "=", "null", "e30", "W10", "WzFd"),
-        *(cursor(place, MARK) for place in ([], [AT], ["2022", "r"], [AT, None], [AT, 1], [1, "r"], [AT, "r", "r"])),
-        *(
-            cursor(place, MARK)
-            for place in ([[2**63], "r"], [["a"], "r"], [[1, 2], "r"], [{"$gt": 1}, "r"], [2**60, "r"])
-        ),
-        *(cursor(place, MARK) for place in ([[2**52], "r"], [True, "r"])),
+        *(cursor(place, MARK) for place in PLACES),
         cursor([AT, "r"], MARK)[:-4],
     ],
 )
