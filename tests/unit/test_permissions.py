@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import httpx
@@ -171,6 +171,16 @@ async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
 
     # All at once, for MongoDB's being away takes its time.
     await asyncio.gather(*map(ask, SETS))
+
+
+@pytest.mark.parametrize("permissions", [[Permission.UPDATE_RETURNS], ALL_PERMISSIONS - {Permission.CREATE_RETURNS}])
+async def test_whoever_may_change_returns_alone_makes_none(app: FastAPI, permissions: Collection[Permission]) -> None:
+    wanted = {"orderId": "o", "lineItems": [{"orderLineItemId": "a", "quantity": 1}]}
+    token = ISSUER_OF_ALL.token(sorted(permissions))
+    async with client_of(app, headers={"authorization": f"Bearer {token}"}) as http:
+        response = await http.put("/api/return", json=wanted)
+    assert (response.status_code, response.json()["type"]) == (403, "/problems/forbidden")
+    assert "return:create" in response.json()["detail"]
 
 
 async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(app: FastAPI) -> None:
