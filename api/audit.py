@@ -23,14 +23,15 @@ from storage.audit import AuditSearch
 
 
 class AuditRow(Row):
-    """One moderation that took effect; `subject` is who did it."""
+    """One moderation of a review, or deletion of a return, that took effect; `subject` is who did it."""
 
     at: Timestamp
     subject: str | None
     action: ModerationAction
-    review_id: str
-    entity_type: Annotated[str, Field(validation_alias=AliasPath("entity", "type"))]
-    entity_id: Annotated[str, Field(validation_alias=AliasPath("entity", "id"))]
+    review_id: str | None
+    return_id: str | None
+    entity_type: Annotated[str | None, Field(validation_alias=AliasPath("entity", "type"))] = None
+    entity_id: Annotated[str | None, Field(validation_alias=AliasPath("entity", "id"))] = None
     store_id: str | None
     reason: str | None
     command_id: str | None
@@ -64,7 +65,7 @@ async def read_audit_log(
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
-    """The moderation of reviews: by whom, when and why; the newest first."""
+    """The moderation of reviews and the deletion of returns: by whom, when and why; the newest first."""
     if store_id is not None:
         check_store(caller, store_id)
     search = AuditSearch(

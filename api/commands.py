@@ -61,8 +61,9 @@ class ItemResult(TypedDict):
 
 class CommandAnswer(TypedDict):
     """The answer to a command: "accepted" (it will take effect), or "applied" with a result for each id. `reason`: why
-    nobody waited, where the client wanted that."""
+    nobody waited, where the client wanted that. `id`: that of the return, where the command is about one."""
 
+    id: NotRequired[str]
     commandId: str
     ids: list[str]
     outcome: str
@@ -73,12 +74,13 @@ class CommandAnswer(TypedDict):
 @dataclass(frozen=True, slots=True)
 class Command:
     """One request for a change: its id, how long the client waits (seconds), whether it may be repeated, and the client
-    whom its waits are counted for."""
+    whom its waits are counted for. `names_id`: it is about one item, whose id stands by itself in the answer."""
 
     id: str
     wait: int | None
     repeatable: bool
     client: str
+    names_id: bool = False
 
     @property
     def remembered_as(self) -> str | None:
@@ -153,7 +155,8 @@ async def carry_out(
 
 
 def _accepted(command: Command, ids: Sequence[str]) -> dict[str, Any]:
-    return {"commandId": command.id, "ids": ids, "outcome": "accepted"}
+    answer = {"commandId": command.id, "ids": ids, "outcome": "accepted"}
+    return {"id": ids[0], **answer} if command.names_id else answer
 
 
 async def _waited(

@@ -15,16 +15,26 @@ from pymongo.errors import BulkWriteError
 from consumers.services import Services
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
-from domain.returns import RefusalReason, Return, ReturnRequest, decide, unknown_order, with_return
-from domain.reviews import Outcome
-from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, return_number, return_series
+from domain.returns import (
+    DeletedReturn,
+    RefusalReason,
+    Return,
+    ReturnRequest,
+    decide,
+    unknown_order,
+    with_return,
+)
+from domain.reviews import ModerationAction, Outcome
+from domain.stores import GeneralSettings, return_number, return_number_template, return_series
 from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity
-from messaging.events import return_refused, return_told
+from messaging.events import return_deleted, return_refused, return_told
 from messaging.returns import CreateReturn, ReturnCommand, return_request
 from messaging.topics import Topic
+from storage.audit import AuditEntry
 from storage.outcomes import Answer
-from storage.returns import ParkedReturn, RefusedReturn
+from storage.returns import ParkedReturn
+from storage.returns_documents import RefusedReturn, StoredReturn
 from storage.returns_numbers import is_number_taken
 from storage.unit_of_work import UnitOfWork
 
@@ -55,7 +65,7 @@ class ReturnRouter:
 
 @dataclass(frozen=True, slots=True)
 class ReturnConsumer:
-    """Stores returns and their changes, never more than was ordered.
+    """Stores returns and their changes, never more than was ordered, and deletes them.
 
     Delivered at least once, effective once. The returns, what is returned of their orders, answers and events of a
     batch are one transaction, and every one of them writes the order: two that are after the same quantity can't
@@ -70,10 +80,11 @@ class ReturnConsumer:
         requests = await self._with_orders([_request(received) for received in batch])
         orders = await self.services.orders.of_ids({request.order_id for request in requests})
         await self._park_early(requests, [command for _, command in batch], orders)
+        settings = await self.services.stores.general()
         while True:
-            numbers = await self._numbered(requests, orders)
+            numbers = await self._numbered(requests, orders, settings)
             try:
-                await self.services.transactions.run(partial(self._store, requests, numbers))
+                await self.services.transactions.run(partial(self._store, requests, numbers, settings.return_statuses))
             except BulkWriteError as error:
                 # Each attempt takes numbers that none had before, so it comes to free ones.
                 if not is_number_taken(error):
@@ -82,13 +93,19 @@ class ReturnConsumer:
             else:
                 return
 
-    async def _store(self, requests: Sequence[ReturnRequest], numbers: Mapping[str, str], work: UnitOfWork) -> None:
+    async def _store(
+        self,
+        requests: Sequence[ReturnRequest],
+        numbers: Mapping[str, str],
+        statuses: Sequence[str],
+        work: UnitOfWork,
+    ) -> None:
         repositories, session = work.repositories, work.session
         orders = await repositories.orders.of_ids({request.order_id for request in requests}, session)
         returns = await repositories.returns.of_ids({request.id for request in requests}, session)
         keys = [(r.command_id, r.id) for r in requests if r.command_id]
         answered = await repositories.outcomes.answers(keys, session)
-        batch = _Batch(self.services, work, orders, returns, numbers, set(answered))
+        batch = _Batch(self.services, work, orders, returns, numbers, statuses, set(answered))
         for request in requests:
             batch.apply(request)
         await repositories.returns.save(batch.changed_returns.values(), session)
@@ -145,7 +162,9 @@ class ReturnConsumer:
             await self.services.returns.park(early, datetime.now(UTC))
             await self.router.release(await self.services.orders.known({parked.order_id for parked in early}))
 
-    async def _numbered(self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order]) -> dict[str, str]:
+    async def _numbered(
+        self, requests: Sequence[ReturnRequest], orders: Mapping[str, Order], settings: GeneralSettings
+    ) -> dict[str, str]:
         """A number for each new return, from the series of its store and day."""
         fresh = [
             (request, orders[request.order_id]) for request in requests if request.is_new and request.order_id in orders
@@ -156,8 +175,7 @@ class ReturnConsumer:
             of_day.setdefault((order.store_id, request.at.date()), []).append(request.id)
         numbers: dict[str, str] = {}
         for (store_id, day), ids in of_day.items():
-            store = stores.get(store_id or "")
-            template = store.settings.return_number_template if store else DEFAULT_RETURN_NUMBER_TEMPLATE
+            template = return_number_template(settings, stores.get(store_id or ""))
             series, number = return_series(template, day), partial(return_number, template, day)
             taken = await self.services.return_numbers.take(series, len(ids), number, store_id)
             numbers |= zip(ids, taken, strict=True)
@@ -171,11 +189,12 @@ class _Batch:
     services: Services
     work: UnitOfWork
     orders: dict[str, Order]
-    returns: dict[str, Return | RefusedReturn]
+    returns: dict[str, StoredReturn]
     numbers: Mapping[str, str]
+    statuses: Sequence[str]
     answered: set[tuple[str | None, str]]
     changed_orders: dict[str, Order] = field(default_factory=dict)
-    changed_returns: dict[str, Return | RefusedReturn] = field(default_factory=dict)
+    changed_returns: dict[str, StoredReturn] = field(default_factory=dict)
 
     def apply(self, request: ReturnRequest) -> None:
         known, order = self.returns.get(request.id), self.orders.get(request.order_id)
@@ -187,26 +206,39 @@ class _Batch:
                 self._put(replace(known, seen=seen))
             return
         before = known if isinstance(known, Return) else None
-        decision = decide(request, before, order, self.numbers.get(request.id))
+        there = None if isinstance(known, RefusedReturn) else known
+        decision = decide(request, there, order, self.numbers.get(request.id), self.statuses)
         match decision:
             case None:
                 pass  # its order was unknown a moment ago, and the command has been parked
             case list():
-                self._put(replace(before, seen=seen) if before else RefusedReturn(request.id, request.at, seen))
-                self._answer(request, Outcome.REFUSED, "; ".join(reason.message for reason in decision))
+                self._put(replace(there, seen=seen) if there else RefusedReturn(request.id, request.at, seen))
+                outcome = Outcome.NOT_FOUND if request.is_deletion else Outcome.REFUSED
+                self._answer(request, outcome, "; ".join(reason.message for reason in decision))
                 self.work.emit([_refused_event(self.services, request.id, request.order_id, decision, request.at)])
             case Return() if decision is known:
                 self._answer(request, Outcome.UNCHANGED)
             case Return():
-                self._put(replace(decision, seen=seen))
-                self._answer(request, Outcome.APPLIED)
                 kind = "ReturnChanged" if before else "ReturnCreated"
-                self.work.emit([self.services.event(decision.order_id, kind, return_told(decision))])
-                # Also when quantities stay: the order's document is what serializes its returns.
-                after = with_return(self.orders[decision.order_id], before, decision)
-                self.orders[after.id] = self.changed_orders[after.id] = after
+                event = self.services.event(decision.order_id, kind, return_told(decision))
+                self._apply(request, before, replace(decision, seen=seen), event)
+            case DeletedReturn() if before:
+                data = return_deleted(before, request.at)
+                event = self.services.event(before.order_id, "ReturnDeleted", data)
+                self._apply(request, before, replace(decision, seen=seen), event)
+                self.work.audit([_audit_entry(request, before)])
 
-    def _put(self, stored: Return | RefusedReturn) -> None:
+    def _apply(
+        self, request: ReturnRequest, before: Return | None, after: Return | DeletedReturn, event: OutgoingMessage
+    ) -> None:
+        self._put(after)
+        self._answer(request, Outcome.APPLIED)
+        self.work.emit([event])
+        # Also when quantities stay: the order's document is what serializes its returns.
+        order = with_return(self.orders[request.order_id], before, after if isinstance(after, Return) else None)
+        self.orders[order.id] = self.changed_orders[order.id] = order
+
+    def _put(self, stored: StoredReturn) -> None:
         self.returns[stored.id] = self.changed_returns[stored.id] = stored
 
     def _answer(self, request: ReturnRequest, outcome: Outcome, reason: str | None = None) -> None:
@@ -218,6 +250,20 @@ class _Batch:
 def _request(received: Received[ReturnCommand]) -> ReturnRequest:
     id = received.message.return_.id or _derived_id(received.record)
     return return_request(received.message, id, received.position, received.at)
+
+
+def _audit_entry(request: ReturnRequest, before: Return) -> AuditEntry:
+    return AuditEntry(
+        at=request.at,
+        subject=request.by,
+        action=ModerationAction.DELETE,
+        review_id=None,
+        entity=None,
+        store_id=before.store_id,
+        reason=None,
+        command_id=request.command_id,
+        return_id=before.id,
+    )
 
 
 def _refused_event(

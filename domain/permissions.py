@@ -21,6 +21,7 @@ class Permission(StrEnum):
     READ_RETURNS = "return:read"
     CREATE_RETURNS = "return:create"
     UPDATE_RETURNS = "return:update"
+    DELETE_RETURNS = "return:delete"
     READ_SETTINGS = "settings:read"
     UPDATE_SETTINGS = "settings:update"
     READ_TEMPLATES = "templates:read"

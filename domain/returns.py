@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID, uuid5
 
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
+from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
 
 _LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
 
 LineKey = tuple[str, int]
-
-
-class ReturnStatus(StrEnum):
-    """The status of a return. Any status may follow any."""
-
-    NEW = "New"
-    APPROVED = "Approved"
-    PROCESSING = "Processing"
-    COMPLETED = "Completed"
-    CANCELED = "Canceled"
 
 
 class ReturnRefusal(StrEnum):
@@ -35,6 +26,7 @@ class ReturnRefusal(StrEnum):
     TOO_MANY = "quantity-not-available"
     UNKNOWN_RETURN = "unknown-return"
     ID_TAKEN = "id-taken"
+    UNKNOWN_STATUS = "unknown-status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ class Return:
     id: str
     number: str
     order_id: str
-    status: ReturnStatus
+    status: str
     resolution: str | None
     lines: tuple[ReturnLine, ...]
     created: datetime
@@ -81,10 +73,19 @@ class Return:
     def quantities(self) -> dict[str, int]:
         """The quantity it takes of each order line: nothing when it is canceled."""
         taken: dict[str, int] = {}
-        if self.status is not ReturnStatus.CANCELED:
+        if self.status != ReturnStatus.CANCELED:
             for line in self.lines:
                 taken[line.order_line_id] = taken.get(line.order_line_id, 0) + line.quantity
         return taken
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedReturn:
+    """The place of a return that was deleted: its id stays taken for a while, so that no redelivery brings it back."""
+
+    id: str
+    at: datetime
+    seen: Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ L = TypeVar("L", ReturnLine, LineRequest)
 
 @dataclass(frozen=True, slots=True)
 class ReturnRequest:
-    """A wish to create a return (`is_new`) or to change one; what is None stays as it is.
+    """A wish to create a return (`is_new`), to delete one (`is_deletion`) or to change it; what is None stays as it is.
 
     `stores` are those that the sender is bound to, None for all.
     """
@@ -113,15 +114,19 @@ class ReturnRequest:
     source: RecordPosition
     at: datetime
     by: str | None = None
-    status: ReturnStatus | None = None
+    status: str | None = None
     resolution: str | None = None
     lines: tuple[LineRequest, ...] | None = None
     command_id: str | None = None
     stores: Collection[str] | None = None
+    is_deletion: bool = False
 
     def may_touch(self, order: Order) -> bool:
         """True if the sender may touch returns of this order."""
         return self.stores is None or order.store_id in self.stores
+
+
+_ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
 
 
 def unknown_order(order_id: str) -> list[RefusalReason]:
@@ -130,32 +135,43 @@ def unknown_order(order_id: str) -> list[RefusalReason]:
 
 
 def decide(
-    request: ReturnRequest, known: Return | None, order: Order | None, number: str | None
-) -> Return | list[RefusalReason] | None:
+    request: ReturnRequest,
+    known: Return | DeletedReturn | None,
+    order: Order | None,
+    number: str | None,
+    statuses: Sequence[str] = DEFAULT_STATUSES,
+) -> Return | DeletedReturn | list[RefusalReason] | None:
     """The return that follows from a request, `known` itself where that stays, or every reason against the request.
 
     None: to create it there is no order, or no number.
     """
+    if isinstance(known, DeletedReturn):
+        return [_ID_TAKEN] if request.is_new else _unknown_return(request.id)
     if known is not None:
         if request.is_new:
             return repeated(known, request) or known
-        if order is not None:
-            return changed(known, request, order)
+        if order is not None and request.is_deletion and request.may_touch(order):
+            return DeletedReturn(known.id, request.at, known.seen.after(request.source))
+        if order is not None and not request.is_deletion:
+            return changed(known, request, order, statuses)
     elif request.is_new:
-        return created(request, order, number) if order and number else None
+        return created(request, order, number, statuses) if order and number else None
     return _unknown_return(request.id)
 
 
-def created(request: ReturnRequest, order: Order, number: str) -> Return | list[RefusalReason]:
+def created(
+    request: ReturnRequest, order: Order, number: str, statuses: Sequence[str] = DEFAULT_STATUSES
+) -> Return | list[RefusalReason]:
     """The return that a request makes of an order, or every reason against it."""
     if not request.may_touch(order):
         return unknown_order(order.id)
     lines = request.lines or ()
+    status = status_named(request.status or ReturnStatus.NEW, statuses)
     wanted = Return(
         id=request.id,
         number=number,
         order_id=order.id,
-        status=request.status or ReturnStatus.NEW,
+        status=status or ReturnStatus.NEW,
         resolution=request.resolution,
         lines=tuple(_line(request, key, line, order, None) for key, line in _keyed(lines)),
         created=request.at,
@@ -165,21 +181,24 @@ def created(request: ReturnRequest, order: Order, number: str) -> Return | list[
         store_id=order.store_id,
         seen=Seen().after(request.source),
     )
-    return _objections(wanted, None, order) or wanted
+    return _unknown_status(request, status, statuses) + _objections(wanted, None, order) or wanted
 
 
 def repeated(known: Return, request: ReturnRequest) -> list[RefusalReason]:
     """Every reason why a request to create what is there can't be a repeat; none: it is one, and changes nothing."""
     if request.order_id == known.order_id and (request.stores is None or known.store_id in request.stores):
         return []
-    return [RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")]
+    return [_ID_TAKEN]
 
 
-def changed(known: Return, request: ReturnRequest, order: Order) -> Return | list[RefusalReason]:
+def changed(
+    known: Return, request: ReturnRequest, order: Order, statuses: Sequence[str] = DEFAULT_STATUSES
+) -> Return | list[RefusalReason]:
     """The return after a change, or every reason against it.
 
     A line that the change doesn't name is dropped when it names lines at all. Quantities are checked again when
-    the return takes more than before, also when it was canceled and is not any more.
+    the return takes more than before, also when it was canceled and is not any more. A status that the return has
+    already may stay, whatever the settings say by now.
     """
     if not request.may_touch(order):
         return _unknown_return(known.id)
@@ -187,20 +206,21 @@ def changed(known: Return, request: ReturnRequest, order: Order) -> Return | lis
     if request.lines is not None:
         before = dict(_keyed(known.lines))
         lines = tuple(_line(request, key, line, order, before.get(key)) for key, line in _keyed(request.lines))
+    status = status_named(request.status or known.status, (*statuses, known.status))
     wanted = replace(
         known,
-        status=request.status or known.status,
+        status=status or known.status,
         resolution=request.resolution if request.resolution is not None else known.resolution,
         lines=lines,
         modified=request.at,
         modified_by=request.by,
         seen=known.seen.after(request.source),
     )
-    return _objections(wanted, known, order) or wanted
+    return _unknown_status(request, status, statuses) + _objections(wanted, known, order) or wanted
 
 
-def with_return(order: Order, before: Return | None, after: Return) -> Order:
-    """The order once a return has changed to this."""
+def with_return(order: Order, before: Return | None, after: Return | None) -> Order:
+    """The order once a return has changed to this; None: to nothing."""
     returned = dict(order.returned)
     for sign, version in ((-1, before), (1, after)):
         for line_id, quantity in (version.quantities() if version else {}).items():
@@ -210,6 +230,13 @@ def with_return(order: Order, before: Return | None, after: Return) -> Order:
 
 def _unknown_return(id: str) -> list[RefusalReason]:
     return [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, f"Return {id} is unknown")]
+
+
+def _unknown_status(request: ReturnRequest, found: str | None, statuses: Sequence[str]) -> list[RefusalReason]:
+    if found is not None:
+        return []
+    message = f"{request.status} is no status of returns. There are: {', '.join(statuses)}"
+    return [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
 
 
 def _objections(wanted: Return, known: Return | None, order: Order) -> list[RefusalReason]:

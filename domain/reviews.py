@@ -48,7 +48,8 @@ class Outcome(StrEnum):
 class Review:
     """A review as it is stored. Times are aware, in UTC.
 
-    `name_wanted`: the name of the object is missing, and a resolver can fill it in.
+    `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
+    `moderation_reason` are those of the last moderation.
     """
 
     id: str
@@ -64,6 +65,8 @@ class Review:
     modified: datetime
     status: ReviewStatus = ReviewStatus.NEW
     name_wanted: bool = False
+    moderator: str | None = None
+    moderation_reason: str | None = None
 
 
 class ReviewIdentity(NamedTuple):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 F = TypeVar("F", bound=StrEnum)
+
+_PART: Final = re.compile(r"(\w+)\s*(?:[:-]\s*(\w*))?")
 
 
 class Direction(StrEnum):
@@ -19,19 +22,27 @@ class UnknownSortError(ValueError):
     """The expression names a field or a direction that the search doesn't have."""
 
 
+def parse_direction(word: str) -> Direction | None:
+    """The direction that a word means, by how it begins: `asc`, `Ascending`, `DESC`; None for any other word."""
+    beginnings = (direction for direction in Direction if word.strip().lower().startswith(direction))
+    return next(beginnings, None)
+
+
 def parse_sort(expression: str, fields: type[F]) -> list[tuple[F, Direction]]:
     """The sort keys, most significant first; an empty expression gives an empty list.
 
-    Letter case doesn't matter. A field named twice counts where it stands first.
-    Raises UnknownSortError, whose message names what there is.
+    A direction is any word of `parse_direction`, behind a colon or a hyphen. Letter case doesn't matter. A field named
+    twice counts where it stands first. Raises UnknownSortError, whose message names what there is.
     """
     known = {field.value.lower(): field for field in fields}
     keys: dict[F, Direction] = {}
     for part in filter(None, (part.strip() for part in expression.split(";"))):
-        name, _, direction = (piece.strip().lower() for piece in part.partition(":"))
+        name = re.split("[:-]", part)[0].strip().lower()
         if name not in known:
             raise UnknownSortError(f"Unknown sort field {part[:64]!r}. Fields: {', '.join(fields)}.")
-        if direction not in ("", *Direction):
+        parsed = _PART.fullmatch(part)
+        direction = parse_direction(parsed[2] or Direction.ASC) if parsed else None
+        if direction is None:
             raise UnknownSortError(f"Unknown sort direction in {part[:64]!r}. Use `field:asc` or `field:desc`.")
-        keys.setdefault(known[name], Direction(direction or Direction.ASC))
+        keys.setdefault(known[name], direction)
     return list(keys.items())

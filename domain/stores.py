@@ -11,6 +11,7 @@ from string import Formatter
 from typing import Final
 
 from domain.ratings import RatingMethod
+from domain.returns_statuses import DEFAULT_STATUSES
 
 DEFAULT_RETURN_NUMBER_TEMPLATE: Final = "RET{date:%y%m%d}-{sequence:05d}"
 RETURN_NUMBER_SAMPLE: Final = (date(2022, 3, 14), 1)
@@ -51,7 +52,7 @@ class StoreSettings:
     anonymous_reviews_allowed: bool = False
     purchase_required: bool = True
     rating_calculation_method: RatingMethod | None = None
-    return_number_template: str = DEFAULT_RETURN_NUMBER_TEMPLATE
+    return_number_template: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,8 @@ class GeneralSettings:
     """The settings that hold for all stores."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
+    return_number_template: str = DEFAULT_RETURN_NUMBER_TEMPLATE
+    return_statuses: tuple[str, ...] = DEFAULT_STATUSES
     reminder: ReminderSettings = field(default_factory=ReminderSettings)
 
 
@@ -100,6 +103,12 @@ def rating_method(general: GeneralSettings, store: Store | None) -> RatingMethod
     """A store's own method, else the general one."""
     own = store.settings.rating_calculation_method if store else None
     return own or general.rating_calculation_method
+
+
+def return_number_template(general: GeneralSettings, store: Store | None) -> str:
+    """A store's own template of return numbers, else the general one."""
+    own = store.settings.return_number_template if store else None
+    return own or general.return_number_template
 
 
 def refusals(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Iterator[Refusal]:
@@ -126,6 +135,9 @@ def refusal(store: Store, *, user_id: str | None, has_purchased: Callable[[], bo
 
 _DATE_PART = re.compile(r"(%[YymdjV]|[-_./ ])*")
 _SEQUENCE_PART = re.compile(r"(0?[1-9]\d?)?d?")
+_NET_DATE = re.compile(r"([A-Za-z])\1*|[-_./ ]|.")
+_NET_SEQUENCE = re.compile(r"[Dd]([1-9]\d?)?|(0{1,99})|")
+_DATE_OF_NET: Final = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d"}
 _RUN_TOGETHER = re.compile(r"D9*S|S9*[DS]")
 
 
@@ -159,7 +171,8 @@ def _shape(template: str) -> str:
 
 
 def return_number(template: str, day: date, sequence: int) -> str:
-    """The number of a return: text with `{date:...}` (strftime) and `{sequence:...}` (an integer) in it.
+    """The number of a return: text with `{date:...}` (strftime) and `{sequence:...}` (an integer) in it, or the same as
+    .NET has it, `{0:yyMMdd}` and `{1:D5}`.
 
     Raises InvalidTemplateError for anything else, and when the template lacks a part without which two returns
     would get one number.
@@ -183,7 +196,7 @@ def _filled(template: str, day: date, sequence: Callable[[str], str]) -> str:
         elif name == "sequence" and _SEQUENCE_PART.fullmatch(spec or ""):
             number += sequence(spec or "")
         elif name is not None:
-            raise InvalidTemplateError(f"Use {{date:%y%m%d}} and {{sequence:05d}}, not {{{name}:{spec}}}")
+            raise _unusable(name, spec)
     if not {"date", "sequence"} <= used:
         raise InvalidTemplateError("The template needs both {date:%y%m%d} and {sequence:05d}")
     return number
@@ -195,6 +208,29 @@ def _date(spec: str | None, day: date) -> str:
 
 def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
     try:
-        return list(Formatter().parse(template))
+        parts = list(Formatter().parse(template))
     except ValueError as error:
         raise InvalidTemplateError(f"The template can't be read: {error}") from error
+    return [(text, *_from_net(name, spec), conversion) for text, name, spec, conversion in parts]
+
+
+def _from_net(name: str | None, spec: str | None) -> tuple[str | None, str | None]:
+    """A part with the names and formats of Python, also one that .NET has by position."""
+    if name == "0":
+        shown = [match[0] for match in _NET_DATE.finditer(spec or "")]
+        if not shown or not all(each in _DATE_OF_NET or each in "-_./ " for each in shown):
+            raise _unusable(name, spec)
+        return "date", "".join(_DATE_OF_NET.get(each, each) for each in shown)
+    if name == "1":
+        digits = _NET_SEQUENCE.fullmatch(spec or "")
+        if digits is None:
+            raise _unusable(name, spec)
+        width = int(digits[1] or 0) or len(digits[2] or "")
+        return "sequence", f"0{width}d" if width else "d"
+    return name, spec
+
+
+def _unusable(name: str, spec: str | None) -> InvalidTemplateError:
+    return InvalidTemplateError(
+        f"Use {{date:%y%m%d}} and {{sequence:05d}}, or {{0:yyMMdd}} and {{1:D5}}, not {{{name}:{spec}}}"
+    )

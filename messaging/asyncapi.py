@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from messaging.events import (
     RatingChanged,
     ReminderRequested,
+    ReturnDeleted,
     ReturnRefused,
     ReturnTold,
     ReviewModerated,
@@ -60,7 +61,7 @@ CHANNELS: Final = {
     ),
     Topic.ORDER_EVENTS: _Channel("Orders as they are now", "in", "order id", {"OrderEvent": ORDER_EVENT}),
     Topic.RETURN_COMMANDS: _Channel(
-        "Returns to store or to change", "in", "order id", {"ReturnCommand": RETURN_COMMAND}
+        "Returns to store, to change or to delete", "in", "order id", {"ReturnCommand": RETURN_COMMAND}
     ),
     Topic.STORE_UPDATES: _Channel(
         "Stores and settings; what is left out stays", "in", "store id", {"StoreUpdate": STORE_UPDATE}
@@ -93,6 +94,7 @@ CHANNELS: Final = {
             "SubmissionRefused": TypeAdapter(SubmissionRefused),
             "ReturnCreated": TypeAdapter(ReturnTold),
             "ReturnChanged": TypeAdapter(ReturnTold),
+            "ReturnDeleted": TypeAdapter(ReturnDeleted),
             "ReturnRefused": TypeAdapter(ReturnRefused),
         },
     ),

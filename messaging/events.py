@@ -79,6 +79,15 @@ class ReturnTold(TypedDict):
     at: str
 
 
+class ReturnDeleted(TypedDict):
+    """A return is gone, and its quantities can be returned again."""
+
+    returnId: str
+    number: str
+    orderId: str
+    at: str
+
+
 class ReturnObjection(TypedDict):
     """One reason against a return, and the place in the command that it is about."""
 
@@ -149,7 +158,7 @@ def return_told(stored: Return) -> ReturnTold:
         "returnId": stored.id,
         "number": stored.number,
         "orderId": stored.order_id,
-        "status": stored.status.value,
+        "status": str(stored.status),
         "resolution": stored.resolution,
         "lineItems": [
             {
@@ -163,6 +172,11 @@ def return_told(stored: Return) -> ReturnTold:
         ],
         "at": timestamp(stored.modified),
     }
+
+
+def return_deleted(before: Return, at: datetime) -> ReturnDeleted:
+    """The data of ReturnDeleted."""
+    return {"returnId": before.id, "number": before.number, "orderId": before.order_id, "at": timestamp(at)}
 
 
 def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReason], at: datetime) -> ReturnRefused:
@@ -185,4 +199,5 @@ def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReaso
 def _pointer(reason: RefusalReason) -> str:
     if reason.line_index is not None:
         return f"/lineItems/{reason.line_index}"
-    return "/id" if reason.code is ReturnRefusal.ID_TAKEN else "/orderId"
+    places = {ReturnRefusal.ID_TAKEN: "/id", ReturnRefusal.UNKNOWN_STATUS: "/status"}
+    return places.get(reason.code, "/orderId")

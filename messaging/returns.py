@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
-from domain.returns import LineRequest, ReturnRequest, ReturnStatus
-from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId, Stores
+from domain.returns import LineRequest, ReturnRequest
+from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId, ReturnStatusName, Stores
 
 
 class ReturnLineFields(Message):
@@ -27,6 +27,9 @@ class ReturnLineFields(Message):
         return LineRequest(self.order_line_item_id, self.quantity, self.reason, self.price)
 
 
+Status = Annotated[
+    ReturnStatusName | None, Field(description="One of `returnStatuses` in the settings, in any letter case")
+]
 ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
@@ -35,7 +38,7 @@ class NewReturn(Message):
 
     id: Annotated[OptionalId, Field(description="Chosen by the sender, so that a repeat is stored once")] = None
     order_id: Id
-    status: ReturnStatus | None = None
+    status: Status = None
     resolution: Note | None = None
     line_items: ReturnLines
 
@@ -45,9 +48,25 @@ class ReturnChanges(Message):
 
     id: Id
     order_id: OptionalId = None
-    status: ReturnStatus | None = None
+    status: Status = None
     resolution: Note | None = None
     line_items: ReturnLines | None = None
+
+
+class SavedReturn(Message):
+    """A return to store, or with an id a change of one."""
+
+    id: Annotated[OptionalId, Field(description="Missing: a new return, with `orderId` and `lineItems`")] = None
+    order_id: OptionalId = None
+    status: Status = None
+    resolution: Note | None = None
+    line_items: ReturnLines | None = None
+
+
+class ReturnId(Message):
+    """A return by its id."""
+
+    id: Id
 
 
 class CreateReturn(Message):
@@ -70,14 +89,29 @@ class UpdateReturn(Message):
     stores: Stores = None
 
 
-ReturnCommand = CreateReturn | UpdateReturn
+class DeleteReturn(Message):
+    """Delete a return; its quantities can be returned again."""
+
+    action: Literal["delete"]
+    return_: Annotated[ReturnId, Field(alias="return")]
+    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
+    command_id: OptionalId = None
+    stores: Stores = None
+
+
+ReturnCommand = CreateReturn | UpdateReturn | DeleteReturn
 RETURN_COMMAND: TypeAdapter[ReturnCommand] = TypeAdapter(Annotated[ReturnCommand, Field(discriminator="action")])
 
 
-def return_request(
-    command: CreateReturn | UpdateReturn, id: str, source: RecordPosition, at: datetime
-) -> ReturnRequest:
+def return_request(command: ReturnCommand, id: str, source: RecordPosition, at: datetime) -> ReturnRequest:
     """The command as the domain reads it."""
+    if isinstance(command, DeleteReturn):
+        return ReturnRequest(
+            *(id, "", False, source, at, command.user),
+            command_id=command.command_id,
+            stores=command.stores,
+            is_deletion=True,
+        )
     wanted = command.return_
     return ReturnRequest(
         id=id,

@@ -72,6 +72,7 @@ Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=_NO_NU
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=_NO_NULL), NotBlank]
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
+ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=_NO_NULL), NotBlank]
 Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator(_at_most_two_decimals)]
 PartitionNumber = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Offset = Annotated[int, Field(ge=0, le=2**63 - 1)]

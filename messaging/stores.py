@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
 
 from domain.ratings import RatingMethod
+from domain.returns_statuses import InvalidStatusesError, usable_statuses
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
-from messaging.schemas import Id, Message, Name, OptionalId, usable
+from messaging.schemas import Id, Message, Name, OptionalId, ReturnStatusName, usable
 from messaging.templates.messages import NotificationTemplateUpdate
+
+
+def _statuses(names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return usable_statuses(names)
+    except InvalidStatusesError as error:
+        raise PydanticCustomError("invalid_statuses", "{reason}", {"reason": str(error)}) from error
+
+
+NumberTemplate = Annotated[Name, usable(check_return_number_template, "invalid_template")]
+ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_statuses)]
 
 
 class StoreSettingsUpdate(Message):
@@ -22,7 +35,9 @@ class StoreSettingsUpdate(Message):
     rating_calculation_method: Annotated[RatingMethod | None, Field(description="null: as in the general settings")] = (
         None
     )
-    return_number_template: Annotated[Name, usable(check_return_number_template, "invalid_template")] = ""
+    return_number_template: Annotated[NumberTemplate | None, Field(description="null: as in the general settings")] = (
+        None
+    )
 
 
 class StoreFields(Message):
@@ -59,6 +74,11 @@ class GeneralSettingsFields(Message):
     """Settings that hold for all stores; what is left out stays as it is."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
+    return_number_template: Annotated[NumberTemplate | None, Field(description="null: the default")] = None
+    return_statuses: Annotated[
+        ReturnStatuses | None,
+        Field(description="The statuses that returns may have, New and Canceled among them; null: the default"),
+    ] = None
     reminder: ReminderSettingsUpdate = ReminderSettingsUpdate()
 
 

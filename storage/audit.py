@@ -1,4 +1,5 @@
-"""The audit log: who moderated which review, when and why. It never holds what a reviewer wrote."""
+"""The audit log: who moderated which review, when and why, and who deleted which return. It never holds what a person
+wrote."""
 
 from __future__ import annotations
 
@@ -29,16 +30,18 @@ INDEXES: Final = [
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation that took effect. `subject` is None where authentication was off."""
+    """One moderation of a review, or deletion of a return, that took effect: one of the two ids is set. `subject` is
+    None where authentication was off."""
 
     at: datetime
     subject: str | None
     action: ModerationAction
-    review_id: str
-    entity: Entity
+    review_id: str | None
+    entity: Entity | None
     store_id: str | None
     reason: str | None
     command_id: str | None
+    return_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +112,11 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         "effectiveAt": now,
         "subject": entry.subject,
         "action": entry.action.value,
-        "reviewId": entry.review_id,
-        "entityType": entry.entity.type,
-        "entityId": entry.entity.id,
         "storeId": entry.store_id,
         "reason": entry.reason,
         "commandId": entry.command_id,
+        **({"returnId": entry.return_id} if entry.return_id is not None else {"reviewId": entry.review_id}),
+        **({"entityType": entry.entity.type, "entityId": entry.entity.id} if entry.entity is not None else {}),
     }
 
 
@@ -123,9 +125,10 @@ def _entry(document: Document) -> AuditEntry:
         at=document["at"],
         subject=document["subject"],
         action=ModerationAction(document["action"]),
-        review_id=document["reviewId"],
-        entity=Entity(document["entityType"], document["entityId"]),
+        review_id=document.get("reviewId"),
+        entity=Entity(document["entityType"], document["entityId"]) if "entityId" in document else None,
         store_id=document["storeId"],
         reason=document["reason"],
         command_id=document["commandId"],
+        return_id=document.get("returnId"),
     )

@@ -32,11 +32,14 @@ class OrderRepository:
         document = await self._orders.find_one({"_id": id})
         return _order(document) if document else None
 
-    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, Order]:
-        """The known ones among these orders, by id."""
+    async def of_ids(
+        self, ids: Collection[str], session: Session | None = None, *, with_bodies: bool = True
+    ) -> dict[str, Order]:
+        """The known ones among these orders, by id; their bodies, which can be large, may be left out."""
         if not ids:
             return {}
-        found = self._orders.find({"_id": {"$in": list(ids)}}, session=session)
+        fields = None if with_bodies else {"body": 0}
+        found = self._orders.find({"_id": {"$in": list(ids)}}, fields, session=session)
         return {document["_id"]: _order(document) async for document in found}
 
     async def sizes(self, ids: Collection[str]) -> dict[str, int]:
@@ -110,7 +113,7 @@ def _order(document: Document) -> Order:
             OrderLine(line["id"], line["productId"], line["name"], line["quantity"], line["price"])
             for line in document["lines"]
         ),
-        body=document["body"],
+        body=document.get("body", b""),
         observations=tuple((moment(at), status) for at, status in document["observations"]),
         digests=tuple(document["digests"]),
         returned=dict(document["returned"]),

@@ -1,6 +1,7 @@
 """Returns, their numbers, and those that wait for their order.
 
-As with reviews, a refused return leaves its id and its marks for a while: a redelivery of the command isn't news.
+As with reviews, a refused or deleted return leaves its id and its marks for a while: a redelivery of the command isn't
+news.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
-from domain.delivery import Seen
-from domain.returns import Return, ReturnLine, ReturnStatus
+from domain.returns import Return
 from domain.sorting import Direction
 from storage.database import Database, Document, Session
-from storage.seen import seen_document, seen_from
+from storage.returns_documents import StoredReturn, document_of, stored_from
 
 COLLECTION: Final = "returns"
 PARKED: Final = "parkedReturns"
@@ -30,7 +30,7 @@ _IS_RETURN: Final[Document] = {"number": {"$type": "string"}}
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
-    """Indexes of the collection; ids of refused returns are remembered for so many days."""
+    """Indexes of the collection; ids of refused and deleted returns are remembered for so many days."""
     return [
         IndexModel([("orderId", ASCENDING), ("number", ASCENDING)], name="order"),
         IndexModel(
@@ -64,6 +64,9 @@ class ReturnSortField(StrEnum):
     STATUS = "status"
     CREATED_DATE = "createdDate"
     MODIFIED_DATE = "modifiedDate"
+    CREATED_BY = "createdBy"
+    MODIFIED_BY = "modifiedBy"
+    ORDER_ID = "orderId"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +80,6 @@ class ReturnSearch:
     skip: int = 0
     take: int = 20
     stores: Collection[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedReturn:
-    """The place of a return that was refused."""
-
-    id: str
-    at: datetime
-    seen: Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,31 +108,31 @@ class ReturnRepository:
         self._returns = database[COLLECTION]
         self._parked = database[PARKED]
 
-    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, Return | RefusedReturn]:
-        """The returns and refusals stored under these ids."""
+    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, StoredReturn]:
+        """The returns, refusals and deletions stored under these ids."""
         found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
-        return {document["_id"]: _stored(document) async for document in found}
+        return {document["_id"]: stored_from(document) async for document in found}
 
     async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
-        """The order of each return; unknown and refused ones are left out."""
+        """The order of each return; unknown, refused and deleted ones are left out."""
         found = self._returns.find({"_id": {"$in": list(ids)}, **_IS_RETURN}, {"orderId": 1})
         return {document["_id"]: document["orderId"] async for document in found}
 
-    async def save(self, returns: Iterable[Return | RefusedReturn], session: Session) -> None:
-        """Write returns, and the places of refused ones, as they are now."""
-        writes = [ReplaceOne({"_id": each.id}, _document(each), upsert=True) for each in returns]
+    async def save(self, returns: Iterable[StoredReturn], session: Session) -> None:
+        """Write returns, and the places of refused and deleted ones, as they are now."""
+        writes = [ReplaceOne({"_id": each.id}, document_of(each), upsert=True) for each in returns]
         if writes:
             await self._returns.bulk_write(writes, ordered=False, session=session)
 
     async def get(self, id: str) -> Return | None:
         """One return, or None."""
         document = await self._returns.find_one({"_id": id, **_IS_RETURN})
-        stored = _stored(document) if document else None
+        stored = stored_from(document) if document else None
         return stored if isinstance(stored, Return) else None
 
     async def search(self, search: ReturnSearch) -> list[Return]:
         """One page; ties are broken by id."""
-        stored = [_stored(document) for document in await self._page(search, None)]
+        stored = [stored_from(document) for document in await self._page(search, None)]
         return [each for each in stored if isinstance(each, Return)]
 
     async def places(self, search: ReturnSearch) -> list[ReturnPlace]:
@@ -230,68 +224,3 @@ def _parked_id(document: Document) -> str:
 def _place(parked: ParkedReturn) -> dict[str, str]:
     # With the order: others may have chosen the same id, and which of them has it is seen once the orders are known.
     return {"returnId": parked.id, "orderId": parked.order_id}
-
-
-def _document(stored: Return | RefusedReturn) -> Document:
-    if isinstance(stored, RefusedReturn):
-        return {"_id": stored.id, "refusedAt": stored.at, "seen": seen_document(stored.seen)}
-    return {
-        "_id": stored.id,
-        "number": stored.number,
-        "orderId": stored.order_id,
-        "status": stored.status.value,
-        "resolution": stored.resolution,
-        "lines": [
-            {
-                "id": line.id,
-                "orderLineItemId": line.order_line_id,
-                "quantity": line.quantity,
-                "price": line.price,
-                "reason": line.reason,
-                "createdDate": line.created,
-                "modifiedDate": line.modified,
-                "createdBy": line.created_by,
-                "modifiedBy": line.modified_by,
-            }
-            for line in stored.lines
-        ],
-        "createdDate": stored.created,
-        "modifiedDate": stored.modified,
-        "createdBy": stored.created_by,
-        "modifiedBy": stored.modified_by,
-        "storeId": stored.store_id,
-        "seen": seen_document(stored.seen),
-    }
-
-
-def _stored(document: Document) -> Return | RefusedReturn:
-    seen = seen_from(document["seen"])
-    if "number" not in document:
-        return RefusedReturn(document["_id"], document["refusedAt"], seen)
-    return Return(
-        id=document["_id"],
-        number=document["number"],
-        order_id=document["orderId"],
-        status=ReturnStatus(document["status"]),
-        resolution=document["resolution"],
-        lines=tuple(
-            ReturnLine(
-                id=line["id"],
-                order_line_id=line["orderLineItemId"],
-                quantity=line["quantity"],
-                price=line["price"],
-                reason=line["reason"],
-                created=line["createdDate"],
-                modified=line["modifiedDate"],
-                created_by=line["createdBy"],
-                modified_by=line["modifiedBy"],
-            )
-            for line in document["lines"]
-        ),
-        created=document["createdDate"],
-        modified=document["modifiedDate"],
-        created_by=document["createdBy"],
-        modified_by=document["modifiedBy"],
-        store_id=document.get("storeId"),
-        seen=seen,
-    )

@@ -25,7 +25,7 @@ from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.stores import Refusal
 from storage.database import Database, Document, Session, is_duplicate, own_values
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
-from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, sorts_everything
+from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "reviews"
@@ -209,12 +209,16 @@ class ReviewRepository:
         found = self._reviews.find(criteria(search), LISTED).sort(order(search))
         if sorts_everything(search):
             found = found.hint([("$natural", ASCENDING)])  # it would follow an index from one review to the next
-        documents = await found.skip(search.skip).limit(search.take).to_list()
+        found = found.skip(search.skip).limit(search.take + 1)  # one more tells if there is another page
+        documents = await found.to_list()
+        is_last = len(documents) <= search.take
+        documents = documents[: search.take]
         long_texts: dict[str, int] = {}
         for document in documents:
             if isinstance(length := document["review"], int):
                 long_texts[document["_id"]], document["review"] = length, ""
-        return ReviewPage([review_from(document) for document in documents], long_texts)
+        reviews = [review_from(document) for document in documents]
+        return ReviewPage(reviews, long_texts, None if is_last else place_of(reviews[-1], search))
 
     async def texts(self, ids: Collection[str]) -> dict[str, str]:
         """The texts of these reviews; those that are gone are left out."""

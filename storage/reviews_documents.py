@@ -15,6 +15,7 @@ _TEXT_LENGTH: Final = {"$strLenBytes": "$review"}
 LISTED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title"), 1),
     **dict.fromkeys(("ratingHundredths", "createdDate", "modifiedDate", "status", "nameWanted"), 1),
+    **dict.fromkeys(("moderator", "moderationReason"), 1),
     "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, "$review", _TEXT_LENGTH]},
 }
 """The projection of a review in a list. In the place of a long text stands its length in bytes."""
@@ -67,6 +68,8 @@ def review_from(document: Document) -> Review:
         document["modifiedDate"],
         _STATUSES[document["status"]],
         "nameWanted" in document,
+        document.get("moderator"),
+        document.get("moderationReason"),
     )
 
 

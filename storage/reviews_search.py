@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +15,7 @@ from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.database import Document
+from storage.keyset import SortValue, behind
 
 # The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never looks at documents.
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -30,22 +31,53 @@ class ReviewSortField(StrEnum):
     TITLE = "title"
     USER_NAME = "userName"
     ENTITY_NAME = "entityName"
+    ENTITY_ID = "entityId"
     ENTITY_TYPE = "entityType"
     REVIEW_STATUS = "reviewStatus"
     STORE_ID = "storeId"
+    STORE_NAME = "storeName"
+    ID = "id"
 
 
 _ORDER: Final = {Direction.ASC: ASCENDING, Direction.DESC: DESCENDING}
-_STORED_FIELD: Final = {ReviewSortField.RATING: "ratingHundredths", ReviewSortField.REVIEW_STATUS: "status"}
+_STORED_FIELD: Final = {
+    ReviewSortField.RATING: "ratingHundredths",
+    ReviewSortField.REVIEW_STATUS: "status",
+    # Names of stores are kept with the stores, and there are few: reviews of a store stand together either way.
+    ReviewSortField.STORE_NAME: "storeId",
+    ReviewSortField.ID: "_id",
+}
+_NULLABLE: Final = frozenset({"title", "userName", "entityName", "storeId"})
+_VALUES: Final[Mapping[str, Callable[[Review], SortValue]]] = {
+    "createdDate": lambda review: review.created,
+    "modifiedDate": lambda review: review.modified,
+    "ratingHundredths": lambda review: review.rating,
+    "title": lambda review: review.title,
+    "userName": lambda review: review.user_name,
+    "entityName": lambda review: review.entity_name,
+    "entityId": lambda review: review.entity.id,
+    "entityType": lambda review: review.entity.type,
+    "status": lambda review: int(review.status),
+    "storeId": lambda review: review.store_id,
+    "_id": lambda review: review.id,
+}
+_TYPES: Final[Mapping[str, type]] = {
+    "createdDate": datetime,
+    "modifiedDate": datetime,
+    "ratingHundredths": int,
+    "status": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewSearch:
     """Criteria of a search. Every one that is set must hold, bounds included.
 
-    `stores` bounds the search to what belongs to one of them; what has no store isn't among it.
+    `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
+    of a review in the sort, by `place_of`: the page begins behind it.
     """
 
+    ids: Collection[str] | None = None
     statuses: Collection[ReviewStatus] | None = None
     entity_types: Collection[str] | None = None
     entity_ids: Collection[str] | None = None
@@ -59,16 +91,18 @@ class ReviewSearch:
     sort: Sequence[tuple[ReviewSortField, Direction]] = field(default=())
     skip: int = 0
     take: int = 20
+    after: Sequence[SortValue] | None = None
     stores: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewPage:
     """One page of a list. Long texts are left out: `long_texts` has their lengths in bytes by the ids of the reviews,
-    whose own texts are empty."""
+    whose own texts are empty. `end` is the place of the last review, if there are more behind it."""
 
     reviews: Sequence[Review]
     long_texts: Mapping[str, int]
+    end: Sequence[SortValue] | None = None
 
 
 def criteria(search: ReviewSearch) -> Document:
@@ -77,6 +111,8 @@ def criteria(search: ReviewSearch) -> Document:
     if search.created_to:
         created["$lte"] = search.created_to
     conditions: Document = {"createdDate": created, **_about(search)}
+    if search.ids is not None:
+        conditions["_id"] = _one_of(list(search.ids))
     if search.statuses is not None:
         conditions["status"] = _one_of([int(status) for status in search.statuses])
     if search.user_id is not None:
@@ -91,6 +127,9 @@ def criteria(search: ReviewSearch) -> Document:
     if search.phrase:
         pattern = {"$regex": re.escape(search.phrase), "$options": "i"}
         conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
+    if search.after is not None:
+        further = behind(order(search), search.after, _NULLABLE)
+        conditions["$and"] = [*conditions.get("$and", ()), *further]
     return conditions
 
 
@@ -99,28 +138,50 @@ def tallied(search: ReviewSearch) -> Document | None:
     reviews, by object and store."""
     if search.statuses is None or set(search.statuses) != {ReviewStatus.APPROVED}:
         return None
-    others = (search.user_id, search.phrase, search.created_from, search.created_to)
+    others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to)
     if any(each is not None for each in (*others, search.lowest_rating, search.highest_rating)):
         return None
     return _about(search)
 
 
+def are_tallied(search: ReviewSearch) -> bool:
+    """True if tallies tell the number of these reviews."""
+    return tallied(search) is not None
+
+
 def order(search: ReviewSearch) -> list[tuple[str, int]]:
     """The order of MongoDB for a search: newest first by default; ties are broken by id."""
     keys = search.sort or [(ReviewSortField.CREATED_DATE, Direction.DESC)]
-    fields = [(_STORED_FIELD.get(key, key.value), _ORDER[direction]) for key, direction in keys]
-    return [*fields, ("_id", fields[-1][1])]
+    fields: dict[str, int] = {}
+    for key, direction in keys:
+        fields.setdefault(_STORED_FIELD.get(key, key.value), _ORDER[direction])
+    fields.setdefault("_id", list(fields.values())[-1])
+    return list(fields.items())
+
+
+def place_of(review: Review, search: ReviewSearch) -> list[SortValue]:
+    """The place of a review in the sort of a search."""
+    return [_VALUES[name](review) for name, _ in order(search)]
+
+
+def is_place(values: Sequence[SortValue], search: ReviewSearch) -> bool:
+    """True if a review of this search can have this place."""
+    fields = [name for name, _ in order(search)]
+    return len(values) == len(fields) and all(
+        type(value) is _TYPES.get(name, str) or (value is None and name in _NULLABLE)
+        for name, value in zip(fields, values, strict=True)
+    )
 
 
 def sorts_everything(search: ReviewSearch) -> bool:
     """True if MongoDB has to scan all reviews, or nearly so, and to sort the result: no index narrows them down
     or has them in this order."""
-    narrowing = (search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
+    narrowing = (search.ids, search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
     if any(each is not None for each in (*narrowing, search.created_from, search.created_to)):
         return False
     if search.statuses is not None and ReviewStatus.APPROVED not in search.statuses:
         return False
-    return bool(search.sort) and search.sort[0][0] is not ReviewSortField.CREATED_DATE
+    return bool(search.sort) and search.sort[0][0] not in (ReviewSortField.CREATED_DATE, ReviewSortField.ID)
 
 
 def _about(search: ReviewSearch) -> Document:

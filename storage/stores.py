@@ -7,7 +7,15 @@ from typing import Any, Final
 
 from domain.delivery import Seen
 from domain.ratings import RatingMethod
-from domain.stores import Changes, GeneralSettings, ReminderSettings, Store, StoreSettings
+from domain.returns_statuses import DEFAULT_STATUSES
+from domain.stores import (
+    DEFAULT_RETURN_NUMBER_TEMPLATE,
+    Changes,
+    GeneralSettings,
+    ReminderSettings,
+    Store,
+    StoreSettings,
+)
 from storage.database import Database, Document, Session, stored_bytes
 from storage.seen import seen_document, seen_from
 
@@ -53,6 +61,8 @@ class StoreRepository:
         default = ReminderSettings()
         return GeneralSettings(
             rating_calculation_method=RatingMethod(document.get("ratingCalculationMethod", RatingMethod.AVERAGE)),
+            return_number_template=document.get("returnNumberTemplate") or DEFAULT_RETURN_NUMBER_TEMPLATE,
+            return_statuses=tuple(document.get("returnStatuses") or DEFAULT_STATUSES),
             reminder=ReminderSettings(
                 enabled=reminder.get("enabled", default.enabled),
                 cron=reminder.get("cron", default.cron),
@@ -102,6 +112,6 @@ def _store(document: Document) -> Store:
             anonymous_reviews_allowed=settings.get("anonymousReviewsAllowed", default.anonymous_reviews_allowed),
             purchase_required=settings.get("purchaseRequired", default.purchase_required),
             rating_calculation_method=RatingMethod(method) if method else None,
-            return_number_template=settings.get("returnNumberTemplate") or default.return_number_template,
+            return_number_template=settings.get("returnNumberTemplate"),
         ),
     )

@@ -10,7 +10,7 @@ from api.services import Services
 from api.web.problems import ItemError, invalid
 from domain.delivery import RecordPosition
 from domain.returns import RefusalReason, Return, ReturnRefusal, changed, created
-from messaging.returns import CreateReturn, UpdateReturn, return_request
+from messaging.returns import CreateReturn, NewReturn, SavedReturn, UpdateReturn, return_request
 
 _UNPUBLISHED: Final = RecordPosition(partition=-1, offset=-1, timestamp=-1)
 
@@ -21,7 +21,8 @@ async def check_new(services: Services, command: Command, id: str, wanted: Creat
     if order is None:
         message = f"Order {wanted.return_.order_id} is unknown"
         raise invalid([{"pointer": "/orderId", "code": ReturnRefusal.UNKNOWN_ORDER.value, "message": message}])
-    outcome = created(return_request(wanted, id, _UNPUBLISHED, datetime.now(UTC)), order, number="")
+    statuses = (await services.lookups.general()).return_statuses
+    outcome = created(return_request(wanted, id, _UNPUBLISHED, datetime.now(UTC)), order, "", statuses)
     # Looked up after the order: a return that this order counts already is found.
     if (
         isinstance(outcome, list)
@@ -29,6 +30,17 @@ async def check_new(services: Services, command: Command, id: str, wanted: Creat
         and not await _is_decided(services, command, id)
     ):
         raise invalid([_item_error(reason, has_lines=True) for reason in outcome])
+
+
+def new_return(wanted: SavedReturn) -> NewReturn:
+    """The return that is to be created. Raises ProblemError when it says too little."""
+    if wanted.order_id is None or wanted.line_items is None:
+        missing = [("orderId", wanted.order_id), ("lineItems", wanted.line_items)]
+        message = "Field required, unless `id` names a return to change"
+        raise invalid([{"pointer": f"/{n}", "code": "missing", "message": message} for n, v in missing if v is None])
+    return NewReturn(
+        order_id=wanted.order_id, status=wanted.status, resolution=wanted.resolution, line_items=wanted.line_items
+    )
 
 
 async def check_change(services: Services, command: Command, known: Return, wanted: UpdateReturn) -> None:
@@ -43,7 +55,8 @@ async def check_change(services: Services, command: Command, known: Return, want
     order = await services.orders.get(known.order_id)
     if order is None:
         return
-    outcome = changed(known, return_request(wanted, known.id, _UNPUBLISHED, datetime.now(UTC)), order)
+    statuses = (await services.lookups.general()).return_statuses
+    outcome = changed(known, return_request(wanted, known.id, _UNPUBLISHED, datetime.now(UTC)), order, statuses)
     # Looked up again: what changed meanwhile may be what the order counts already.
     if (
         isinstance(outcome, list)
@@ -61,7 +74,8 @@ async def _is_decided(services: Services, command: Command, id: str) -> bool:
 def _item_error(reason: RefusalReason, *, has_lines: bool) -> ItemError:
     """A reason with its place in the body: one that names no lines can only be wrong about the status."""
     if reason.line_index is None:
-        return {"pointer": "/orderId", "code": reason.code.value, "message": reason.message}
+        pointer = "/status" if reason.code is ReturnRefusal.UNKNOWN_STATUS else "/orderId"
+        return {"pointer": pointer, "code": reason.code.value, "message": reason.message}
     field = "orderLineItemId" if reason.code is ReturnRefusal.UNKNOWN_LINE else "quantity"
     pointer = f"/lineItems/{reason.line_index}/{field}" if has_lines else "/status"
     return {"pointer": pointer, "code": reason.code.value, "message": reason.message}

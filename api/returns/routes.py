@@ -1,20 +1,21 @@
-"""Endpoints of returns: search, available quantities, one return, create, change."""
+"""Endpoints of returns: search, available quantities, one return, create, change, delete."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from api import examples
-from api.auth.permissions import ReturnAuthor, ReturnEditor, ReturnReader
+from api.auth.permissions import ReturnAuthor, ReturnDeleter, ReturnEditor, ReturnReader, forbidden
 from api.commands import Command, Commanded, carry_out, command_answers
-from api.returns.checks import check_change, check_new
+from api.returns.checks import check_change, check_new, new_return
 from api.returns.rows import ReturnList, ReturnRow, return_row
 from api.returns.search import RETURN_SEARCH, ReturnSearchRequest
 from api.services import Injected, Services
@@ -26,17 +27,30 @@ from api.web.paging import total_count
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
-from domain.permissions import Caller
+from domain.delivery import OutgoingMessage
+from domain.permissions import Caller, Permission
 from domain.returns import Return
-from messaging.returns import CreateReturn, NewReturn, ReturnChanges, UpdateReturn
+from messaging.returns import (
+    CreateReturn,
+    DeleteReturn,
+    NewReturn,
+    ReturnChanges,
+    ReturnCommand,
+    SavedReturn,
+    UpdateReturn,
+)
+from messaging.schemas import MAX_ITEMS, Id
 from messaging.topics import Topic
 from storage.returns import ReturnPlace
 
 NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
-RETURN_CHANGES: TypeAdapter[ReturnChanges] = TypeAdapter(ReturnChanges)
+SAVED_RETURN: TypeAdapter[SavedReturn] = TypeAdapter(SavedReturn)
 SEARCH: Final = JsonBody(RETURN_SEARCH, examples.RETURN_SEARCHES)
 CREATION: Final = JsonBody(NEW_RETURN, {"One line": examples.NEW_RETURN})
-CHANGE: Final = JsonBody(RETURN_CHANGES, examples.RETURN_CHANGES)
+SAVED: Final = JsonBody(SAVED_RETURN, examples.RETURN_CHANGES)
+
+_WAIT_S: Final = 5
+"""Virto's clients read a return as soon as they have the answer to its PUT, and know no `Prefer`."""
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -65,20 +79,24 @@ async def search_returns(
 
         async def rows(piece: list[ReturnPlace]) -> list[ReturnRow]:
             with await services.pages.piece(sum(map(size, piece))):
-                return await _rows(services, caller, piece)
+                return await _rows(services, caller, piece, with_orders=request.with_orders)
 
-        return await services.pages.response(room, total, pieces_of(places, size), rows)
+        return await services.pages.response(room, {"totalCount": total}, pieces_of(places, size), rows)
 
 
-async def _rows(services: Services, caller: Caller, places: Collection[ReturnPlace]) -> list[ReturnRow]:
-    """The returns at these places, each with its order; those that are gone are left out."""
+async def _rows(
+    services: Services, caller: Caller, places: Collection[ReturnPlace], *, with_orders: bool
+) -> list[ReturnRow]:
+    """The returns at these places, each with its order if wanted; those that are gone are left out."""
     returns, orders = await asyncio.gather(
         services.returns.of_ids({place.id for place in places}),
-        services.orders.of_ids({place.order_id for place in places}),
+        services.orders.of_ids({place.order_id for place in places}, with_bodies=with_orders),
     )
     found = (returns.get(place.id) for place in places)
     known = {id: order for id, order in orders.items() if caller.may_touch(order.store_id)}
-    return [return_row(each, known.get(each.order_id)) for each in found if isinstance(each, Return)]
+    return [
+        return_row(each, known.get(each.order_id), with_order=with_orders) for each in found if isinstance(each, Return)
+    ]
 
 
 @router.get(
@@ -109,6 +127,58 @@ async def create(
     caller: ReturnAuthor, wanted: Annotated[NewReturn, Depends(CREATION)], command: Commanded, services: Injected
 ) -> Response:
     """Store a return against an order, as long as its quantities are available."""
+    return await _create(services, caller, replace(command, names_id=True), wanted)
+
+
+@router.put("", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
+async def save(
+    caller: ReturnEditor, wanted: Annotated[SavedReturn, Depends(SAVED)], command: Commanded, services: Injected
+) -> Response:
+    """Change the status, the resolution or the quantities of a return; what is left out stays as it is. Without an id:
+    create one. Waits for five seconds at most until it has been applied, unless `Prefer` says otherwise."""
+    command = replace(command, names_id=True, wait=_WAIT_S if command.wait is None else command.wait)
+    if wanted.id is None:
+        if not caller.may(Permission.CREATE_RETURNS):
+            raise forbidden(f"This needs the permission {Permission.CREATE_RETURNS}.")
+        return await _create(services, caller, command, new_return(wanted))
+    known = await services.returns.get(wanted.id)
+    if known is None or not caller.may_touch(known.store_id):
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
+    update = UpdateReturn(
+        action="update",
+        return_=ReturnChanges.model_validate(wanted.model_dump()),
+        user=caller.subject,
+        command_id=command.remembered_as,
+        **stores_of(caller),
+    )
+    await check_change(services, command, known, update)
+    update.return_.order_id = known.order_id
+    return await carry_out(services, command, [known.id], [_message(services, known.order_id, update)])
+
+
+@router.delete("", **command_answers())
+async def delete(
+    caller: ReturnDeleter,
+    ids: Annotated[list[Id], Query(min_length=1, max_length=MAX_ITEMS)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Delete returns for good; their quantities can be returned again."""
+    different = list(dict.fromkeys(ids))
+    order_ids = await services.returns.order_ids(different)
+    said = {"user": caller.subject, "command_id": command.remembered_as, **stores_of(caller)}
+    messages = [
+        _message(
+            services,
+            order_ids.get(id, id),
+            DeleteReturn.model_validate({"action": "delete", "return_": {"id": id}, **said}),
+        )
+        for id in different
+    ]
+    return await carry_out(services, command, different, messages)
+
+
+async def _create(services: Services, caller: Caller, command: Command, wanted: NewReturn) -> Response:
     id = wanted.id or command.item_id(0)
     creation = CreateReturn(
         action="create",
@@ -118,33 +188,10 @@ async def create(
         **stores_of(caller),
     )
     await check_new(services, command, id, creation)
-    return await _carry_out(services, command, id, wanted.order_id, creation)
+    return await carry_out(services, command, [id], [_message(services, wanted.order_id, creation)])
 
 
-@router.put("", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
-async def change(
-    caller: ReturnEditor, wanted: Annotated[ReturnChanges, Depends(CHANGE)], command: Commanded, services: Injected
-) -> Response:
-    """Change the status, the resolution or the quantities of a return; what is left out stays as it is."""
-    known = await services.returns.get(wanted.id)
-    if known is None or not caller.may_touch(known.store_id):
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
-    update = UpdateReturn(
-        action="update",
-        return_=wanted,
-        user=caller.subject,
-        command_id=command.remembered_as,
-        **stores_of(caller),
-    )
-    await check_change(services, command, known, update)
-    update.return_.order_id = known.order_id
-    return await _carry_out(services, command, known.id, known.order_id, update)
-
-
-async def _carry_out(
-    services: Services, command: Command, id: str, order_id: str, message: CreateReturn | UpdateReturn
-) -> Response:
-    """Publish a message by its order, so that those about one order are taken one after the other."""
-    value = message.model_dump(mode="json", by_alias=True, exclude_none=True)
-    outgoing = services.message(Topic.RETURN_COMMANDS, order_id, f"return.{message.action}", value)
-    return await carry_out(services, command, [id], [outgoing])
+def _message(services: Services, order_id: str, command: ReturnCommand) -> OutgoingMessage:
+    """The message of a command, by its order, so that those about one order are taken one after the other."""
+    value = command.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return services.message(Topic.RETURN_COMMANDS, order_id, f"return.{command.action}", value)

@@ -9,7 +9,8 @@ from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
 from domain.orders import Order
-from domain.returns import Return, ReturnLine, ReturnStatus
+from domain.returns import Return, ReturnLine
+from domain.returns_statuses import ReturnStatus
 from domain.timestamps import timestamp
 
 _ORDER_SCHEMA: Final[dict[str, Any]] = {
@@ -19,7 +20,8 @@ _ORDER_SCHEMA: Final[dict[str, Any]] = {
 
 
 class ReturnLineRow(TypedDict):
-    """A returned quantity of an order line; `availableQuantity` is the quantity still returnable."""
+    """A returned quantity of an order line; `availableQuantity` is the most it may be: the quantity still returnable,
+    and its own, unless the return is canceled."""
 
     id: str
     returnId: str
@@ -40,7 +42,7 @@ class ReturnRow(TypedDict):
     id: str
     number: str
     orderId: str
-    status: ReturnStatus
+    status: str
     resolution: str | None
     order: Annotated[Any, WithJsonSchema(_ORDER_SCHEMA)]
     lineItems: list[ReturnLineRow]
@@ -57,8 +59,8 @@ class ReturnList(TypedDict):
     results: list[ReturnRow]
 
 
-def return_row(stored: Return, order: Order | None) -> ReturnRow:
-    """A stored return with its order, if that is known."""
+def return_row(stored: Return, order: Order | None, *, with_order: bool = True) -> ReturnRow:
+    """A stored return, with its order if that is known and wanted."""
     available = order.available() if order else {}
     return {
         "id": stored.id,
@@ -66,7 +68,7 @@ def return_row(stored: Return, order: Order | None) -> ReturnRow:
         "orderId": stored.order_id,
         "status": stored.status,
         "resolution": stored.resolution,
-        "order": orjson.Fragment(order.body) if order else None,
+        "order": orjson.Fragment(order.body) if order and with_order else None,
         "lineItems": [_line_row(stored, line, available.get(line.order_line_id, 0)) for line in stored.lines],
         "createdDate": timestamp(stored.created),
         "modifiedDate": timestamp(stored.modified),
@@ -76,12 +78,13 @@ def return_row(stored: Return, order: Order | None) -> ReturnRow:
 
 
 def _line_row(stored: Return, line: ReturnLine, available: int) -> ReturnLineRow:
+    own = 0 if stored.status == ReturnStatus.CANCELED else line.quantity
     return {
         "id": line.id,
         "returnId": stored.id,
         "orderLineItemId": line.order_line_id,
         "quantity": line.quantity,
-        "availableQuantity": available,
+        "availableQuantity": available + own,
         "price": line.price,
         "reason": line.reason,
         "createdDate": timestamp(line.created),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
@@ -16,7 +16,17 @@ from typing_extensions import TypedDict
 from api import examples
 from api.auth.permissions import ReviewAuthor, ReviewReader
 from api.commands import Command, Commanded, carry_out, command_answers
-from api.reviews.rows import ReviewDetails, ReviewList, ReviewRow, review_details, review_row, store_ids
+from api.reviews.counts import count_reviews, counts_by_status
+from api.reviews.rows import (
+    ReviewDetails,
+    ReviewDetailsList,
+    ReviewList,
+    ReviewRow,
+    StatusCounts,
+    review_details,
+    review_row,
+    store_ids,
+)
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
@@ -29,13 +39,14 @@ from api.web.problems import ItemError, ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
+from domain.permissions import Caller
 from domain.ratings import Entity
 from domain.reviews import Review
-from domain.stores import Refusal
+from domain.stores import Refusal, Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
 from messaging.topics import Topic
-from storage.reviews_search import ReviewSearch, sorts_everything
+from storage.reviews_search import sorts_everything
 
 
 class ChangesRequest(Message):
@@ -100,22 +111,54 @@ def _check_different(ids: list[str]) -> None:
         raise invalid(errors)
 
 
+SearchRequest = Annotated[ReviewSearchRequest, Depends(SEARCH)]
+
+
 @router.post("/reviewList", response_model=ReviewList)
-async def list_reviews(
-    caller: ReviewReader, request: Annotated[ReviewSearchRequest, Depends(SEARCH)], services: Injected
-) -> Response:
+async def list_reviews(caller: ReviewReader, request: SearchRequest, services: Injected) -> Response:
     """List reviews: filtered, sorted, one page at a time."""
+    return await _listed(services, caller, request, review_row)
+
+
+@router.post("/search", response_model=ReviewDetailsList)
+async def search_reviews(caller: ReviewReader, request: SearchRequest, services: Injected) -> Response:
+    """List whole reviews: as `reviewList`, with all that is known of them."""
+    return await _listed(services, caller, request, review_details)
+
+
+@router.post("/counts", response_model=StatusCounts)
+async def count_by_status(caller: ReviewReader, request: SearchRequest, services: Injected) -> JsonResponse:
+    """Count reviews by status; `reviewStatus`, `sort` and the page don't matter."""
     search = reviews_within(caller, request.criteria(services.entity_types))
-    count = partial(count_reviews, services, search)
+    counts = await counts_by_status(services, search)
+    return JsonResponse({status.label: count for status, count in counts.items()})
+
+
+async def _listed(
+    services: Services,
+    caller: Caller,
+    request: ReviewSearchRequest,
+    row: Callable[[Review, Mapping[str, Store]], ReviewRow],
+) -> Response:
+    """One page, with these rows."""
+    search = reviews_within(caller, request.criteria(services.entity_types))
+
+    async def total(found: int | None) -> int | None:
+        if request.with_total is False:
+            return None
+        count = partial(count_reviews, services, search)
+        if found is None or search.after is not None:
+            return await count()
+        return await total_count(found, search.skip, search.take, count)
+
     with await services.pages.rows(search.take) as room:
         if sorts_everything(search) and search.phrase is None:
-            page, total = await asyncio.gather(services.reviews.search(search), count())  # both take long
+            page, number = await asyncio.gather(services.reviews.search(search), total(None))  # both take long
             stores = await services.lookups.stores(store_ids(page.reviews))
         else:
             page = await services.reviews.search(search)
-            stores, total = await asyncio.gather(
-                services.lookups.stores(store_ids(page.reviews)),
-                total_count(len(page.reviews), search.skip, search.take, count),
+            stores, number = await asyncio.gather(
+                services.lookups.stores(store_ids(page.reviews)), total(len(page.reviews))
             )
         text = sum(len(review.text) for review in page.reviews)
         room.give_back(down_to=page_bytes(len(page.reviews), text))
@@ -124,10 +167,12 @@ async def list_reviews(
             return page.long_texts.get(review.id) or len(review.text)
 
         async def rows(piece: Sequence[Review]) -> list[ReviewRow]:
-            return [review_row(review, stores) for review in await _with_texts(services, piece, page.long_texts)]
+            return [row(review, stores) for review in await _with_texts(services, piece, page.long_texts)]
 
         pieces = pieces_of(page.reviews, size) if page.long_texts else [page.reviews]
-        return await services.pages.response(room, total, pieces, rows)
+        about = {"totalCount": number, "next": request.next_page(search, page)}
+        said = {name: value for name, value in about.items() if value is not None}
+        return await services.pages.response(room, said, pieces, rows)
 
 
 async def _with_texts(services: Services, reviews: Sequence[Review], long_texts: Mapping[str, int]) -> Sequence[Review]:
@@ -139,17 +184,6 @@ async def _with_texts(services: Services, reviews: Sequence[Review], long_texts:
         texts = await services.reviews.texts(lengths)
     there = (review for review in reviews if review.id not in lengths or review.id in texts)
     return [replace(review, text=texts.get(review.id, review.text)) for review in there]
-
-
-async def count_reviews(services: Services, search: ReviewSearch) -> int:
-    """The number of matching reviews over all pages; a large number may be a second old."""
-    same = replace(search, sort=(), skip=0, take=0)
-
-    async def count() -> int:
-        approved = await services.ratings.count_reviews(same)
-        return await services.reviews.count(same) if approved is None else approved
-
-    return await services.review_counts.of(repr(same), count)
 
 
 @router.post("/changes", response_model=list[str])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -30,18 +31,38 @@ class ReviewRow(TypedDict):
 
 
 class ReviewDetails(ReviewRow):
-    """One review."""
+    """One review, whole. `moderator` and `moderationReason` are those of its last moderation."""
 
     storeId: str | None
     userId: str | None
     modifiedDate: str
+    moderator: str | None
+    moderationReason: str | None
 
 
 class ReviewList(TypedDict):
-    """One page of a list, and how many reviews there are over all pages."""
+    """One page of a list, and how many reviews there are over all pages; `next` is `after` of the next page, if there
+    is one."""
 
-    totalCount: int
+    totalCount: NotRequired[int]
+    next: NotRequired[str]
     results: list[ReviewRow]
+
+
+class ReviewDetailsList(TypedDict):
+    """One page of a list of whole reviews."""
+
+    totalCount: NotRequired[int]
+    next: NotRequired[str]
+    results: list[ReviewDetails]
+
+
+class StatusCounts(TypedDict):
+    """The number of reviews in each status."""
+
+    New: int
+    Approved: int
+    Rejected: int
 
 
 def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
@@ -70,6 +91,8 @@ def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails
         "storeId": review.store_id,
         "userId": review.user_id,
         "modifiedDate": timestamp(review.modified),
+        "moderator": review.moderator,
+        "moderationReason": review.moderation_reason,
     }
 
 

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take
-from api.web.problems import ProblemError, ProblemKind
+from api.web.cursors import MAX_CURSOR_LENGTH, cursor, place_in, unknown_cursor
+from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take, one_of
+from api.web.problems import ProblemError, ProblemKind, invalid
 from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
 from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase
-from storage.reviews_search import ReviewSearch, ReviewSortField
+from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, is_place, order
 
 _STATUS_NAMES: Final = [status.label for status in ReviewStatus]
 _STATUS_OF_NAME: Final = {status.label.lower(): status for status in ReviewStatus}
-_STATUS_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": _STATUS_NAMES}
+_STATUS_OF_NUMBER: Final[dict[float, ReviewStatus]] = {int(status): status for status in ReviewStatus}
+_STATUS_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [{"type": "string", "enum": _STATUS_NAMES}, {"type": "integer", "enum": list(_STATUS_OF_NUMBER)}]
+}
 
 
 def _status(value: object, _: ValidatorFunctionWrapHandler) -> ReviewStatus:
-    status = _STATUS_OF_NAME.get(value.lower()) if isinstance(value, str) else None
+    status = None
+    if isinstance(value, str):
+        status = _STATUS_OF_NAME.get(value.strip().lower())
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        status = _STATUS_OF_NUMBER.get(value)
     if status is None:
-        raise PydanticCustomError("unknown_status", "Must be one of {names}", {"names": ", ".join(_STATUS_NAMES)})
+        names = ", ".join(f"{status.label} ({number})" for number, status in _STATUS_OF_NUMBER.items())
+        raise PydanticCustomError("unknown_status", "Must be one of {names}", {"names": names})
     return status
 
 
 def _statuses(value: object, read_array: ValidatorFunctionWrapHandler) -> list[ReviewStatus] | None:
     if value is None or value == "":
         return None
-    found: list[ReviewStatus] = [_status(value, read_array)] if isinstance(value, str) else read_array(value)
+    found: list[ReviewStatus] = read_array(value) if isinstance(value, list) else [_status(value, read_array)]
     return found
 
 
 Statuses = Annotated[
     list[Annotated[ReviewStatus, WrapValidator(_status)]] | None,
     WrapValidator(_statuses),
-    WithJsonSchema({"anyOf": [_STATUS_SCHEMA, {"type": "array", "items": _STATUS_SCHEMA}, {"type": "null"}]}),
+    WithJsonSchema({"anyOf": [*_STATUS_SCHEMA["anyOf"], {"type": "array", "items": _STATUS_SCHEMA}, {"type": "null"}]}),
 ]
 RatingBound = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -46,7 +56,9 @@ RatingBound = Annotated[float, Field(allow_inf_nan=False)]
 class ReviewSearchRequest(Message):
     """Criteria of a list of reviews. A field that is null, empty or missing doesn't restrict the list."""
 
-    review_status: Annotated[Statuses, Field(description="A name, or several; any letter case")] = None
+    review_status: Annotated[Statuses, Field(description="A name or number, or several; any letter case")] = None
+    ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of reviews")] = None
+    object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `ids`")] = None
     entity_type: OptionalId = None
     entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None = None
     store_id: OptionalId = None
@@ -54,30 +66,41 @@ class ReviewSearchRequest(Message):
     search_phrase: Annotated[
         Phrase | None, Field(description="Part of title, review, userName or entityName, in any letter case")
     ] = None
+    keyword: Annotated[Phrase | None, Field(description="The same as `searchPhrase`")] = None
     start_date: Annotated[Moment | None, Field(description="Created then or later")] = None
     end_date: Annotated[Moment | None, Field(description="Created then or earlier")] = None
     start_rating: RatingBound | None = None
     end_rating: RatingBound | None = None
     sort: Annotated[
         Phrase | None,
-        Field(description="`field`, `field:asc` or `field:desc`, several joined with `;`; empty: newest first"),
+        Field(
+            description="`field`, `field:asc` or `field:desc`, several joined with `;`; empty: newest first. "
+            f"Fields: {', '.join(ReviewSortField)}; `storeName` sorts by the store's id"
+        ),
     ] = None
     take: Take = DEFAULT_TAKE
     skip: Skip = 0
+    after: Annotated[
+        Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
+        Field(description="The `next` of the page before, instead of `skip`: as fast at any depth"),
+    ] = None
+    with_total: Annotated[bool | None, Field(description="false: without `totalCount`, which isn't counted")] = True
 
     def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
-        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort."""
+        """The search to run; a type includes its known children. Raises ProblemError for an unknown sort, a place that
+        isn't in this list, and fields that contradict each other."""
         try:
             sort = parse_sort(self.sort or "", ReviewSortField)
         except UnknownSortError as error:
             raise ProblemError(ProblemKind.UNKNOWN_SORT, str(error)) from None
-        return ReviewSearch(
+        search = ReviewSearch(
+            ids=one_of(("ids", self.ids), ("objectIds", self.object_ids)),
             statuses=self.review_status or None,
             entity_types=types.with_children(self.entity_type) if self.entity_type else None,
             entity_ids=self.entity_ids or None,
             store_id=self.store_id,
             user_id=self.user_id,
-            phrase=self.search_phrase or None,
+            phrase=one_of(("searchPhrase", self.search_phrase), ("keyword", self.keyword)),
             created_from=self.start_date,
             created_to=self.end_date,
             lowest_rating=None if self.start_rating is None else lowest_from(self.start_rating),
@@ -86,6 +109,24 @@ class ReviewSearchRequest(Message):
             skip=self.skip,
             take=self.take,
         )
+        if not self.after:
+            return search
+        if self.skip:
+            message = "Leave it out: a page with `after` begins behind the page before"
+            raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])
+        place = place_in(self.after, self._list(search))
+        if not is_place(place, search):
+            raise unknown_cursor()
+        return replace(search, after=place)
+
+    def next_page(self, search: ReviewSearch, page: ReviewPage) -> str | None:
+        """`after` of the next page; None behind the last one."""
+        return None if page.end is None else cursor(page.end, self._list(search))
+
+    def _list(self, search: ReviewSearch) -> Any:
+        """The list that the pages of this search are of."""
+        others = {"sort", "take", "skip", "after", "with_total"}
+        return [self.model_dump(mode="json", exclude=others, exclude_none=True), order(search)]
 
 
 REVIEW_SEARCH: TypeAdapter[ReviewSearchRequest] = TypeAdapter(ReviewSearchRequest)

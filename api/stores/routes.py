@@ -44,6 +44,8 @@ class ShownSettings(Row):
     """The settings that hold for all stores."""
 
     rating_calculation_method: RatingMethod
+    return_number_template: str
+    return_statuses: list[str]
     reminder: ShownReminder
 
 
@@ -54,7 +56,7 @@ class ShownStoreSettings(Row):
     anonymous_reviews_allowed: bool
     purchase_required: bool
     rating_calculation_method: RatingMethod | None
-    return_number_template: str
+    return_number_template: str | None
 
 
 class ShownStore(Row):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -48,19 +48,25 @@ class PageBudget(Budget):
         return await self.take(stored_bytes * _COPIES, has_begun=True)
 
     async def response(
-        self, room: Share, total: int, pieces: Sequence[T], render: Callable[[T], Awaitable[Sequence[Any]]]
+        self,
+        room: Share,
+        about: Mapping[str, Any],
+        pieces: Sequence[T],
+        render: Callable[[T], Awaitable[Sequence[Any]]],
     ) -> Response:
-        """The answer with these pieces of a page, each rendered as rows once it is its turn: the first one here, so
-        that there can still be another answer. After that a piece that can't be rendered ends the connection."""
+        """The answer with what there is to say about a page and its pieces, each rendered as rows once it is its turn:
+        the first one here, so that there can still be another answer. After that a piece that can't be rendered ends
+        the connection."""
         if len(pieces) <= 1:
-            return JsonResponse({"totalCount": total, "results": await render(pieces[0]) if pieces else []})
+            return JsonResponse({**about, "results": await render(pieces[0]) if pieces else []})
 
         async def written(piece: T) -> bytes:
             async with self.turns:
                 return orjson.dumps(await render(piece))[1:-1]
 
         first = await written(pieces[0])
-        content = _joined(b'{"totalCount":%d,"results":[' % total, first, pieces[1:], written)
+        head = orjson.dumps({**about, "results": []})[:-2]
+        content = _joined(head, first, pieces[1:], written)
         return _PieceByPiece(room.hand_on(), content)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from api.web.problems import invalid
 from domain.timestamps import moment_in
+
+T = TypeVar("T")
 
 DEFAULT_TAKE: Final = 20
 MAX_TAKE: Final = 1_000
@@ -44,6 +47,15 @@ Take = Annotated[
     Field(description="The size of the page; 0: only the count"),
 ]
 Skip = Annotated[int, Field(ge=0, le=MAX_SKIP), _or(0, most=MAX_SKIP)]
+
+
+def one_of(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:
+    """The value of two fields of a request that mean the same; None where both are empty. Raises ProblemError for two
+    different ones."""
+    if field[1] and other[1] and field[1] != other[1]:
+        message = f"The same as `{field[0]}`, and it says something else: send one of them"
+        raise invalid([{"pointer": f"/{other[0]}", "code": "contradicts", "message": message}])
+    return field[1] or other[1] or None
 
 
 async def total_count(found: int, skip: int, take: int, count: Callable[[], Awaitable[int]]) -> int:

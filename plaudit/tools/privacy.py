@@ -49,7 +49,7 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
         document: dict[str, Any] = {
             "customerId": customer_id,
             "at": datetime.now(UTC),
-            "reviews": [review_details(each, stores) for each in await data.reviews()],
+            "reviews": [_without(review_details(each, stores), "moderator") for each in await data.reviews()],
             "orders": [orjson.Fragment(order.body) for order in orders.values()],
             "returns": [_without_order(each) for each in await data.returns()],
             "remindersSent": await data.reminders(),

@@ -281,7 +281,7 @@ class Buyer(Actor):
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         always = [(self.order, 3), (self.return_early, 1), (self.rush, 1)]
         more = [(self.create_one, 5), (self.repeat, 1)] if self.orders else []
-        changes = [(self.change_one, 5)] if self.returns else []
+        changes = [(self.change_one, 5), (self.delete_one, 1)] if self.returns else []
         return [*always, *more, *changes]
 
     def events(self, quantities: dict[str, int]) -> list[Json]:
@@ -377,6 +377,12 @@ class Buyer(Actor):
             changes = self.changes(id, known.order)
             await self.send_return("update", known.order, changes, self.world.model.change_return(id, changes))
 
+    async def delete_one(self) -> None:
+        id = self.returns.pop(self.chance.randrange(len(self.returns)))
+        known = self.world.model.returns.get(id)
+        if known is not None:
+            await self.send_return("delete", known.order, {"id": id}, self.world.model.delete_return(id))
+
     def changes(self, id: str, order: str) -> Json:
         return {"id": id} | self.chance.choice(
             [
@@ -394,9 +400,10 @@ class Buyer(Actor):
             command = {"action": action, "return": wanted, "commandId": self.new_id("command")}
             await self.tell("return-commands", order, command)
         else:
-            method, key = "POST" if action == "create" else "PUT", self.new_id("key")
+            method, key = {"create": "POST", "update": "PUT", "delete": "DELETE"}[action], self.new_id("key")
+            path = f"{RETURNS}?ids={wanted['id']}" if action == "delete" else RETURNS
             # For a moment after a change of the primary, the facade may see the state of before.
             expected = 422 if outcome == "refused" else 200
-            answer = await self.until(lambda: self.world.http.wait_for(method, RETURNS, wanted, key=key), expected)
+            answer = await self.until(lambda: self.world.http.wait_for(method, path, wanted, key=key), expected)
             self.expect(answer, [wanted["id"]], [outcome])
         self.world.ledger.acknowledge(what, wanted["id"], order)

@@ -63,6 +63,7 @@ class Model:
     early_moderation: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
+    deleted_returns: set[str] = field(default_factory=set)
     returns_of: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     early_returns: dict[str, list[tuple[str, Json]]] = field(default_factory=lambda: defaultdict(list))
     rushes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
@@ -115,6 +116,8 @@ class Model:
 
     def create_return(self, id: str, wanted: Json) -> str:
         """Create a return, or keep that until its order is known. Returns the outcome."""
+        if id in self.deleted_returns:
+            return "refused"
         if id in self.returns:
             return "unchanged"
         order_id = wanted["orderId"]
@@ -142,6 +145,15 @@ class Model:
         if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.taken().items()):
             return "refused"
         self.returns[id] = wanted
+        return "applied"
+
+    def delete_return(self, id: str) -> str:
+        """Delete a return for good. Returns the outcome."""
+        known = self.returns.pop(id, None)
+        if known is None:
+            return "not-found"
+        self.returns_of[known.order].remove(id)
+        self.deleted_returns.add(id)
         return "applied"
 
     def available(self, order_id: str) -> dict[str, int]:

@@ -46,7 +46,7 @@ async def test_the_samples_of_the_specification(returns: Returns, http: httpx.As
         for field in ("createdDate", "modifiedDate"):
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", timestamps.pop(field))
     nobody = {"createdBy": None, "modifiedBy": None}
-    assert line == {**scratched, "returnId": id, "availableQuantity": 3, "price": 10, **nobody}
+    assert line == {**scratched, "returnId": id, "availableQuantity": 5, "price": 10, **nobody}
     assert row["id"] == str(uuid.UUID(id))
     assert re.fullmatch(r"RET\d{6}-\d{5}", row["number"])
     assert (row["orderId"], row["status"], row["resolution"]) == (order["id"], "New", "Refund")
@@ -55,7 +55,10 @@ async def test_the_samples_of_the_specification(returns: Returns, http: httpx.As
     assert await returns.available(order["id"]) == {"line-1": 3}
     assert await returns.get(id) == (await returns.search(**search))["results"][0]
 
-    assert (await http.put(RETURNS, json={"id": id, "status": "Approved"})).status_code == 202
+    approved = body_of(
+        await http.put(RETURNS, json={"id": id, "status": "Approved"}, headers={"Prefer": "wait=0"}), dict, 202
+    )
+    assert approved["id"] == id
     await eventually(partial(returns.found, "status", objectIds=[id]), lambda found: found == ["Approved"])
 
 

@@ -193,7 +193,9 @@ async def test_one_review(facade: Facade, http: httpx.AsyncClient) -> None:
     (id,) = await facade.submit(submission(product, 3.25, storeId=store))
     await facade.command("PUT", f"/api/stores/{store}", {"name": "The shop"})
     review = await facade.review(id)
-    assert list(review) == [*LISTED_FIELDS, "storeId", "userId", "modifiedDate"]
+    assert list(review) == [
+        *(*LISTED_FIELDS, "storeId", "userId", "modifiedDate", "moderator", "moderationReason"),
+    ]
     assert review["rating"] == 3.25
     assert (review["storeId"], review["storeName"], review["userId"]) == (store, "The shop", "anna")
     assert await facade.listed("storeName", entityIds=[product]) == ["The shop"]

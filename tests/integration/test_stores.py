@@ -17,10 +17,12 @@ DEFAULTS = {
     "anonymousReviewsAllowed": False,
     "purchaseRequired": True,
     "ratingCalculationMethod": None,
-    "returnNumberTemplate": "RET{date:%y%m%d}-{sequence:05d}",
+    "returnNumberTemplate": None,
 }
 GENERAL = {
     "ratingCalculationMethod": "average",
+    "returnNumberTemplate": "RET{date:%y%m%d}-{sequence:05d}",
+    "returnStatuses": ["New", "Approved", "Processing", "Completed", "Canceled"],
     "reminder": {
         "enabled": False,
         "cron": "*/15 * * * *",
@@ -64,7 +66,7 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
         reminder = {**GENERAL["reminder"], "enabled": True, "daysInStatus": 3}  # type: ignore[dict-item]
         assert await put({"reminder": {"enabled": True, "daysInStatus": 3}}) == {**GENERAL, "reminder": reminder}
         wilson = {"ratingCalculationMethod": "wilson"}
-        assert await put(wilson) == {**wilson, "reminder": reminder}
+        assert await put(wilson) == {**GENERAL, **wilson, "reminder": reminder}
     finally:
         assert await put(GENERAL) == GENERAL
 

@@ -51,13 +51,15 @@ class Shops:
         response = await self.bound.http.request(method, path, json=body, headers=WAIT, **options)
         return problem_of(response, status)
 
-    async def refused_by_consumer(self, topic: str, id: str, command: Json, key: str | None = None) -> None:
-        """Publish a command of somebody bound to `mine`, and wait until it is refused."""
+    async def refused_by_consumer(
+        self, topic: str, id: str, command: Json, key: str | None = None, outcome: str = "refused"
+    ) -> None:
+        """Publish a command of somebody bound to `mine`, and wait until it is refused, or finds nothing."""
         command_id = str(uuid4())
         sent = message({**command, "stores": [self.mine], "commandId": command_id}, key or id)
         await self.secured.service.publish(topic, sent)
         answer = await eventually(partial(self.secured.service.find, "outcomes", f"{command_id}/{id}"))
-        assert answer["outcome"] == "refused"
+        assert answer["outcome"] == outcome
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,20 @@ async def test_no_reviews_for_other_stores(shops: Shops, fields: Json) -> None:
     good = submission(new_id(), storeId=shops.mine)
     problem = await shops.refused("POST", REVIEWS, [good, submission(new_id(), **fields)])
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [("/1/storeId", "other-store")]
+
+
+async def test_whole_reviews_and_counts_of_other_stores_are_not_seen(shops: Shops) -> None:
+    search = {"entityIds": [shops.product]}
+    page = body_of(await shops.bound.http.post(f"{REVIEWS}/search", json=search), dict)
+    assert [row["storeId"] for row in page["results"]] == [shops.mine]
+    counts = body_of(await shops.bound.http.post(f"{REVIEWS}/counts", json=search), dict)
+    assert sum(counts.values()) == 1
+    # A page of another's list begins elsewhere, in one's own.
+    first = await shops.all.page(**search, take=1, sort="createdDate")
+    following = await shops.bound.listed("storeName", **search, take=3, sort="createdDate", after=first["next"])
+    assert set(following) <= {shops.mine}
+    await shops.refused("POST", f"{REVIEWS}/counts", {"storeId": shops.other})
+    await shops.refused("POST", f"{REVIEWS}/search", {"storeId": shops.other})
 
 
 async def test_no_reviews_of_other_users(shops: Shops) -> None:
@@ -185,16 +201,22 @@ async def test_no_returns_in_other_stores(shops: Shops) -> None:
     unknown = await shops.refused("POST", RETURNS, {**wanted, "orderId": "nobody's"}, status=422)
     assert [error["code"] for error in foreign["errors"]] == [error["code"] for error in unknown["errors"]]
     await shops.refused("PUT", RETURNS, {"id": shops.returns[shops.other], "status": "Canceled"}, status=404)
+    deletion = await shops.bound.http.delete(RETURNS, params={"ids": shops.returns[shops.other]}, headers=WAIT)
+    assert [result["outcome"] for result in deletion.json()["results"]] == ["not-found"]
     assert await shops.all_returns.available(shops.orders[shops.other]) == {"line": 4}
 
 
-@pytest.mark.parametrize("action", ["create", "update"])
+@pytest.mark.parametrize("action", ["create", "update", "delete"])
 async def test_consumers_decide_again_about_returns(shops: Shops, action: str) -> None:
     order, id = shops.orders[shops.other], shops.returns[shops.other]
     wanted: Json = {"id": id, "orderId": order, "status": "Canceled"}
     if action == "create":
         wanted = wanted_return(order, {"line": 1}, id=str(uuid4()))
-    await shops.refused_by_consumer("return-commands", wanted["id"], {"action": action, "return": wanted}, order)
+    if action == "delete":
+        wanted = {"id": id}
+    outcome = "not-found" if action == "delete" else "refused"
+    command = {"action": action, "return": wanted}
+    await shops.refused_by_consumer("return-commands", wanted["id"], command, order, outcome)
     assert await shops.all_returns.available(order) == {"line": 4}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import httpx
@@ -58,6 +58,9 @@ DECLARED = {
     "POST /api/rating/entityRating": "customerReviews:ratingRead",
     "POST /api/return": "return:create",
     "POST /api/return/search": "return:read",
+    "POST /api/customerReviews/counts": "customerReviews:read",
+    "POST /api/customerReviews/search": "customerReviews:read",
+    "DELETE /api/return": "return:delete",
     "PUT /api/notificationTemplates/{name}": "templates:update",
     "PUT /api/return": "return:update",
     "PUT /api/settings": "settings:update",
@@ -115,7 +118,7 @@ def _client(app: FastAPI, token: str | None) -> httpx.AsyncClient:
 async def _send(http: httpx.AsyncClient, operation: str) -> httpx.Response:
     method, path = operation.split()
     content = b"{" if method in ("POST", "PUT") else None
-    query = {"entityType": "Product", "entityId": "1", "storeId": "A"}
+    query = {"entityType": "Product", "entityId": "1", "storeId": "A", "ids": "1"}
     return await http.request(
         method, re.sub(r"{name}|{\w+}", "OrderReviewRequest", path), params=query, content=content
     )
@@ -168,6 +171,16 @@ async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
 
     # All at once, for MongoDB's being away takes its time.
     await asyncio.gather(*map(ask, SETS))
+
+
+@pytest.mark.parametrize("permissions", [[Permission.UPDATE_RETURNS], ALL_PERMISSIONS - {Permission.CREATE_RETURNS}])
+async def test_whoever_may_change_returns_alone_makes_none(app: FastAPI, permissions: Collection[Permission]) -> None:
+    wanted = {"orderId": "o", "lineItems": [{"orderLineItemId": "a", "quantity": 1}]}
+    token = ISSUER_OF_ALL.token(sorted(permissions))
+    async with client_of(app, headers={"authorization": f"Bearer {token}"}) as http:
+        response = await http.put("/api/return", json=wanted)
+    assert (response.status_code, response.json()["type"]) == (403, "/problems/forbidden")
+    assert "return:create" in response.json()["detail"]
 
 
 async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(app: FastAPI) -> None:

@@ -20,7 +20,8 @@ from domain.privacy import (
     people_in,
     unkeyed_mark_of,
 )
-from domain.returns import Return, ReturnLine, ReturnStatus
+from domain.returns import Return, ReturnLine
+from domain.returns_statuses import ReturnStatus
 from tests.support.domain_orders import order_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

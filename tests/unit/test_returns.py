@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order, OrderLine, after_event
 from domain.returns import (
+    DeletedReturn,
     LineRequest,
     RefusalReason,
     Return,
     ReturnLine,
     ReturnRefusal,
     ReturnRequest,
-    ReturnStatus,
     changed,
     created,
     decide,
     repeated,
     with_return,
 )
+from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus
 from tests.support.domain_orders import order_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -351,3 +352,74 @@ def test_a_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
     assert isinstance(change(canceled, order, ReturnStatus.NEW), Return)
     # Also when the order has lost the line meanwhile.
     assert isinstance(change(canceled, order_with({"b": 1}), CANCELED), Return)
+
+
+@given(quantities, some_lines, some_status)
+def test_deletion_gives_everything_back(ordered: dict[str, int], lines: Lines, status: ReturnStatus | None) -> None:
+    order = order_with(ordered)
+    made = create(order, *lines, status=status)
+    if isinstance(made, Return):
+        deletion = ReturnRequest("r", "o", False, RecordPosition(0, 3, 1_003), AT, is_deletion=True)
+        gone = decide(deletion, made, with_return(order, None, made), None)
+        assert gone == DeletedReturn("r", AT, made.seen.after(deletion.source))
+        assert with_return(with_return(order, None, made), made, None) == order
+
+
+def test_a_deleted_return_stays_away() -> None:
+    known, order = stored(order_with({"a": 3}), ("a", 2))
+    deletion = ReturnRequest("r", "o", False, RecordPosition(0, 1, 1_001), AT, is_deletion=True)
+    gone = decide(deletion, known, order, None)
+    assert isinstance(gone, DeletedReturn)
+    for step, code in (
+        (ReturnStep("create", "r", None, [("a", 1)]), ReturnRefusal.ID_TAKEN),
+        (ReturnStep("change", "r", CANCELED, None), ReturnRefusal.UNKNOWN_RETURN),
+    ):
+        refused = decide(a_request(step, 2), gone, order, "RET2")
+        assert isinstance(refused, list)
+        assert [reason.code for reason in refused] == [code]
+    for target in (gone, None):
+        assert decide(deletion, target, order, None) == [
+            RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")
+        ]
+
+
+def test_others_cannot_delete_it() -> None:
+    known, order = stored(replace(order_with({"a": 3}), store_id="shop"), ("a", 2))
+    deletion = ReturnRequest("r", "o", False, RecordPosition(0, 1, 1_001), AT, is_deletion=True, stores=["other"])
+    refused = decide(deletion, known, order, None)
+    assert isinstance(refused, list)
+    assert [reason.code for reason in refused] == [ReturnRefusal.UNKNOWN_RETURN]
+    assert isinstance(decide(replace(deletion, stores=["shop"]), known, order, None), DeletedReturn)
+    assert isinstance(decide(deletion, known, None, None), list)
+
+
+def test_statuses_are_those_of_the_settings() -> None:
+    order, statuses = order_with({"a": 3}), ("New", "In transit", "Canceled")
+    request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), status="in TRANSIT ")
+    made = created(request, order, "RET1", statuses)
+    assert isinstance(made, Return)
+    assert made.status == "In transit"
+    refused = created(replace(request, status="Approved"), order, "RET1", statuses)
+    message = "Approved is no status of returns. There are: New, In transit, Canceled"
+    assert refused == [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
+
+    def changed_to(status: str | None, before: str) -> Return | list[RefusalReason]:
+        change = replace(a_request(ReturnStep("change", "r", None, None), 1), status=status)
+        known = replace(made, status=before) if isinstance(made, Return) else None
+        assert known is not None
+        return changed(known, change, with_return(order, None, made), statuses)
+
+    # A status that the settings have dropped stays until it is changed.
+    for status, before, after in (
+        (None, "Approved", "Approved"),
+        ("approved", "Approved", "Approved"),
+        ("new", "Approved", "New"),
+        ("canceled", "New", "Canceled"),
+    ):
+        kept = changed_to(status, before)
+        assert isinstance(kept, Return)
+        assert kept.status == after
+    refused = changed_to("Approved", "New")
+    assert isinstance(refused, list)
+    assert [reason.code for reason in refused] == [ReturnRefusal.UNKNOWN_STATUS]
+    assert DEFAULT_STATUSES == ("New", "Approved", "Processing", "Completed", "Canceled")

@@ -6,14 +6,16 @@ from typing import Any
 import orjson
 import pytest
 
-from api.returns.routes import NEW_RETURN, RETURN_CHANGES
+from api.returns.checks import new_return
+from api.returns.routes import NEW_RETURN, SAVED_RETURN
 from api.returns.rows import return_row
 from api.returns.search import RETURN_SEARCH
 from api.web.bodies import parse_json
 from api.web.problems import ProblemError
 from domain.delivery import Seen
 from domain.orders import OrderLine
-from domain.returns import Return, ReturnLine, ReturnStatus
+from domain.returns import Return, ReturnLine
+from domain.returns_statuses import ReturnStatus
 from domain.sorting import Direction
 from storage.returns import ReturnSearch, ReturnSortField
 from tests.support.app import places_in, problem_in
@@ -54,6 +56,13 @@ def test_everything_at_once() -> None:
         ("ascending", [(NUMBER, Direction.ASC)]),
         (" DESCENDING ", [(NUMBER, Direction.DESC)]),
         ("number:desc", [(NUMBER, Direction.DESC)]),
+        ("asc", [(NUMBER, Direction.ASC)]),
+        ("Desc", [(NUMBER, Direction.DESC)]),
+        ("createdBy-descending", [(ReturnSortField.CREATED_BY, Direction.DESC)]),
+        (
+            "ModifiedBy;orderId:asc",
+            [(ReturnSortField.MODIFIED_BY, Direction.ASC), (ReturnSortField.ORDER_ID, Direction.ASC)],
+        ),
         ("status;number:desc", [(ReturnSortField.STATUS, Direction.ASC), (NUMBER, Direction.DESC)]),
     ],
 )
@@ -82,10 +91,39 @@ def test_an_unknown_sort_is_a_bad_request(sort: str) -> None:
         ({"objectIds": ["a"] * 1_001}, "/objectIds"),
         ({"keyword": "\x00"}, "/keyword"),
         ({"sort": ["Ascending"]}, "/sort"),
+        ({"responseGroup": "Full"}, "/responseGroup"),
+        ({"responseGroup": 1}, "/responseGroup"),
+        ({"ids": ["a"] * 1_001}, "/ids"),
     ],
 )
 def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) -> None:
     assert [place for place, _ in places_in(RETURN_SEARCH, fields)] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("said", "with_orders"),
+    [(None, True), ("", True), ("Default", True), ("withorders", True), ("None", False), ("none", False)],
+)
+def test_response_groups(said: str | None, with_orders: bool) -> None:
+    assert parse_json(RETURN_SEARCH, json.dumps({"responseGroup": said}).encode()).with_orders is with_orders
+
+
+def test_ids_and_object_ids_mean_the_same() -> None:
+    assert criteria(ids=["1"]).ids == criteria(objectIds=["1"]).ids == criteria(ids=["1"], objectIds=["1"]).ids == ["1"]
+    with pytest.raises(ProblemError) as caught:
+        criteria(ids=["1"], objectIds=["2"])
+    assert [(error["pointer"], error["code"]) for error in caught.value.errors] == [("/ids", "contradicts")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing"), [({}, ["/orderId", "/lineItems"]), ({"orderId": "o", "id": ""}, ["/lineItems"])]
+)
+def test_a_new_return_by_put_says_what_it_is_about(fields: dict[str, Any], missing: list[str]) -> None:
+    with pytest.raises(ProblemError) as caught:
+        new_return(parse_json(SAVED_RETURN, json.dumps(fields).encode()))
+    assert [error["pointer"] for error in caught.value.errors] == missing
+    wanted = new_return(parse_json(SAVED_RETURN, json.dumps({**RETURN, "status": "New", "id": None}).encode()))
+    assert wanted == parse_json(NEW_RETURN, json.dumps({**RETURN, "status": "New"}).encode())
 
 
 @pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, None, [1]])
@@ -109,7 +147,8 @@ def test_quantities_that_are_none(quantity: object) -> None:
         ({"lineItems": [{"quantity": 1}]}, "/lineItems/0/orderLineItemId", "missing"),
         ({"lineItems": [{**LINE, "price": -1}]}, "/lineItems/0/price", "greater-than-equal"),
         ({"lineItems": [{**LINE, "reason": 7}]}, "/lineItems/0/reason", "string-type"),
-        ({"status": "approved"}, "/status", "enum"),
+        ({"status": " "}, "/status", "blank"),
+        ({"status": "a" * 65}, "/status", "string-too-long"),
         ({"resolution": "a" * 1_025}, "/resolution", "string-too-long"),
         ({"id": "a" * 129}, "/id", "string-too-long"),
     ],
@@ -121,7 +160,7 @@ def test_other_content_is_invalid_and_says_where(fields: dict[str, Any], pointer
 def test_a_return_and_its_changes_tolerate_more() -> None:
     wanted = parse_json(NEW_RETURN, json.dumps({**RETURN, "id": "", "status": None, "more": 1}).encode())
     assert (wanted.id, wanted.status, wanted.line_items[0].quantity) == (None, None, 1)
-    changes = parse_json(RETURN_CHANGES, b'{"id": "r", "status": "Canceled", "number": "RET1"}')
+    changes = parse_json(SAVED_RETURN, b'{"id": "r", "status": "Canceled", "number": "RET1"}')
     assert (changes.id, changes.status, changes.line_items) == ("r", ReturnStatus.CANCELED, None)
 
 
@@ -137,13 +176,13 @@ def test_a_row_shows_the_order_as_it_came() -> None:
         *("id", "number", "orderId", "status", "resolution", "order", "lineItems"),
         *("createdDate", "modifiedDate", "createdBy", "modifiedBy"),
     ]
-    assert [line["availableQuantity"] for line in row["lineItems"]] == [3, 0]
+    assert [line["availableQuantity"] for line in row["lineItems"]] == [5, 2]
     assert row["lineItems"][0] == {
         "id": "A",
         "returnId": "r",
         "orderLineItemId": "a",
         "quantity": 2,
-        "availableQuantity": 3,
+        "availableQuantity": 5,
         "price": 10,
         "reason": None,
         "createdDate": "2022-10-04T03:46:43.433Z",
@@ -154,4 +193,8 @@ def test_a_row_shows_the_order_as_it_came() -> None:
     assert (row["createdBy"], row["modifiedBy"]) == ("ben", "eva")
     nothing_known = orjson.loads(orjson.dumps(return_row(replace(stored, lines=lines[:1]), None)))
     assert nothing_known["order"] is None
-    assert nothing_known["lineItems"][0]["availableQuantity"] == 0
+    assert nothing_known["lineItems"][0]["availableQuantity"] == 2
+    canceled = orjson.loads(orjson.dumps(return_row(replace(stored, status=ReturnStatus.CANCELED), order)))
+    assert [line["availableQuantity"] for line in canceled["lineItems"]] == [3, 0]
+    without = orjson.loads(orjson.dumps(return_row(stored, order, with_order=False)))
+    assert without == {**row, "order": None}

@@ -1,20 +1,33 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from api.reviews.search import REVIEW_SEARCH
+from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.web.bodies import parse_json
+from api.web.cursors import cursor
 from api.web.problems import ProblemError
-from domain.reviews import ReviewStatus
+from domain.ratings import Entity
+from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
-from storage.reviews_search import ReviewSearch, ReviewSortField
+from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, place_of
 from tests.support.app import places_in
 
 
+def request_of(**fields: Any) -> ReviewSearchRequest:
+    return parse_json(REVIEW_SEARCH, json.dumps(fields).encode())
+
+
 def criteria(**fields: Any) -> ReviewSearch:
-    return parse_json(REVIEW_SEARCH, json.dumps(fields).encode()).criteria()
+    return request_of(**fields).criteria()
+
+
+def refusal_of(**fields: Any) -> ProblemError:
+    with pytest.raises(ProblemError) as caught:
+        criteria(**fields)
+    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -73,8 +86,18 @@ def test_rating_bounds_far_off_stay_numbers() -> None:
     ("fields", "pointer"),
     [
         ({"reviewStatus": "Nw"}, "/reviewStatus"),
-        ({"reviewStatus": 1}, "/reviewStatus"),
+        ({"reviewStatus": 3}, "/reviewStatus"),
+        ({"reviewStatus": True}, "/reviewStatus"),
+        ({"reviewStatus": 0.5}, "/reviewStatus"),
+        ({"reviewStatus": {}}, "/reviewStatus"),
         ({"reviewStatus": ["New", None]}, "/reviewStatus/1"),
+        ({"reviewStatus": [0, [1]]}, "/reviewStatus/1"),
+        ({"ids": ["1", ""]}, "/ids/1"),
+        ({"objectIds": "1"}, "/objectIds"),
+        ({"keyword": 1}, "/keyword"),
+        ({"withTotal": "no"}, "/withTotal"),
+        ({"after": 1}, "/after"),
+        ({"after": "a" * 16_385}, "/after"),
         ({"take": -1}, "/take"),
         ({"take": 1_001}, "/take"),
         ({"take": 10**40}, "/take"),
@@ -92,6 +115,97 @@ def test_rating_bounds_far_off_stay_numbers() -> None:
 )
 def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) -> None:
     assert [place for place, _ in places_in(REVIEW_SEARCH, fields)] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("said", "statuses"),
+    [
+        (0, [ReviewStatus.NEW]),
+        (2.0, [ReviewStatus.REJECTED]),
+        ([1], [ReviewStatus.APPROVED]),
+        (" nEW ", [ReviewStatus.NEW]),
+        ([0, "rejected"], [ReviewStatus.NEW, ReviewStatus.REJECTED]),
+    ],
+)
+def test_statuses_by_name_or_number(said: Any, statuses: list[ReviewStatus]) -> None:
+    assert criteria(reviewStatus=said).statuses == statuses
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"keyword": "a"}, {"phrase": "a"}),
+        ({"keyword": "a", "searchPhrase": "a"}, {"phrase": "a"}),
+        ({"keyword": None, "searchPhrase": "a"}, {"phrase": "a"}),
+        ({"objectIds": ["1"]}, {"ids": ["1"]}),
+        ({"ids": ["1"], "objectIds": []}, {"ids": ["1"]}),
+    ],
+)
+def test_fields_that_mean_the_same(fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert criteria(**fields) == ReviewSearch(sort=[], **expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"keyword": "a", "searchPhrase": "b"}, "/keyword"),
+        ({"ids": ["1"], "objectIds": ["2"]}, "/objectIds"),
+        ({"after": "x", "skip": 1}, "/skip"),
+    ],
+)
+def test_fields_that_contradict_each_other(fields: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        criteria(**fields)
+    assert [(error["pointer"], error["code"]) for error in caught.value.errors] == [(pointer, "contradicts")]
+
+
+AT = datetime(2022, 10, 4, 3, 46, 43, 433_000, tzinfo=UTC)
+REVIEW = Review("r", Entity("Product", "1"), None, "s", "u", None, None, "text", 450, AT, AT)
+
+
+@pytest.mark.parametrize("sort", ["", *ReviewSortField, "storeName;storeId:desc;title", "rating;id:desc;userName"])
+def test_a_page_begins_behind_the_last_review_of_the_page_before(sort: str) -> None:
+    request = request_of(sort=sort, reviewStatus=["New"], entityIds=["1"])
+    search = request.criteria()
+    place = place_of(REVIEW, search)
+    after = request.next_page(search, ReviewPage([REVIEW], {}, place))
+    following = criteria(sort=sort, reviewStatus=["New"], entityIds=["1"], after=after, take=7, withTotal=False)
+    assert following == replace(search, after=place, take=7)
+    assert request.next_page(search, ReviewPage([REVIEW], {})) is None
+
+
+@pytest.mark.parametrize("changed", [{"sort": "rating"}, {"reviewStatus": 1}, {"userId": "u"}, {"keyword": "a"}])
+def test_a_page_of_another_list_is_refused(changed: dict[str, Any]) -> None:
+    request = request_of(sort="")
+    after = request.next_page(request.criteria(), ReviewPage([REVIEW], {}, place_of(REVIEW, request.criteria())))
+    assert criteria(sort="createdDate:desc", after=after).after is not None  # the same list
+    refused = refusal_of(after=after, **changed)
+    assert [(error["pointer"], error["code"]) for error in refused.errors] == [("/after", "unknown-page")]
+
+
+MARK: Any = [{}, [["createdDate", -1], ["_id", -1]]]
+
+
+PLACES: list[list[Any]] = [
+    *([], [AT], ["2022", "r"], [AT, None], [AT, 1], [1, "r"], [AT, "r", "r"], [True, "r"]),
+    *([[2**63], "r"], [["a"], "r"], [[1, 2], "r"], [{"$gt": 1}, "r"], [2**60, "r"], [[2**52], "r"]),
+]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        *("x", "é", "=", "null", "e30", "W10", "WzFd"),
+        *(cursor(place, MARK) for place in PLACES),
+        cursor([AT, "r"], MARK)[:-4],
+    ],
+)
+def test_a_forged_place_is_refused(after: str) -> None:
+    assert [error["pointer"] for error in refusal_of(after=after).errors] == ["/after"]
+
+
+def test_a_place_may_be_written_by_hand() -> None:
+    assert criteria(after=cursor([AT, "r"], MARK)).after == [AT, "r"]
 
 
 @pytest.mark.parametrize("sort", ["color", "rating:up", "rating;;color"])

@@ -2,7 +2,7 @@ from enum import StrEnum
 
 import pytest
 
-from domain.sorting import Direction, UnknownSortError, parse_sort
+from domain.sorting import Direction, UnknownSortError, parse_direction, parse_sort
 
 
 class Field(StrEnum):
@@ -18,16 +18,28 @@ class Field(StrEnum):
         ("createdDate:desc", [(Field.CREATED, Direction.DESC)]),
         (" CreatedDate:DESC ; rating:asc;", [(Field.CREATED, Direction.DESC), (Field.RATING, Direction.ASC)]),
         ("rating:desc;rating:asc", [(Field.RATING, Direction.DESC)]),
+        ("rating-descending;createdDate: Ascending", [(Field.RATING, Direction.DESC), (Field.CREATED, Direction.ASC)]),
+        ("rating:descend;createddate-", [(Field.RATING, Direction.DESC), (Field.CREATED, Direction.ASC)]),
     ],
 )
 def test_expressions(expression: str, expected: list[tuple[Field, Direction]]) -> None:
     assert parse_sort(expression, Field) == expected
 
 
-@pytest.mark.parametrize("expression", ["price", "rating:up", "rating:asc:x", "$where", ":desc"])
+@pytest.mark.parametrize(
+    "expression", ["price", "rating:up", "rating:asc:x", "$where", ":desc", "-rating", "rating desc", "rating-xdesc"]
+)
 def test_unknown_ones_are_named(expression: str) -> None:
     with pytest.raises(UnknownSortError):
         parse_sort(expression, Field)
+
+
+@pytest.mark.parametrize(
+    ("word", "direction"),
+    [("Ascending", Direction.ASC), (" desc ", Direction.DESC), ("", None), ("as", None), ("xdesc", None)],
+)
+def test_words_of_directions(word: str, direction: Direction | None) -> None:
+    assert parse_direction(word) is direction
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from domain.stores import (
     refusal,
     refusals,
     return_number,
+    return_number_template,
     return_series,
     store_name,
 )
@@ -57,6 +58,44 @@ def test_unusable_templates_are_refused(template: str) -> None:
 )  # fmt: skip
 def test_a_date_and_a_sequence_that_are_apart(template: str) -> None:
     check_return_number_template(template)
+
+
+@pytest.mark.parametrize(
+    ("template", "number"),
+    [("RET{0:yyMMdd}-{1:D5}", "RET220314-00007"), ("{0:yyyy-MM-dd}/{1}", "2022-03-14/7"),
+     ("{1:d3}_{0:dd.MM}", "007_14.03"),
+     ("{0:yy MM}-{1:0000}", "22 03-0007"), ("{0:yyMMdd}-{1:D}", "220314-7"), ("{0:yyMMdd}-{sequence:02d}", "220314-07"),
+     ("{{{0:yy}}}-{1:D10}", "{22}-0000000007")],
+)  # fmt: skip
+def test_templates_of_net(template: str, number: str) -> None:
+    check_return_number_template(template)
+    assert return_number(template, date(2022, 3, 14), 7) == number
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{0:yyMMdd}{1:D5}", "{0}-{1}", "{0:}-{1}", "{0:d}-{1}", "{0:yyyMMdd}-{1}", "{0:yyM}-{1}", "{0:MMMdd}-{1}",
+     "{0:yyMMddHH}-{1}", "{0:yyMMdd}-{1:N0}", "{0:yyMMdd}-{1,5:D5}", "{0:yyMMdd}-{1:X4}", "{0:yyMMdd}-{1:D100}",
+     "{0:yyMMdd}-{2}", "{1:yyMMdd}-{0:D5}", "{0:yyMMdd}", "{1:D5}", "{0:%y}-{1}", "{0:yyMMdd}-{1:05d}",
+     "{0:yy'x'}-{1}", "{0:'yyMMdd'}-{1}", "{:yy}-{:D5}"],
+)  # fmt: skip
+def test_templates_of_net_without_sense(template: str) -> None:
+    with pytest.raises(InvalidTemplateError):
+        check_return_number_template(template)
+
+
+def test_both_languages_count_together() -> None:
+    day = date(2022, 3, 14)
+    assert return_series("RET{0:yyMMdd}-{1:D3}", day) == return_series(DEFAULT_RETURN_NUMBER_TEMPLATE, day)
+
+
+@pytest.mark.parametrize("own", [None, "{date}-{sequence}"])
+def test_a_stores_own_template_goes_before_the_general_one(own: str | None) -> None:
+    general = GeneralSettings(return_number_template="R{0:yy}-{1}")
+    store = Store("s", settings=StoreSettings(return_number_template=own))
+    assert return_number_template(general, store) == (own or "R{0:yy}-{1}")
+    assert return_number_template(general, None) == "R{0:yy}-{1}"
+    assert return_number_template(GeneralSettings(), Store("s")) == DEFAULT_RETURN_NUMBER_TEMPLATE
 
 
 @pytest.mark.parametrize(

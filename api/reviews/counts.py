@@ -1,0 +1,39 @@
+"""Counts of reviews, by tallies and indexes where these tell."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from api.services import Services
+from domain.reviews import ReviewStatus
+from storage.reviews_search import ReviewSearch, are_tallied
+
+
+async def count_reviews(services: Services, search: ReviewSearch) -> int:
+    """The number of matching reviews over all pages; a large number may be a second old."""
+    same = replace(search, sort=(), skip=0, take=0, after=None)
+
+    async def count() -> int:
+        approved = await services.ratings.count_reviews(same)
+        return await services.reviews.count(same) if approved is None else approved
+
+    return await services.review_counts.of(repr(same), count)
+
+
+async def counts_by_status(services: Services, search: ReviewSearch) -> dict[ReviewStatus, int]:
+    """The number of matching reviews in each status; that of the search doesn't matter."""
+
+    def of(*statuses: ReviewStatus) -> ReviewSearch:
+        return replace(search, statuses=statuses or None)
+
+    approved = of(ReviewStatus.APPROVED)
+    # Nearly all are approved, and no index of reviews has them apart: those of all statuses are counted by an index.
+    by_difference = not are_tallied(approved) and search.phrase is None
+    new, rejected, others = await asyncio.gather(
+        count_reviews(services, of(ReviewStatus.NEW)),
+        count_reviews(services, of(ReviewStatus.REJECTED)),
+        count_reviews(services, of() if by_difference else approved),
+    )
+    count = max(0, others - new - rejected) if by_difference else others
+    return {ReviewStatus.NEW: new, ReviewStatus.APPROVED: count, ReviewStatus.REJECTED: rejected}

@@ -1,0 +1,66 @@
+"""Cursors: the place at which the next page of a list begins, as a text that clients send back as it is."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any, Final
+
+import orjson
+
+from api.web.problems import ProblemError, invalid
+from storage.keyset import SortValue
+
+MAX_CURSOR_LENGTH: Final = 16_384
+"""Far more than a cursor of the longest texts to sort by has."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_MOST: Final = 2**53
+
+
+def cursor(place: Sequence[SortValue], of: object) -> str:
+    """The place in the list that `of` describes: JSON, so that the same description gives the same cursor."""
+    values = [_mark(of), *(_written(value) for value in place)]
+    return urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
+
+
+def place_in(text: str, of: object) -> list[SortValue]:
+    """The place that a cursor of this list tells. Raises ProblemError for a text that isn't one.
+
+    Nothing keeps a client from writing a cursor of its own: it begins where that says, in the list that it may see.
+    """
+    try:
+        mark, *values = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        if mark == _mark(of):
+            return [_read(value) for value in values]
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise unknown_cursor()
+
+
+def unknown_cursor() -> ProblemError:
+    """The problem of a cursor that isn't one of this list."""
+    message = "Send `next` of the page before as it is, with the same filters and the same sort"
+    return invalid([{"pointer": "/after", "code": "unknown-page", "message": message}])
+
+
+def _mark(of: object) -> str:
+    return blake2b(orjson.dumps(of, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
+
+
+def _written(value: SortValue) -> Any:
+    # Texts and numbers are themselves; a moment is in a list, to be told from a number.
+    return [(value - _EPOCH) // _MILLISECOND] if isinstance(value, datetime) else value
+
+
+def _read(value: Any) -> SortValue:
+    if isinstance(value, list):
+        (milliseconds,) = value
+        moment: datetime = _EPOCH + milliseconds * _MILLISECOND
+        return moment
+    if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) <= _MOST):
+        return value
+    raise TypeError

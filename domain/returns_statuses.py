@@ -1,0 +1,44 @@
+"""Statuses of returns: those of the settings, of which two mean something to the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+
+class ReturnStatus(StrEnum):
+    """The statuses of returns, unless the settings have others. Any status may follow any."""
+
+    NEW = "New"
+    APPROVED = "Approved"
+    PROCESSING = "Processing"
+    COMPLETED = "Completed"
+    CANCELED = "Canceled"
+
+
+DEFAULT_STATUSES: Final = tuple(status.value for status in ReturnStatus)
+FIXED_STATUSES: Final = (ReturnStatus.NEW, ReturnStatus.CANCELED)
+"""Statuses that mean something: a return begins as New, and a Canceled one takes nothing."""
+
+
+class InvalidStatusesError(ValueError):
+    """Returns can't have these statuses; the message says why."""
+
+
+def usable_statuses(names: Sequence[str]) -> tuple[str, ...]:
+    """The statuses that returns may have, those of `ReturnStatus` spelled as there. Raises InvalidStatusesError."""
+    statuses = tuple(status_named(name, DEFAULT_STATUSES) or name.strip() for name in names)
+    if not all(statuses):
+        raise InvalidStatusesError("A status has a name")
+    if len({status.casefold() for status in statuses}) < len(statuses):
+        raise InvalidStatusesError("Name each status once; letter case makes no difference")
+    missing = [status for status in FIXED_STATUSES if status not in statuses]
+    if missing:
+        raise InvalidStatusesError(f"{' and '.join(missing)} can't be left out")
+    return statuses
+
+
+def status_named(name: str, statuses: Iterable[str]) -> str | None:
+    """The status of this name in any letter case; None if there is none."""
+    return next((status for status in statuses if status.casefold() == name.strip().casefold()), None)

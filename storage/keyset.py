@@ -1,0 +1,41 @@
+"""Pages that begin behind a row: what MongoDB skips by an index instead of counting it off."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from pymongo import ASCENDING
+
+from storage.database import Document
+
+SortValue = str | int | datetime | None
+"""A value of a field to sort by. Null comes before every text, as in MongoDB."""
+
+
+def behind(
+    order: Sequence[tuple[str, int]], row: Sequence[SortValue], nullable: Collection[str] = ()
+) -> list[Document]:
+    """The conditions for rows behind this one: `order` has fields with directions, ends with a unique one, and `row`
+    the values of these fields. Fields hold one type each, the nullable ones texts or null."""
+    beyond: list[Document] = []
+    same: Document = {}
+    for (name, direction), value in zip(order, row, strict=True):
+        further: list[Document]
+        if value is None:
+            further = [{name: {"$gte": ""}}] if direction == ASCENDING else []
+        elif direction == ASCENDING:
+            further = [{name: {"$gt": value}}]
+        else:
+            further = [{name: {"$lt": value}}, *([{name: None}] if name in nullable else [])]
+        beyond += [{**same, **each} for each in further]
+        same[name] = value
+    return [*_bound(order[0], row[0], nullable), {"$or": beyond}]
+
+
+def _bound(first: tuple[str, int], value: SortValue, nullable: Collection[str]) -> list[Document]:
+    """What the others imply, for the bounds of an index that begins with this field."""
+    name, direction = first
+    if value is None or (direction != ASCENDING and name in nullable):
+        return []
+    return [{name: {"$gte" if direction == ASCENDING else "$lte": value}}]

@@ -1,0 +1,175 @@
+"""Lists of reviews page by page, by `after`, and counts by status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from storage.reviews_search import ReviewSortField
+from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
+from tests.support.service import Json
+
+REVIEWS = "/api/customerReviews"
+
+
+async def pages_of(facade: Facade, **search: Any) -> list[Json]:
+    """Every page of a list, each behind the one before."""
+    pages = [await facade.page(**search)]
+    while "next" in pages[-1]:
+        pages.append(await facade.page(**search, after=pages[-1]["next"]))
+    return pages
+
+
+def ids_of(pages: list[Json]) -> list[str]:
+    return [row["id"] for page in pages for row in page["results"]]
+
+
+async def some_reviews(facade: Facade) -> tuple[str, list[str]]:
+    """An object with 11 reviews in several states, with ties and empty fields; its id, and theirs."""
+    entity, store = new_id(), await facade.open_store()
+    reviews = [
+        submission(
+            entity,
+            1 + index % 3,
+            title=[None, "", "A", "b"][index % 4],
+            userName=[None, "Ann"][index % 2],
+            EntityName=[None, "Camera"][index // 6],
+            storeId=[None, store][index % 2],
+        )
+        for index in range(11)
+    ]
+    ids = await facade.submit(*reviews)
+    await facade.moderate("approve", *ids[:5])
+    await facade.moderate("reject", *ids[3:4])
+    return entity, ids
+
+
+@pytest.fixture(scope="module")
+async def reviewed(facade: Facade) -> tuple[str, list[str]]:
+    return await some_reviews(facade)
+
+
+SORTS = [
+    *("", *ReviewSortField, *(f"{field}:desc" for field in ReviewSortField)),
+    *("title-descending;rating", "storeName:Descending;rating:desc;id", "reviewStatus;userName:desc;title"),
+]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+async def test_pages_are_the_list_in_parts(facade: Facade, reviewed: tuple[str, list[str]], sort: str) -> None:
+    entity, ids = reviewed
+    whole = await facade.listed(entityIds=[entity], sort=sort, take=1_000)
+    assert sorted(whole) == sorted(ids)
+    pages = await pages_of(facade, entityIds=[entity], sort=sort, take=3, withTotal=False)
+    assert ids_of(pages) == whole
+    assert [(list(page), len(page["results"])) for page in pages] == [
+        *[(["next", "results"], 3)] * 3,
+        (["results"], 2),
+    ]
+
+
+@pytest.mark.parametrize(("take", "sizes"), [(11, [11]), (12, [11]), (10, [10, 1]), (1_000, [11])])
+async def test_the_last_page_has_no_next_one(
+    facade: Facade, reviewed: tuple[str, list[str]], take: int, sizes: list[int]
+) -> None:
+    pages = await pages_of(facade, entityIds=[reviewed[0]], take=take)
+    assert [len(page["results"]) for page in pages] == sizes
+    assert {page["totalCount"] for page in pages} == {11}
+
+
+async def test_pages_and_counts_by_every_filter(facade: Facade, reviewed: tuple[str, list[str]]) -> None:
+    entity, ids = reviewed
+    for said in ([0], 0, "new", ["NEW"]):
+        found = ids_of(await pages_of(facade, entityIds=[entity], reviewStatus=said, take=2))
+        assert sorted(found) == sorted(ids[5:])
+    found = ids_of(await pages_of(facade, entityIds=[entity], reviewStatus=[1, "Rejected"], keyword="ann", take=1))
+    assert sorted(found) == sorted(ids[1:5:2])
+    assert await facade.listed(objectIds=[ids[3], ids[1], "x"], sort="id") == sorted([ids[1], ids[3]])
+    assert await facade.listed(ids=ids[:2], reviewStatus=[2]) == []
+    assert await facade.page(entityIds=[entity], take=0) == {"totalCount": 11, "results": []}
+    assert await facade.page(entityIds=[entity], take=0, withTotal=False) == {"results": []}
+
+
+async def test_pages_while_others_write(facade: Facade) -> None:
+    entity = new_id()
+    ids = await facade.submit(*(submission(entity) for _ in range(6)))
+    search = {"entityIds": [entity], "sort": "createdDate", "take": 2}
+    first = await facade.page(**search)
+    seen = ids_of([first])
+    left = [id for id in ids if id not in seen]
+    await facade.command("DELETE", REVIEWS, {"ids": [seen[0], seen[1], left[0]]})
+    new = await facade.submit(submission(entity))
+    second = await facade.page(**search, after=first["next"])
+    third = await facade.page(**search, after=second["next"])
+    assert sorted(ids_of([second, third])) == sorted([*left[1:], *new])
+    assert "next" not in third
+
+
+async def test_a_page_of_another_list(facade: Facade, http: httpx.AsyncClient, reviewed: tuple[str, list[str]]) -> None:
+    after = (await facade.page(entityIds=[reviewed[0]], take=1))["next"]
+    for wrong in ({"after": after}, {"after": "x"}, {"entityIds": [reviewed[0]], "sort": "title", "after": after}):
+        assert errors_of(await http.post(f"{REVIEWS}/reviewList", json=wrong)) == [("/after", "unknown-page")]
+    skipped = {"entityIds": [reviewed[0]], "after": after, "skip": 1}
+    assert errors_of(await http.post(f"{REVIEWS}/reviewList", json=skipped)) == [("/skip", "contradicts")]
+    problem_of(await http.post(f"{REVIEWS}/search", json={"sort": "color"}), 400)
+
+
+async def test_long_texts_and_their_next_page(facade: Facade) -> None:
+    entity = new_id()
+    ids = await facade.submit(*(submission(entity, review="é" * 20_000) for _ in range(21)))
+    pages = await pages_of(facade, entityIds=[entity], take=20)
+    assert sorted(ids_of(pages)) == sorted(ids)
+    assert [list(page) for page in pages] == [["totalCount", "next", "results"], ["totalCount", "results"]]
+    assert {len(row["review"]) for page in pages for row in page["results"]} == {20_000}
+
+
+async def test_whole_reviews(facade: Facade, http: httpx.AsyncClient) -> None:
+    entity, store = new_id(), await facade.open_store()
+    id, other = await facade.submit(*(submission(entity, storeId=store, userId=user) for user in ("u-1", None)))
+    await facade.command("POST", f"{REVIEWS}/reject?reason=Spam", [id])
+    search = {"entityIds": [entity], "sort": "reviewStatus:desc"}
+    page = body_of(await http.post(f"{REVIEWS}/search", json=search), dict)
+    assert page["totalCount"] == 2
+    assert [row["id"] for row in page["results"]] == [id, other]
+    row, untouched = page["results"]
+    assert row == await facade.review(id)
+    assert (row["storeId"], row["userId"], row["reviewStatusId"]) == (store, "u-1", 2)
+    assert (row["moderator"], row["moderationReason"]) == (None, "Spam")
+    assert row["modifiedDate"] > untouched["modifiedDate"] == untouched["createdDate"]
+    (plain, _) = (await facade.page(**search))["results"]
+    assert row == plain | {
+        name: row[name] for name in ("storeId", "userId", "modifiedDate", "moderator", "moderationReason")
+    }
+    behind = body_of(await http.post(f"{REVIEWS}/search", json={**search, "take": 1}), dict)
+    following = body_of(await http.post(f"{REVIEWS}/search", json={**search, "after": behind["next"]}), dict)
+    assert ids_of([following]) == [other]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"startDate": "2022-01-01"},
+        {"keyword": "sharp"},
+        {"startRating": 1, "reviewStatus": "New", "take": 0, "sort": "title"},
+        {"entityType": "Product"},
+        {"userId": "u-1"},
+    ],
+)
+async def test_counts_by_status(
+    facade: Facade, http: httpx.AsyncClient, reviewed: tuple[str, list[str]], more: Json
+) -> None:
+    entity, _ = reviewed
+    search = {"entityIds": [entity], **more}
+    counts = body_of(await http.post(f"{REVIEWS}/counts", json=search), dict)
+    listed = [
+        (await facade.page(**{**search, "reviewStatus": status, "take": 0, "sort": ""}))["totalCount"]
+        for status in range(3)
+    ]
+    assert counts == dict(zip(("New", "Approved", "Rejected"), listed, strict=True))
+    if not {"userId", "keyword"} & more.keys():
+        assert counts == {"New": 6, "Approved": 4, "Rejected": 1}
+    nothing = body_of(await http.post(f"{REVIEWS}/counts", json={"entityIds": [new_id()]}), dict)
+    assert nothing == {"New": 0, "Approved": 0, "Rejected": 0}

@@ -1,0 +1,65 @@
+"""The conditions for rows behind a row, against a model of MongoDB's comparisons."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pymongo import ASCENDING, DESCENDING
+
+from storage.database import Document
+from storage.keyset import SortValue, behind
+
+Row = tuple[str | None, int, str]
+FIELDS = ("text", "number", "id")
+
+directions = st.sampled_from([ASCENDING, DESCENDING])
+orders = (
+    st.permutations(FIELDS)
+    .map(lambda fields: fields[: fields.index("id") + 1])
+    .flatmap(lambda fields: st.tuples(*(st.tuples(st.just(name), directions) for name in fields)))
+)
+tables = st.lists(
+    st.tuples(st.none() | st.sampled_from(["", "a", "b"]), st.integers(1, 3), st.uuids().map(str)), min_size=1
+)
+
+
+def compared(a: SortValue, b: SortValue) -> int:
+    one, other = [(value is not None, value if value is not None else "") for value in (a, b)]
+    return int(one > other) - int(one < other)
+
+
+def is_met(condition: Document, row: Mapping[str, SortValue]) -> bool:
+    """True if MongoDB finds the row: it compares values of the same type alone."""
+    for name, wanted in condition.items():
+        if name == "$or":
+            if not any(is_met(each, row) for each in wanted):
+                return False
+        elif not isinstance(wanted, dict):
+            if row[name] != wanted:
+                return False
+        else:
+            ((operator, value),) = wanted.items()
+            by = compared(row[name], value)
+            met = {"$gt": by > 0, "$gte": by >= 0, "$lt": by < 0, "$lte": by <= 0}[operator]
+            if type(row[name]) is not type(value) or not met:
+                return False
+    return True
+
+
+@given(tables, orders, st.data())
+def test_rows_behind_a_row_are_those_that_sort_behind_it(
+    table: list[Row], order: tuple[tuple[str, int], ...], data: st.DataObject
+) -> None:
+    rows = [dict(zip(FIELDS, row, strict=True)) for row in table]
+
+    def by_order(a: dict[str, Any], b: dict[str, Any]) -> int:
+        return next((sign * by for name, sign in order if (by := compared(a[name], b[name]))), 0)
+
+    rows.sort(key=functools.cmp_to_key(by_order))
+    index = data.draw(st.integers(0, len(rows) - 1))
+    conditions = behind(order, [rows[index][name] for name, _ in order], {"text"})
+    assert [row for row in rows if all(is_met(each, row) for each in conditions)] == rows[index + 1 :]

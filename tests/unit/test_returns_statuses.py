@@ -1,0 +1,37 @@
+import pytest
+
+from domain.returns_statuses import DEFAULT_STATUSES, InvalidStatusesError, status_named, usable_statuses
+
+
+@pytest.mark.parametrize(
+    ("names", "statuses"),
+    [
+        (DEFAULT_STATUSES, DEFAULT_STATUSES),
+        (["canceled", " NEW ", " In transit "], ("Canceled", "New", "In transit")),
+        (["New", "Canceled", "approved"], ("New", "Canceled", "Approved")),
+    ],
+)
+def test_usable_ones(names: list[str], statuses: tuple[str, ...]) -> None:
+    assert usable_statuses(names) == statuses
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ([], "New and Canceled can't be left out"),
+        (["New"], "Canceled can't be left out"),
+        (["Canceled", "Newer"], "New can't be left out"),
+        (["New", "Canceled", "lost", "LOST "], "Name each status once; letter case makes no difference"),
+        (["New", "new", "Canceled"], "Name each status once; letter case makes no difference"),
+        (["New", "Canceled", " "], "A status has a name"),
+    ],
+)
+def test_others_are_refused(names: list[str], reason: str) -> None:
+    with pytest.raises(InvalidStatusesError) as refused:
+        usable_statuses(names)
+    assert str(refused.value) == reason
+
+
+def test_a_status_is_found_in_any_letter_case() -> None:
+    assert status_named(" in TRANSIT", ["New", "In transit"]) == "In transit"
+    assert status_named("transit", ["New", "In transit"]) is None
