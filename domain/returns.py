@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypeVar
 from uuid import UUID, uuid5
 
+from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
 
@@ -117,6 +118,7 @@ class ReturnRequest:
     resolution: str | None = None
     lines: tuple[LineRequest, ...] | None = None
     command_id: str | None = None
+    mark: CommandMark | None = None
     stores: Collection[str] | None = None
 
     def may_touch(self, order: Order) -> bool:

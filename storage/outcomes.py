@@ -9,8 +9,8 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from domain.reviews import Outcome
-from storage.database import Database, Session
+from domain.commands import CommandMark, Outcome, mark_from
+from storage.database import Database, Document, Session
 
 COLLECTION: Final = "outcomes"
 REMEMBERED_SECONDS: Final = 86_400
@@ -20,12 +20,19 @@ INDEXES: Final = [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeco
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one item of a command."""
+    """The outcome of one item of a command.
+
+    `status` and `moderator`: those of a review that another one had moderated meanwhile. `mark`: that of the command,
+    None where it didn't come by HTTP.
+    """
 
     command_id: str
     item_id: str
     outcome: Outcome
     reason: str | None = None
+    mark: CommandMark | None = None
+    status: str | None = None
+    moderator: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -44,7 +51,7 @@ class OutcomeRepository:
         writes = [
             UpdateOne(
                 {"_id": _id(answer.key)},
-                {"$setOnInsert": {"outcome": answer.outcome.value, "reason": answer.reason, "at": at}},
+                {"$setOnInsert": {**_fields(answer), "at": at}},
                 upsert=True,
             )
             for answer in answers
@@ -60,10 +67,36 @@ class OutcomeRepository:
             return {}
         by_id = {_id(key): key for key in keys}
         found = self._outcomes.find({"_id": {"$in": list(by_id)}}, session=session)
-        return {
-            by_id[d["_id"]]: Answer(*by_id[d["_id"]], outcome=Outcome(d["outcome"]), reason=d["reason"])
-            async for d in found
-        }
+        return {by_id[document["_id"]]: _answer(*by_id[document["_id"]], document) async for document in found}
+
+    async def of_command(self, command_id: str, limit: int) -> list[Answer]:
+        """The answers there are to items of a command, by item, so many at most."""
+        prefix = _id((command_id, ""))
+        # The character behind "/" ends the range.
+        found = self._outcomes.find({"_id": {"$gte": prefix, "$lt": f"{command_id}0"}}).sort("_id").limit(limit)
+        return [_answer(command_id, document["_id"].removeprefix(prefix), document) async for document in found]
+
+
+def _fields(answer: Answer) -> Document:
+    fields = {
+        "mark": str(answer.mark) if answer.mark else None,
+        "status": answer.status,
+        "moderator": answer.moderator,
+    }
+    told = {"outcome": answer.outcome.value, "reason": answer.reason}
+    return told | {name: value for name, value in fields.items() if value is not None}
+
+
+def _answer(command_id: str, item_id: str, document: Document) -> Answer:
+    return Answer(
+        command_id,
+        item_id,
+        outcome=Outcome(document["outcome"]),
+        reason=document["reason"],
+        mark=mark_from(document.get("mark")),
+        status=document.get("status"),
+        moderator=document.get("moderator"),
+    )
 
 
 def _id(key: tuple[str, str]) -> str:

@@ -114,7 +114,7 @@ async def create(
         action="create",
         return_=wanted.model_copy(update={"id": id}),
         user=caller.subject,
-        command_id=command.remembered_as,
+        command_id=command.id,
         **stores_of(caller),
     )
     await check_new(services, command, id, creation)
@@ -133,7 +133,7 @@ async def change(
         action="update",
         return_=wanted,
         user=caller.subject,
-        command_id=command.remembered_as,
+        command_id=command.id,
         **stores_of(caller),
     )
     await check_change(services, command, known, update)

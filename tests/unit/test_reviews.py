@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import (
@@ -13,7 +14,6 @@ from domain.reviews import (
     ModeratedReview,
     Moderation,
     ModerationAction,
-    Outcome,
     ReviewStatus,
     counted,
     moderate,
