@@ -100,7 +100,8 @@ def _applied(
 
 
 def _answer(command_id: str, command: Moderation, result: ModerationResult) -> Answer:
-    answer = Answer(command_id, command.review_id, result.outcome, result.reason, command.mark)
+    reason = result.reason and result.reason.value
+    answer = Answer(command_id, command.review_id, result.outcome, reason, command.mark)
     if result.reason is ModerationRefusal.STATUS_CHANGED and result.after is not None:
         return replace(answer, status=result.after.label, moderator=result.moderator)
     return answer
