@@ -215,5 +215,5 @@ def _settled(answer: dict[str, Any], results: Sequence[ItemResult], headers: dic
     if any(result.get("reason") == KEY_REUSED for result in results):
         raise ProblemError(ProblemKind.KEY_REUSED, _KEY_REUSED, headers=headers, extra=answer)
     outcomes = {result.get("reason", result["outcome"]) for result in results}
-    detail = f"None of the {len(results)} items was applied ({', '.join(sorted(outcomes)[:5])}); see `results`."
+    detail = f"No item was applied ({', '.join(sorted(outcomes)[:5])}): see `results`."
     raise ProblemError(ProblemKind.NOT_APPLIED, detail, headers=headers, extra=answer)
