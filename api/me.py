@@ -33,4 +33,13 @@ router = APIRouter(
 @router.get("", response_model=Me)
 async def read_me(caller: AnyCaller, services: Injected) -> JsonResponse:
     """Who asks, with which permissions, and in which stores."""
-    return JsonResponse({**Me.of(caller), "authentication": services.authenticator.mode})
+    return JsonResponse(
+        Me.of(
+            {
+                "subject": caller.subject,
+                "permissions": caller.permissions,
+                "stores": caller.stores,
+                "authentication": services.authenticator.mode,
+            }
+        )
+    )

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo.errors import BulkWriteError
 
 from domain.commands import CommandMark, Outcome, mark_from
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, is_duplicate
 
 COLLECTION: Final = "outcomes"
 REMEMBERED_SECONDS: Final = 86_400
@@ -48,15 +49,18 @@ class OutcomeRepository:
 
     async def remember(self, answers: Iterable[Answer], at: datetime, session: Session | None = None) -> None:
         """Keep answers; an item that has one keeps it."""
-        writes = [
-            UpdateOne(
-                {"_id": _id(answer.key)},
-                {"$setOnInsert": {**_fields(answer), "at": at}},
-                upsert=True,
-            )
-            for answer in answers
-        ]
-        if writes:
+        documents = [{"_id": _id(answer.key), **_fields(answer), "at": at} for answer in answers]
+        if not documents:
+            return
+        if session is None:
+            # Half the time of updates, but a duplicate would end a transaction.
+            try:
+                await self._outcomes.insert_many(documents, ordered=False)
+            except BulkWriteError as error:
+                if not is_duplicate(error):
+                    raise
+        else:
+            writes = [UpdateOne({"_id": each.pop("_id")}, {"$setOnInsert": each}, upsert=True) for each in documents]
             await self._outcomes.bulk_write(writes, ordered=False, session=session)
 
     async def answers(

@@ -213,6 +213,8 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     first, second = [body_of(await http.post(RETURNS, json=wanted, headers=key), dict) for _ in range(2)]
     assert first == second
     assert first["results"] == [{"id": first["ids"][0], "outcome": "applied"}]
+    state = body_of(await http.get(f"/api/commands/{first['commandId']}"), dict)
+    assert (state["outcome"], state["results"]) == ("applied", first["results"])
 
     chosen = new_id("return")
     answers = [await http.post(RETURNS, json={**wanted, "id": chosen}, headers=WAIT) for _ in range(2)]
