@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, health, metrics, moderation, templates
+from api import asyncapi, audit, entity_types, health, me, metrics, moderation, outcomes, templates
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import routes as reviews
@@ -40,7 +40,9 @@ ROUTERS: Final = (
     stores.router,
     templates.router,
     entity_types.router,
+    outcomes.router,
     audit.router,
+    me.router,
     health.router,
     metrics.router,
     asyncapi.router,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Annotated, Any, Final, NotRequired
 from uuid import UUID, uuid5
 
@@ -15,20 +16,25 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
+from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.documents import problems
 from api.web.in_hand import LaterResponse
 from api.web.preferences import idempotency_key, wait_seconds
-from api.web.problems import ProblemKind
+from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
+from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
 from domain.delivery import OutgoingMessage
-from domain.reviews import Outcome
 from messaging.envelope import of_command
 from storage.database import is_database_away
-from storage.outcomes import Answer
 
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
-_LAST_LOOK_SECONDS: Final = 1.0
+_KEY_LOOK_SECONDS: Final = 1.0
+_DIGEST_BYTES: Final = 16
+_KEY_REUSED: Final = (
+    "This Idempotency-Key was sent with another body or query before. Nothing was accepted: use a new key for a new "
+    "request, or repeat the first one as it was."
+)
 _NO_PLACE: Final = (
     "The command will take effect. It wasn't waited for: as many requests wait already as may. Repeat it later with "
     "the same Idempotency-Key to hear what became of it, or have fewer wait at a time."
@@ -46,27 +52,20 @@ _HEADERS: Final = [
         "name": "Idempotency-Key",
         "in": "header",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-        "description": "The same key gives the same ids, so a repeated request changes nothing",
+        "description": "The same key gives the same ids, so a repeated request changes nothing; 422 with another body",
     },
 ]
 
 
-class ItemResult(TypedDict):
-    """The outcome of one item of a command."""
-
-    id: str
-    outcome: Outcome
-    reason: NotRequired[str]
-
-
 class CommandAnswer(TypedDict):
-    """The answer to a command: "accepted" (it will take effect), or "applied" with a result for each id. `reason`: why
-    nobody waited, where the client wanted that. `id`: that of the return, where the command is about one."""
+    """The answer to a command: "accepted" (it will take effect), or a result for each id: "applied" where all took
+    effect, "partial" where some did. `reason`: why nobody waited, where the client wanted that. `id`: that of the
+    return, where the command is about one."""
 
     id: NotRequired[str]
     commandId: str
     ids: list[str]
-    outcome: str
+    outcome: CommandOutcome
     reason: NotRequired[str]
     results: NotRequired[list[ItemResult]]
 
@@ -74,23 +73,25 @@ class CommandAnswer(TypedDict):
 @dataclass(frozen=True, slots=True)
 class Command:
     """One request for a change: its id, how long the client waits (seconds), whether it may be repeated, and the client
-    whom its waits are counted for. `names_id`: it is about one item, whose id stands by itself in the answer."""
+    whom its waits are counted for. `content` and `caller` are those of its `CommandMark`. `names_id`: it is about one
+    item, whose id stands by itself in the answer."""
 
     id: str
     wait: int | None
     repeatable: bool
     client: str
+    content: str = ""
+    caller: str = ""
     names_id: bool = False
-
-    @property
-    def remembered_as(self) -> str | None:
-        """The command id that its messages carry; None where no outcome will be asked for."""
-        return self.id if self.repeatable or self.wait is not None else None
 
     @property
     def marks(self) -> dict[str, str]:
         """The fields that its messages carry so that their outcomes are stored."""
-        return {"commandId": self.id} if self.remembered_as else {}
+        return {"commandId": self.id}
+
+    def mark(self, items: int) -> CommandMark:
+        """The mark that its messages carry, if they are about so many items."""
+        return CommandMark(items, self.content, self.caller)
 
     def item_id(self, index: int) -> str:
         """The id of the item that it makes; the same for a repeat of the command."""
@@ -98,7 +99,8 @@ class Command:
 
 
 class _CommandOf:
-    """The command that a request is, by its headers. Raises ProblemError."""
+    """The command that a request is, by its headers, its query, and its body, which has been read before it where there
+    is one. Raises ProblemError."""
 
     openapi: Final = {"parameters": _HEADERS}
 
@@ -116,12 +118,21 @@ def _command(request: Request) -> Command:
     subject = request.state.caller.subject
     client = f"subject {subject}" if subject is not None else f"address {request.client.host if request.client else ''}"
     if key is None:
-        return Command(str(uuid7()), wait, repeatable=False, client=client)
+        id = str(uuid7())
+        return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
     # A space can't be in the key, so nothing else comes to the same name.
     name = f"{request.method} {request.scope['path']} {key}"
     if subject is not None:
         name = f"{name} {subject}"
-    return Command(str(uuid5(_NAMESPACE, name)), wait, repeatable=True, client=client)
+    id = str(uuid5(_NAMESPACE, name))
+    return Command(
+        id, wait, repeatable=True, client=client, content=_content_digest(request), caller=caller_digest(subject, id)
+    )
+
+
+def _content_digest(request: Request) -> str:
+    content: bytes = getattr(request.state, "body_digest", b"")
+    return blake2b(content + request.scope["query_string"], digest_size=_DIGEST_BYTES).hexdigest()
 
 
 Commanded = Annotated[Command, Depends(_CommandOf())]
@@ -130,8 +141,11 @@ Commanded = Annotated[Command, Depends(_CommandOf())]
 
 def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
     """The options of a command's route: it answers 202, 200 once it has been applied, or one of these problems."""
-    answer = {"model": CommandAnswer}
-    return {"status_code": 202, "response_model": CommandAnswer, "responses": {200: answer, **problems(*kinds)}}
+    answer = {"model": CommandAnswer, "description": "Applied, at least in part: `results` has the outcome of each id"}
+    told = problems(*kinds, ProblemKind.NOT_APPLIED)
+    both = [{"$ref": f"#/components/schemas/{name}"} for name in ("Problem", CommandAnswer.__name__)]
+    told[409] = {**told[409], "content": {"application/problem+json": {"schema": {"allOf": both}}}}
+    return {"status_code": 202, "response_model": CommandAnswer, "responses": {200: answer, **told}}
 
 
 async def carry_out(
@@ -145,13 +159,38 @@ async def carry_out(
     """Publish the messages of a command about these ids, wait if the client wants that, and answer. `done` is called
     before the answer is given.
 
-    Raises BrokerAwayError; then some of the messages may have been taken, and the client is told to try again.
+    Raises ProblemError for a key that stands for another request, and BrokerAwayError; then some of the messages may
+    have been taken, and the client is told to try again.
     """
-    await services.publisher.publish([of_command(message, command.id) for message in messages])
+    mark = command.mark(len(ids))
+    await _begin(services, command, mark)
+    await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
+    services.recent_commands.accept(command.id)
     if command.wait is not None:
         return LaterResponse(partial(_waited, services, command, command.wait, ids, done))
     done()
     return JsonResponse(_accepted(command, ids), 202)
+
+
+async def _begin(services: Services, command: Command, mark: CommandMark) -> None:
+    """Note the command. Raises ProblemError when its key stands for another request, as far as that is known here: a
+    consumer looks again."""
+    known = await _known_mark(services, command.id) if command.repeatable else None
+    first = services.recent_commands.begin(command.id, mark)
+    if (known or first).is_of_another(mark):
+        raise ProblemError(ProblemKind.KEY_REUSED, _KEY_REUSED, extra={"commandId": command.id})
+
+
+async def _known_mark(services: Services, command_id: str) -> CommandMark | None:
+    """The mark of a command that has an outcome; None also while the database is unavailable."""
+    try:
+        async with asyncio.timeout(_KEY_LOOK_SECONDS):
+            known = await services.outcomes.of_command(command_id, 1)
+    except Exception as error:
+        if not (isinstance(error, TimeoutError) or is_database_away(error)):
+            raise
+        return None
+    return known[0].mark if known else None
 
 
 def _accepted(command: Command, ids: Sequence[str]) -> dict[str, Any]:
@@ -162,42 +201,26 @@ def _accepted(command: Command, ids: Sequence[str]) -> dict[str, Any]:
 async def _waited(
     services: Services, command: Command, seconds: int, ids: Sequence[str], done: Callable[[], None]
 ) -> JsonResponse:
-    """The answer once the command has been applied, or at the end of the wait."""
+    """The answer once the command has been applied, or at the end of the wait. Raises ProblemError: none of it was."""
     with services.waits.place(command.client) as has_place:
-        results = await _results(services, command.id, ids, seconds) if has_place else {}
+        mark = command.mark(len(ids))
+        results = await results_within(services, command.id, mark, ids, seconds) if has_place else {}
     done()
     answer = _accepted(command, ids)
     if not has_place:
         return JsonResponse({**answer, "reason": _NO_PLACE}, 202)
     if len(results) < len(ids):
         return JsonResponse(answer, 202)
-    answer |= {"outcome": "applied", "results": [results[id] for id in ids]}
-    return JsonResponse(answer, 200, {"Preference-Applied": f"wait={seconds}"})
+    return _settled(answer, [results[id] for id in ids], {"Preference-Applied": f"wait={seconds}"})
 
 
-async def _results(services: Services, command_id: str, ids: Sequence[str], seconds: int) -> dict[str, ItemResult]:
-    """The results of the items once all are known, or at the end of the wait."""
-    answers = await services.waits.answers(command_id, ids, seconds)
-    waiting: set[str] = set()
-    missing = [id for id in ids if id not in answers]
-    if missing:
-        try:
-            async with asyncio.timeout(_LAST_LOOK_SECONDS):
-                last = await services.outcomes.answers([(command_id, id) for id in missing])
-                answers |= {answer.item_id: answer for answer in last.values()}
-                waiting = await services.parking.waiting_for(command_id)
-                waiting |= await services.returns.waiting_for(command_id)
-        except Exception as error:
-            if not (isinstance(error, TimeoutError) or is_database_away(error)):
-                raise
-    results = {id: _result(answer) for id, answer in answers.items()}
-    for id in waiting.intersection(ids).difference(results):
-        results[id] = {"id": id, "outcome": Outcome.NOT_FOUND}
-    return results
-
-
-def _result(answer: Answer) -> ItemResult:
-    result: ItemResult = {"id": answer.item_id, "outcome": answer.outcome}
-    if answer.reason:
-        result["reason"] = answer.reason
-    return result
+def _settled(answer: dict[str, Any], results: Sequence[ItemResult], headers: dict[str, str]) -> JsonResponse:
+    """The answer with the results of all items. Raises ProblemError: nothing was applied."""
+    answer |= {"outcome": command_outcome([result["outcome"] for result in results]), "results": results}
+    if answer["outcome"] is not CommandOutcome.REFUSED:
+        return JsonResponse(answer, 200, headers)
+    if any(result.get("reason") == KEY_REUSED for result in results):
+        raise ProblemError(ProblemKind.KEY_REUSED, _KEY_REUSED, headers=headers, extra=answer)
+    outcomes = {result.get("reason", result["outcome"]) for result in results}
+    detail = f"No item was applied ({', '.join(sorted(outcomes)[:5])}): see `results`."
+    raise ProblemError(ProblemKind.NOT_APPLIED, detail, headers=headers, extra=answer)

@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
 from api.lookups import Lookups
+from api.recent_commands import RecentCommands
 from api.waits import Waits
 from api.web.limits import Limits
 from api.web.pages import PageBudget
@@ -55,6 +56,7 @@ class Services(Repositories):
         self.lag = lag
         self.authenticator = authenticator
         self.review_counts = LargeCounts()
+        self.recent_commands = RecentCommands()
 
     def message(self, topic: Topic, key: str, kind: str, value: object) -> OutgoingMessage:
         """A message of ours to a topic; `kind` is its CloudEvents type."""

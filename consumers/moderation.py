@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
+from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.ratings import RatingTally
-from domain.reviews import Moderated, ModeratedReview, Moderation, Outcome, moderate
+from domain.reviews import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.timestamps import timestamp
 from messaging.decoding import Received
 from messaging.events import EVENT_OF_ACTION, ReviewModerated
@@ -19,6 +20,7 @@ from messaging.moderation import ModerationOfReview
 from messaging.reviews import ReviewChange, entity_key
 from messaging.tracing import cause_of
 from storage.audit import AuditEntry
+from storage.outcomes import Answer
 from storage.unit_of_work import UnitOfWork
 
 
@@ -45,7 +47,7 @@ class ReviewChangeConsumer:
         if commands:
             await self._apply(commands)
         # A recount comes to the same wherever it stands between the changes of an object.
-        await self.recounter.recount(change for _, change in batch if not isinstance(change, ModerationOfReview))
+        await self.recounter.recount(batch)
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
         moderated = await self.services.transactions.run(partial(self._moderate, commands))
@@ -63,22 +65,24 @@ class ReviewChangeConsumer:
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         tallies = await ratings.add(changes, work.session)
         applied = list(_applied(commands, moderated))
-        work.emit(self._event(command, review) for command, review in applied)
+        work.emit(self._event(command, review, result) for command, review, result in applied)
         work.emit(rating_events(self.services, tallies))
-        work.audit(_audit_entry(command, review) for command, review in applied)
-        for command, outcome in zip(commands, moderated.outcomes, strict=True):
+        work.audit(_audit_entry(command, review) for command, review, _ in applied)
+        for command, result in zip(commands, moderated.results, strict=True):
             # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
             # restore, and the review may still come. An answer would make the command that comes with it a repeat.
-            if outcome and (command.review_id in present or command.review_id in gone):
-                work.answer(command.command_id, command.review_id, outcome)
+            if result and command.command_id and (command.review_id in present or command.review_id in gone):
+                work.answers.append(_answer(command.command_id, command, result))
         return moderated
 
-    def _event(self, command: Moderation, review: ModeratedReview) -> OutgoingMessage:
+    def _event(self, command: Moderation, review: ModeratedReview, result: ModerationResult) -> OutgoingMessage:
         event: ReviewModerated = {
             "reviewId": command.review_id,
             "entityType": review.entity.type,
             "entityId": review.entity.id,
             "storeId": review.store_id,
+            "statusBefore": result.before.label if result.before is not None else None,
+            "status": result.after.label if result.after is not None else None,
             "moderator": command.moderator,
             "reason": command.reason,
             "at": timestamp(command.at),
@@ -87,10 +91,20 @@ class ReviewChangeConsumer:
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 
-def _applied(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[tuple[Moderation, ModeratedReview]]:
-    for command, outcome in zip(commands, moderated.outcomes, strict=True):
-        if outcome is Outcome.APPLIED:
-            yield command, moderated.reviews[command.review_id]
+def _applied(
+    commands: Iterable[Moderation], moderated: Moderated
+) -> Iterator[tuple[Moderation, ModeratedReview, ModerationResult]]:
+    for command, result in zip(commands, moderated.results, strict=True):
+        if result and result.outcome is Outcome.APPLIED:
+            yield command, moderated.reviews[command.review_id], result
+
+
+def _answer(command_id: str, command: Moderation, result: ModerationResult) -> Answer:
+    reason = result.reason and result.reason.value
+    answer = Answer(command_id, command.review_id, result.outcome, reason, command.mark)
+    if result.reason is ModerationRefusal.STATUS_CHANGED and result.after is not None:
+        return replace(answer, status=result.after.label, moderator=result.moderator)
+    return answer
 
 
 def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:

@@ -9,12 +9,13 @@ from functools import partial
 from typing import Final
 
 from consumers.services import ENVELOPE, Services
+from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity, RatingTally, TallyKey
-from domain.reviews import Outcome
-from messaging.envelope import Envelope
+from messaging.decoding import Received
+from messaging.envelope import Envelope, mark_in
 from messaging.events import rating_changed
-from messaging.reviews import RecountOfEntity, RecountOfStore, entity_key
+from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange, entity_key
 from messaging.topics import Topic, TopicNames
 from storage.database import in_batches
 from storage.outcomes import Answer
@@ -29,21 +30,22 @@ class Recounter:
 
     services: Services
 
-    async def recount(self, orders: Iterable[RecountOfEntity | RecountOfStore]) -> None:
+    async def recount(self, orders: Iterable[Received[ReviewChange]]) -> None:
         """Count the ratings of objects anew, one transaction for each; of a store or of everything, order that."""
         orders = list(orders)
-        for entity in sorted({Entity(o.entity_type, o.entity_id) for o in orders if isinstance(o, RecountOfEntity)}):
+        entities = [order for _, order in orders if isinstance(order, RecountOfEntity)]
+        for entity in sorted({Entity(order.entity_type, order.entity_id) for order in entities}):
             await self.services.transactions.run(partial(self._recount, entity))
-        for order in orders:
+        for record, order in orders:
             if isinstance(order, RecountOfStore):
-                await self._fan_out(order)
+                await self._fan_out(order, mark_in(record.headers))
 
-    async def _fan_out(self, command: RecountOfStore) -> None:
+    async def _fan_out(self, command: RecountOfStore, mark: CommandMark | None) -> None:
         services = self.services
         async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
             await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])
         if command.command_id:
-            answer = Answer(command.command_id, command.store_id or "", Outcome.APPLIED)
+            answer = Answer(command.command_id, command.store_id or "", Outcome.APPLIED, mark=mark)
             await services.outcomes.remember([answer], datetime.now(UTC))
 
     async def _recount(self, entity: Entity, work: UnitOfWork) -> None:

@@ -13,21 +13,14 @@ import structlog
 from pymongo.errors import BulkWriteError
 
 from consumers.services import Services
+from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
-from domain.returns import (
-    DeletedReturn,
-    RefusalReason,
-    Return,
-    ReturnRequest,
-    decide,
-    unknown_order,
-    with_return,
-)
-from domain.reviews import ModerationAction, Outcome
+from domain.returns import DeletedReturn, RefusalReason, Return, ReturnRequest, decide, unknown_order, with_return
+from domain.reviews import ModerationAction
 from domain.stores import GeneralSettings, return_number, return_number_template, return_series
 from messaging.decoding import RawRecord, Received, position_of
-from messaging.envelope import cloud_event_identity
+from messaging.envelope import cloud_event_identity, mark_in, of_command
 from messaging.events import return_deleted, return_refused, return_told
 from messaging.returns import CreateReturn, ReturnCommand, return_request
 from messaging.topics import Topic
@@ -58,9 +51,10 @@ class ReturnRouter:
             await returns.release(parked)
 
     def _message(self, parked: ParkedReturn) -> OutgoingMessage:
-        return self.services.message(
+        message = self.services.message(
             Topic.RETURN_COMMANDS, parked.order_id, "return.create", orjson.loads(parked.value)
         )
+        return of_command(message, parked.command_id, parked.mark) if parked.command_id else message
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +119,7 @@ class ReturnConsumer:
                 [_refused_event(services, each.id, each.order_id, why, now) for each, why in refusals]
             )
             answers = [
-                Answer(each.command_id, each.id, Outcome.REFUSED, why[0].message)
+                Answer(each.command_id, each.id, Outcome.REFUSED, why[0].message, each.mark)
                 for each, why in refusals
                 if each.command_id
             ]
@@ -242,14 +236,15 @@ class _Batch:
         self.returns[stored.id] = self.changed_returns[stored.id] = stored
 
     def _answer(self, request: ReturnRequest, outcome: Outcome, reason: str | None = None) -> None:
-        self.work.answer(request.command_id, request.id, outcome, reason)
+        self.work.answer(request.command_id, request.id, outcome, reason, mark=request.mark)
         if request.command_id:
             self.answered.add((request.command_id, request.id))
 
 
 def _request(received: Received[ReturnCommand]) -> ReturnRequest:
     id = received.message.return_.id or _derived_id(received.record)
-    return return_request(received.message, id, received.position, received.at)
+    request = return_request(received.message, id, received.position, received.at)
+    return replace(request, mark=mark_in(received.record.headers))
 
 
 def _audit_entry(request: ReturnRequest, before: Return) -> AuditEntry:
@@ -282,4 +277,4 @@ def _derived_id(record: RawRecord) -> str:
 def _parked(request: ReturnRequest, command: CreateReturn) -> ParkedReturn:
     value = command.model_dump(mode="json", by_alias=True, exclude_none=True)
     value["return"]["id"] = request.id
-    return ParkedReturn(request.id, request.order_id, orjson.dumps(value), request.command_id)
+    return ParkedReturn(request.id, request.order_id, orjson.dumps(value), request.command_id, request.mark)

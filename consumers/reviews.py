@@ -14,14 +14,15 @@ from uuid import UUID, uuid5
 from consumers.names_known import KnownNames
 from consumers.routing import CommandRouter
 from consumers.services import Services
+from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Purchase
 from domain.ratings import Entity, TallyKey
-from domain.reviews import Outcome, Review, ReviewIdentity
+from domain.reviews import Review, ReviewIdentity
 from domain.stores import Refusal, Store, refusal
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
-from messaging.envelope import cloud_event_identity
+from messaging.envelope import cloud_event_identity, mark_in
 from messaging.events import submission_refused
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview, entity_key
@@ -49,11 +50,12 @@ class _Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """A submission with its id, and the records that held it, the first of which counts."""
+    """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command."""
 
     key: _Key
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
+    mark: CommandMark | None = None
 
     @property
     def id(self) -> str:
@@ -228,7 +230,12 @@ class SubmissionConsumer:
 
     async def _answer(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
         answers = [
-            Answer(*submissions[key].answer_key, verdict.outcome, verdict.reason and verdict.reason.value)
+            Answer(
+                *submissions[key].answer_key,
+                verdict.outcome,
+                verdict.reason and verdict.reason.value,
+                submissions[key].mark,
+            )
             for key, verdict in verdicts.items()
             if submissions[key].review.command_id
         ]
@@ -239,11 +246,11 @@ def _submissions(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[_
     """The submissions of a batch. One that comes twice counts where it comes first, as it does across batches."""
     submissions: dict[_Key, _Submission] = {}
     for record, reviews in batch:
-        position = position_of(record)
+        position, mark = position_of(record), mark_in(record.headers)
         for index, review in enumerate(reviews):
             key = _Key(review.id or _derived_id(record, index), review.identity)
             first = submissions.get(key)
-            submissions[key] = first.repeated(position) if first else _Submission(key, review, (position,))
+            submissions[key] = first.repeated(position) if first else _Submission(key, review, (position,), mark)
     return submissions
 
 

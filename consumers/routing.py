@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from consumers.services import Services
+from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity
-from domain.reviews import Moderation, Outcome
+from domain.reviews import Moderation
 from messaging.dead_letters import rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, Received
-from messaging.envelope import of_command
+from messaging.envelope import mark_in, of_command
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationCommand, moderation_command_value, moderation_of_review_value
 from messaging.reviews import entity_key
@@ -35,7 +36,11 @@ class CommandRouter:
     async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         """Route a batch."""
         commands = [
-            command for each in batch for command in each.message.moderations(each.position, cause_of(each.position))
+            command
+            for each in batch
+            for command in each.message.moderations(
+                each.position, cause_of(each.position), mark_in(each.record.headers)
+            )
         ]
         reviews = self.services.reviews
         places = await reviews.entities({command.review_id for command in commands})
@@ -75,7 +80,11 @@ class CommandRouter:
         """Answer that there is no such review."""
         if not commands:
             return
-        answers = [Answer(c.command_id, c.review_id, Outcome.NOT_FOUND) for c in commands if c.command_id]
+        answers = [
+            Answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.mark)
+            for command in commands
+            if command.command_id
+        ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
         await self.services.parking.release(commands)
         for command in commands:

@@ -9,9 +9,10 @@ from typing import Final
 
 from consumers.services import Services
 from consumers.templates import apply_template
+from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
-from domain.reviews import Outcome
 from messaging.decoding import Received
+from messaging.envelope import mark_in
 from messaging.stores import AnyStoreUpdate, GeneralSettingsUpdate, StoreUpdate
 from messaging.templates.messages import NotificationTemplateUpdate
 from storage.unit_of_work import UnitOfWork
@@ -32,13 +33,16 @@ class StoreConsumer:
     async def __call__(self, batch: Sequence[Received[AnyStoreUpdate]]) -> None:
         """Merge a batch, one transaction for each update: they are few."""
         for received in batch:
+            place = received.position, mark_in(received.record.headers)
             if isinstance(update := received.message, NotificationTemplateUpdate):
-                await self.services.transactions.run(partial(apply_template, update, received.position))
+                await self.services.transactions.run(partial(apply_template, update, *place))
             else:
-                await self.services.transactions.run(partial(_merge, update, received.position))
+                await self.services.transactions.run(partial(_merge, update, *place))
 
 
-async def _merge(update: StoreUpdate | GeneralSettingsUpdate, position: RecordPosition, work: UnitOfWork) -> None:
+async def _merge(
+    update: StoreUpdate | GeneralSettingsUpdate, position: RecordPosition, mark: CommandMark | None, work: UnitOfWork
+) -> None:
     stores, store_id = work.repositories.stores, update.id if isinstance(update, StoreUpdate) else None
     seen = await stores.seen(store_id, work.session)
     if seen.covers(position):
@@ -46,4 +50,4 @@ async def _merge(update: StoreUpdate | GeneralSettingsUpdate, position: RecordPo
     repeated = await work.is_answered(update.command_id, store_id or GENERAL)
     await stores.merge(store_id, {} if repeated else update.changes(), seen.after(position), work.session)
     if not repeated:
-        work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED)
+        work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=mark)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
-from domain.reviews import Outcome
 from domain.templates import by_preference, template_id
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
 from messaging.templates.rendering import BUILT_IN
@@ -13,7 +13,9 @@ from storage.templates import SavedTemplate
 from storage.unit_of_work import UnitOfWork
 
 
-async def apply_template(update: NotificationTemplateUpdate, position: RecordPosition, work: UnitOfWork) -> None:
+async def apply_template(
+    update: NotificationTemplateUpdate, position: RecordPosition, mark: CommandMark | None, work: UnitOfWork
+) -> None:
     """Save or delete a template.
 
     A message that a template has taken into account, or that repeats a command, changes nothing; a replay of the
@@ -35,7 +37,7 @@ async def apply_template(update: NotificationTemplateUpdate, position: RecordPos
     else:
         outcome = Outcome.UNCHANGED
         await templates.mark(id, seen, work.session)
-    work.answer(update.command_id, id, outcome)
+    work.answer(update.command_id, id, outcome, mark=mark)
 
 
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> SavedTemplate:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 from uuid import UUID, uuid5
 
+from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
@@ -118,6 +119,7 @@ class ReturnRequest:
     resolution: str | None = None
     lines: tuple[LineRequest, ...] | None = None
     command_id: str | None = None
+    mark: CommandMark | None = None
     stores: Collection[str] | None = None
     is_deletion: bool = False
 

@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 
@@ -26,6 +27,16 @@ class ReviewStatus(IntEnum):
         return self.name.capitalize()
 
 
+def review_status(value: object) -> ReviewStatus | None:
+    """The status that a name stands for, in any letter case, or a number; None for anything else."""
+    if isinstance(value, str):
+        word = value.strip().lower()
+        return next((status for status in ReviewStatus if word in (status.label.lower(), str(status.value))), None)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return next((status for status in ReviewStatus if status.value == value), None)
+
+
 class ModerationAction(StrEnum):
     """An action of a moderator on a review."""
 
@@ -35,13 +46,11 @@ class ModerationAction(StrEnum):
     DELETE = "delete"
 
 
-class Outcome(StrEnum):
-    """The outcome of one item of a command."""
+class ModerationRefusal(StrEnum):
+    """The reason for refusing a moderation command."""
 
-    APPLIED = "applied"
-    UNCHANGED = "unchanged"
-    NOT_FOUND = "not-found"
-    REFUSED = "refused"
+    STATUS_CHANGED = "status-changed"
+    OTHER_STORE = "other-store"
 
 
 @dataclass(slots=True)
@@ -100,8 +109,9 @@ class Moderation:
     """A moderation command for one review.
 
     `source` is its record in the topic of moderation commands, wherever it has been passed on since.
-    `command_id` is set if its outcome may be asked for. `stores` are those that its sender is bound to,
-    None for none in particular. `trace` is the W3C context of its request, empty if it has none.
+    `expected` is the status in which its sender saw the review, None for any. `command_id` is set if its outcome may
+    be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None for none in
+    particular. `trace` is the W3C context of its request, empty if it has none.
     """
 
     review_id: str
@@ -110,7 +120,9 @@ class Moderation:
     at: datetime
     moderator: str | None = None
     reason: str | None = None
+    expected: ReviewStatus | None = None
     command_id: str | None = None
+    mark: CommandMark | None = None
     stores: Collection[str] | None = None
     trace: str = ""
 
@@ -139,17 +151,34 @@ class ModeratedReview:
 
 
 @dataclass(frozen=True, slots=True)
+class ModerationResult:
+    """The result of one command. `before`, `after`: the status of the review, None where there is none or it isn't the
+    sender's business; `moderator`: who set it."""
+
+    outcome: Outcome
+    reason: ModerationRefusal | None = None
+    before: ReviewStatus | None = None
+    after: ReviewStatus | None = None
+    moderator: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Moderated:
     """The result of a batch of moderation commands.
 
     `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
-    stayed: its marks moved. `outcomes` has one entry for each command, in order, None for a repeat.
+    stayed: its marks moved. `results` has one entry for each command, in order, None for a repeat.
     `tallies` holds what the rating of each changed review changes by, which may be nothing.
     """
 
     reviews: Mapping[str, ModeratedReview]
-    outcomes: Sequence[Outcome | None]
+    results: Sequence[ModerationResult | None]
     tallies: Mapping[TallyKey, RatingTally]
+
+    @property
+    def outcomes(self) -> list[Outcome | None]:
+        """The outcome of each command, in order, None for a repeat."""
+        return [result.outcome if result else None for result in self.results]
 
 
 def moderate(
@@ -161,45 +190,53 @@ def moderate(
 
     `reviews` are the present states by id; a review that isn't among them is unknown or gone.
     A record that the review has already taken into account changes nothing at all. A new record that repeats a
-    command (`answered` holds the command ids and review ids that have an outcome) only moves the review's marks.
+    command (`answered` holds the command ids and review ids that have an outcome) only moves the review's marks, and
+    so does a command that expects another status: delivered again, it is not decided anew.
     """
     present = dict(reviews)
     repeats = set(answered)
     touched: dict[str, ModeratedReview] = {}
-    outcomes: list[Outcome | None] = []
+    results: list[ModerationResult | None] = []
     tallies: dict[TallyKey, RatingTally] = {}
     for command in commands:
         review = present.get(command.review_id)
         if review is None:
-            outcomes.append(Outcome.NOT_FOUND)
+            results.append(ModerationResult(Outcome.NOT_FOUND))
         elif review.seen.covers(command.source):
-            outcomes.append(None)
+            results.append(None)
         elif review.status is None:
-            outcomes.append(Outcome.NOT_FOUND)
+            results.append(ModerationResult(Outcome.NOT_FOUND))
         elif not command.may_touch(review.store_id):
-            outcomes.append(Outcome.REFUSED)
+            results.append(ModerationResult(Outcome.REFUSED, ModerationRefusal.OTHER_STORE))
         else:
-            if command.answer_key in repeats:
-                after = replace(review, seen=review.seen.after(command.source))
-                outcomes.append(None)
-            else:
-                after = _moderated(review, command)
-                outcomes.append(Outcome.UNCHANGED if after.status is review.status else Outcome.APPLIED)
-                if command.answer_key:
-                    repeats.add(command.answer_key)
+            after = _moderated(review, command, is_repeat=command.answer_key in repeats)
+            results.append(None if command.answer_key in repeats else _result(review, after, command))
+            if command.answer_key:
+                repeats.add(command.answer_key)
             if after.status is not review.status:
                 before, now = (counted(r.status, r.rating) for r in (review, after))
                 key = TallyKey(review.entity, review.store_id)
                 tallies[key] = tallies.get(key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after
-    return Moderated(touched, outcomes, tallies)
+    return Moderated(touched, results, tallies)
 
 
-def _moderated(review: ModeratedReview, command: Moderation) -> ModeratedReview:
+def _is_expected(review: ModeratedReview, command: Moderation) -> bool:
+    return command.expected is None or command.expected is review.status
+
+
+def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool) -> ModeratedReview:
     status = status_after(review.status, command.action) if review.status is not None else None
     seen = review.seen.after(command.source)
-    if status is review.status:
+    if is_repeat or status is review.status or not _is_expected(review, command):
         return replace(review, seen=seen)
     return replace(
         review, status=status, seen=seen, modified=command.at, moderator=command.moderator, reason=command.reason
     )
+
+
+def _result(before: ModeratedReview, after: ModeratedReview, command: Moderation) -> ModerationResult:
+    states = (before.status, after.status, after.moderator)
+    if not _is_expected(before, command):
+        return ModerationResult(Outcome.REFUSED, ModerationRefusal.STATUS_CHANGED, *states)
+    return ModerationResult(Outcome.UNCHANGED if after.status is before.status else Outcome.APPLIED, None, *states)

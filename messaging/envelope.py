@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 from uuid_utils import uuid7
 
+from domain.commands import CommandMark, mark_from
 from domain.delivery import OutgoingMessage
 from domain.timestamps import timestamp
 from messaging.tracing import trace_headers
@@ -21,6 +22,9 @@ Header = tuple[str, bytes | None]
 
 COMMAND_HEADER: Final = "ce_commandid"
 """The command of the HTTP interface that a message is of, an extension attribute: it is for logs, and has no effect."""
+
+MARK_HEADER: Final = "ce_commandmark"
+"""What a message carries of its whole command, an extension attribute: it is stored with the outcome."""
 
 _LONGEST_COMMAND_ID: Final = 128
 
@@ -51,10 +55,20 @@ class Envelope:
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
 
 
-def of_command(message: OutgoingMessage, command_id: str) -> OutgoingMessage:
-    """The message with a header that names its command."""
-    headers = (*message.headers, (COMMAND_HEADER, command_id.encode()))
+def of_command(message: OutgoingMessage, command_id: str, mark: CommandMark | None = None) -> OutgoingMessage:
+    """The message with headers that name its command, and tell its mark."""
+    headers = [*message.headers, (COMMAND_HEADER, command_id.encode())]
+    if mark is not None:
+        headers.append((MARK_HEADER, str(mark).encode()))
     return OutgoingMessage(message.topic, message.key, message.value, headers)
+
+
+def mark_in(headers: Iterable[Header]) -> CommandMark | None:
+    """The mark of the command that a message is of; None without a usable one."""
+    for name, value in headers:
+        if name == MARK_HEADER and value:
+            return mark_from(value.decode(errors="replace"))
+    return None
 
 
 def command_id_in(headers: Iterable[Header]) -> str | None:

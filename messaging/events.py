@@ -24,12 +24,14 @@ EVENT_OF_ACTION: Final = {
 
 
 class ReviewModerated(TypedDict):
-    """ReviewApproved, ReviewRejected, ReviewReset, ReviewDeleted."""
+    """ReviewApproved, ReviewRejected, ReviewReset, ReviewDeleted; `status` is null once it is deleted."""
 
     reviewId: str
     entityType: str
     entityId: str
     storeId: str | None
+    statusBefore: str | None
+    status: str | None
     moderator: NotRequired[str | None]
     reason: NotRequired[str | None]
     at: str

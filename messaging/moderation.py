@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
+from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
-from domain.reviews import Moderation, ModerationAction
+from domain.reviews import Moderation, ModerationAction, ReviewStatus, review_status
 from domain.timestamps import from_milliseconds
 from messaging.schemas import (
     MAX_ITEMS,
@@ -28,16 +30,38 @@ from messaging.schemas import (
 )
 
 
+def _read_status(value: object) -> ReviewStatus:
+    status = review_status(value)
+    if status is None:
+        raise PydanticCustomError("unknown_status", "Must be one of {names}", {"names": ", ".join(STATUS_NAMES)})
+    return status
+
+
+STATUS_NAMES: Final = tuple(status.label for status in ReviewStatus)
+Status = Annotated[
+    ReviewStatus,
+    BeforeValidator(_read_status),
+    WithJsonSchema({"anyOf": [{"type": "string", "enum": list(STATUS_NAMES)}, {"type": "integer", "enum": [0, 1, 2]}]}),
+]
+"""A status by its name, in any letter case, or by its number."""
+
+
 class _ModerationFields(Message):
     action: ModerationAction
     moderator: Name | None = None
     reason: Note | None = None
+    expected_status: Annotated[
+        Status | None,
+        Field(description="The status in which the sender saw the reviews: one in another status is refused"),
+    ] = None
     command_id: Annotated[
         OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
     ] = None
     stores: Stores = None
 
-    def about(self, review_id: str, source: RecordPosition, at: datetime, trace: str) -> Moderation:
+    def about(
+        self, review_id: str, source: RecordPosition, at: datetime, trace: str, mark: CommandMark | None
+    ) -> Moderation:
         """The command for one review, as the domain reads it."""
         return Moderation(
             review_id=review_id,
@@ -46,7 +70,9 @@ class _ModerationFields(Message):
             at=at,
             moderator=self.moderator,
             reason=self.reason,
+            expected=self.expected_status,
             command_id=self.command_id,
+            mark=mark,
             stores=self.stores,
             trace=trace,
         )
@@ -57,10 +83,10 @@ class ModerationCommand(_ModerationFields):
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
 
-    def moderations(self, source: RecordPosition, trace: str = "") -> list[Moderation]:
+    def moderations(self, source: RecordPosition, trace: str = "", mark: CommandMark | None = None) -> list[Moderation]:
         """One command for each review, once; `source` is the record of them all."""
         at = from_milliseconds(source.timestamp)
-        return [self.about(id, source, at, trace) for id in dict.fromkeys(self.ids)]
+        return [self.about(id, source, at, trace, mark) for id in dict.fromkeys(self.ids)]
 
 
 class ModerationOfReview(_ModerationFields):
@@ -72,15 +98,18 @@ class ModerationOfReview(_ModerationFields):
         tuple[PartitionNumber, Offset, Milliseconds],
         Field(description="Partition, offset and timestamp of the command"),
     ]
+    command_mark: Annotated[str | None, Field(description="What the facade said of the whole command")] = None
 
     def moderation(self, at: datetime | None = None, trace: str = "") -> Moderation:
         """The command as the domain reads it; without a moment, of the time of its own record."""
         source = RecordPosition(*self.source)
-        return self.about(self.review_id, source, at or from_milliseconds(source.timestamp), trace)
+        mark = mark_from(self.command_mark)
+        return self.about(self.review_id, source, at or from_milliseconds(source.timestamp), trace, mark)
 
 
 _PARKED_TRACE: Final = "traceparent"
 
+EXPECTED_STATUS: TypeAdapter[ReviewStatus] = TypeAdapter(Status)
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
 
@@ -92,7 +121,8 @@ def moderation_command_value(command: Moderation) -> dict[str, Any]:
 def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationOfReview."""
     source = {"reviewId": command.review_id, "source": list(command.source)}
-    return {"kind": "moderation", **source, **_fields(command)}
+    mark = {"commandMark": str(command.mark)} if command.mark else {}
+    return {"kind": "moderation", **source, **_fields(command), **mark}
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
@@ -110,6 +140,7 @@ def _fields(command: Moderation) -> dict[str, Any]:
         "action": command.action.value,
         "moderator": command.moderator,
         "reason": command.reason,
+        "expectedStatus": None if command.expected is None else command.expected.label,
         "commandId": command.command_id,
         "stores": None if command.stores is None else list(command.stores),
     }

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo.errors import BulkWriteError
 
-from domain.reviews import Outcome
-from storage.database import Database, Session
+from domain.commands import CommandMark, Outcome, mark_from
+from storage.database import Database, Document, Session, is_duplicate
 
 COLLECTION: Final = "outcomes"
 REMEMBERED_SECONDS: Final = 86_400
@@ -20,12 +21,19 @@ INDEXES: Final = [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeco
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one item of a command."""
+    """The outcome of one item of a command.
+
+    `status` and `moderator`: those of a review that another one had moderated meanwhile. `mark`: that of the command,
+    None where it didn't come by HTTP.
+    """
 
     command_id: str
     item_id: str
     outcome: Outcome
     reason: str | None = None
+    mark: CommandMark | None = None
+    status: str | None = None
+    moderator: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -41,15 +49,18 @@ class OutcomeRepository:
 
     async def remember(self, answers: Iterable[Answer], at: datetime, session: Session | None = None) -> None:
         """Keep answers; an item that has one keeps it."""
-        writes = [
-            UpdateOne(
-                {"_id": _id(answer.key)},
-                {"$setOnInsert": {"outcome": answer.outcome.value, "reason": answer.reason, "at": at}},
-                upsert=True,
-            )
-            for answer in answers
-        ]
-        if writes:
+        documents = [{"_id": _id(answer.key), **_fields(answer), "at": at} for answer in answers]
+        if not documents:
+            return
+        if session is None:
+            # Half the time of updates, but a duplicate would end a transaction.
+            try:
+                await self._outcomes.insert_many(documents, ordered=False)
+            except BulkWriteError as error:
+                if not is_duplicate(error):
+                    raise
+        else:
+            writes = [UpdateOne({"_id": each.pop("_id")}, {"$setOnInsert": each}, upsert=True) for each in documents]
             await self._outcomes.bulk_write(writes, ordered=False, session=session)
 
     async def answers(
@@ -60,10 +71,36 @@ class OutcomeRepository:
             return {}
         by_id = {_id(key): key for key in keys}
         found = self._outcomes.find({"_id": {"$in": list(by_id)}}, session=session)
-        return {
-            by_id[d["_id"]]: Answer(*by_id[d["_id"]], outcome=Outcome(d["outcome"]), reason=d["reason"])
-            async for d in found
-        }
+        return {by_id[document["_id"]]: _answer(*by_id[document["_id"]], document) async for document in found}
+
+    async def of_command(self, command_id: str, limit: int) -> list[Answer]:
+        """The answers there are to items of a command, by item, so many at most."""
+        prefix = _id((command_id, ""))
+        # The character behind "/" ends the range.
+        found = self._outcomes.find({"_id": {"$gte": prefix, "$lt": f"{command_id}0"}}).sort("_id").limit(limit)
+        return [_answer(command_id, document["_id"].removeprefix(prefix), document) async for document in found]
+
+
+def _fields(answer: Answer) -> Document:
+    fields = {
+        "mark": str(answer.mark) if answer.mark else None,
+        "status": answer.status,
+        "moderator": answer.moderator,
+    }
+    told = {"outcome": answer.outcome.value, "reason": answer.reason}
+    return told | {name: value for name, value in fields.items() if value is not None}
+
+
+def _answer(command_id: str, item_id: str, document: Document) -> Answer:
+    return Answer(
+        command_id,
+        item_id,
+        outcome=Outcome(document["outcome"]),
+        reason=document["reason"],
+        mark=mark_from(document.get("mark")),
+        status=document.get("status"),
+        moderator=document.get("moderator"),
+    )
 
 
 def _id(key: tuple[str, str]) -> str:

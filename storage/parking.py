@@ -8,6 +8,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
+from domain.commands import CommandMark, mark_from
 from domain.reviews import Moderation
 from messaging.moderation import moderation_from, parked_value
 from storage.database import Database
@@ -54,9 +55,10 @@ class ParkingRepository:
         found = self._parked.find({"parkedAt": {"$lt": moment}}).sort("parkedAt").limit(limit)
         return [moderation_from(document) async for document in found]
 
-    async def waiting_for(self, command_id: str) -> set[str]:
-        """The ids of the reviews that a command still waits for."""
-        return {d["reviewId"] async for d in self._parked.find({"commandId": command_id}, {"reviewId": 1})}
+    async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
+        """The reviews that a command still waits for, by id, with the mark of the command."""
+        found = self._parked.find({"commandId": command_id}, {"reviewId": 1, "commandMark": 1})
+        return {document["reviewId"]: mark_from(document.get("commandMark")) async for document in found}
 
 
 def _id(command: Moderation) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
+from domain.commands import CommandMark, mark_from
 from domain.returns import Return
 from domain.sorting import Direction
 from storage.database import Database, Document, Session
@@ -99,6 +100,7 @@ class ParkedReturn:
     order_id: str
     value: bytes
     command_id: str | None
+    mark: CommandMark | None = None
 
 
 class ReturnRepository:
@@ -161,6 +163,7 @@ class ReturnRepository:
                 {
                     "$setOnInsert": {"returnId": each.id, "orderId": each.order_id, "value": each.value, "parkedAt": at}
                     | ({"commandId": each.command_id} if each.command_id else {})
+                    | ({"commandMark": str(each.mark)} if each.mark else {})
                 },
                 upsert=True,
             )
@@ -192,9 +195,10 @@ class ReturnRepository:
         places = [place for each in parked for place in (_place(each), each.id)]
         await self._parked.delete_many({"_id": {"$in": places}})
 
-    async def waiting_for(self, command_id: str) -> set[str]:
-        """The ids of the returns that a command still waits to create."""
-        return {_parked_id(d) async for d in self._parked.find({"commandId": command_id}, {"returnId": 1})}
+    async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
+        """The returns that a command still waits to create, by id, with the mark of the command."""
+        found = self._parked.find({"commandId": command_id}, {"returnId": 1, "commandMark": 1})
+        return {_parked_id(document): mark_from(document.get("commandMark")) async for document in found}
 
 
 def _filter(search: ReturnSearch) -> Document:
@@ -212,7 +216,8 @@ def _filter(search: ReturnSearch) -> Document:
 
 
 def _parked(document: Document) -> ParkedReturn:
-    return ParkedReturn(_parked_id(document), document["orderId"], document["value"], document.get("commandId"))
+    command_id, mark = document.get("commandId"), mark_from(document.get("commandMark"))
+    return ParkedReturn(_parked_id(document), document["orderId"], document["value"], command_id, mark)
 
 
 def _parked_id(document: Document) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
-from domain.reviews import Outcome
 from messaging.kafka.connection import is_broker_away
 from storage.audit import AuditEntry
 from storage.database import Database, Session, in_transaction, is_database_away
@@ -36,10 +36,18 @@ class UnitOfWork:
         key = (command_id, item_id)
         return key in await self.repositories.outcomes.answers([key], self.session)
 
-    def answer(self, command_id: str | None, item_id: str, outcome: Outcome, reason: str | None = None) -> None:
+    def answer(
+        self,
+        command_id: str | None,
+        item_id: str,
+        outcome: Outcome,
+        reason: str | None = None,
+        *,
+        mark: CommandMark | None = None,
+    ) -> None:
         """Remember the outcome of an item of a command; not without a command id, by which it is asked for."""
         if command_id:
-            self.answers.append(Answer(command_id, item_id, outcome, reason))
+            self.answers.append(Answer(command_id, item_id, outcome, reason, mark))
 
     def emit(self, messages: Iterable[OutgoingMessage]) -> None:
         """Owe messages to Kafka: published after the transaction, at least once."""

@@ -32,6 +32,8 @@ class ApiKeys:
     A secret has 256 random bits, so one round of SHA-256 keeps it as well as any slow hash would.
     """
 
+    mode = "api_key"
+
     def __init__(self, keys: ApiKeyRepository) -> None:
         self._keys = keys
         self._known: Verified[ApiKey | _Unknown] = Verified(_REMEMBERED_KEYS)

@@ -19,7 +19,9 @@ class KeysAwayError(Exception):
 
 
 class Authenticator(Protocol):
-    """Tells who asks."""
+    """Tells who asks. `mode` is the name of the way in the configuration."""
+
+    mode: str
 
     def would_look_up(self, credential: str | None) -> bool:
         """True if the credential can only be checked by a look-up in the database."""
@@ -33,6 +35,8 @@ class Authenticator(Protocol):
 
 class Nobody(Authenticator):
     """Lets everyone in, and asks for nothing."""
+
+    mode = "none"
 
     async def caller(self, credential: str | None) -> Caller:
         """Anybody, whatever the credential."""

@@ -86,6 +86,7 @@ def _credential(request: Request) -> str | None:
     return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else None
 
 
+AnyCaller = Annotated[Caller, needs()]
 ReviewReader = Annotated[Caller, needs(Permission.READ_REVIEWS)]
 ReviewAuthor = Annotated[Caller, needs(Permission.CREATE_REVIEWS)]
 Moderator = Annotated[Caller, needs(Permission.MODERATE_REVIEWS)]

@@ -57,6 +57,8 @@ class TokenRules:
 class Tokens(Authenticator):
     """Knows callers by the tokens of one issuer; the algorithms are asymmetric by configuration."""
 
+    mode = "jwt"
+
     def __init__(self, keys: IssuerKeys, rules: TokenRules) -> None:
         self._keys = keys
         self._rules = rules

@@ -148,7 +148,7 @@ async def save(
         action="update",
         return_=ReturnChanges.model_validate(wanted.model_dump()),
         user=caller.subject,
-        command_id=command.remembered_as,
+        command_id=command.id,
         **stores_of(caller),
     )
     await check_change(services, command, known, update)
@@ -166,7 +166,7 @@ async def delete(
     """Delete returns for good; their quantities can be returned again."""
     different = list(dict.fromkeys(ids))
     order_ids = await services.returns.order_ids(different)
-    said = {"user": caller.subject, "command_id": command.remembered_as, **stores_of(caller)}
+    said = {"user": caller.subject, "command_id": command.id, **stores_of(caller)}
     messages = [
         _message(
             services,
@@ -184,7 +184,7 @@ async def _create(services: Services, caller: Caller, command: Command, wanted: 
         action="create",
         return_=wanted.model_copy(update={"id": id}),
         user=caller.subject,
-        command_id=command.remembered_as,
+        command_id=command.id,
         **stores_of(caller),
     )
     await check_new(services, command, id, creation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
@@ -41,7 +42,10 @@ class JsonBody(Generic[T]):
 
 
 async def raw_body(request: Request) -> bytes:
-    """The bytes of the body. Raises ProblemError: not JSON by its media type (a missing one will do), or too large."""
+    """The bytes of the body. Raises ProblemError: not JSON by its media type (a missing one will do), or too large.
+
+    `request.state.body_digest` is the digest of them then, by which a command tells another one with its key.
+    """
     check_media_type(request.headers.get("content-type"))
     services: Services = request.app.state.services
     limit = services.limits.max_body_bytes
@@ -58,7 +62,9 @@ async def raw_body(request: Request) -> bytes:
                 raise _too_large(limit)
     except ClientDisconnect as gone:
         raise ProblemError(ProblemKind.MALFORMED_JSON, "The connection ended before the body did.") from gone
-    return b"".join(chunks)
+    body = b"".join(chunks)
+    request.state.body_digest = sha256(body).digest()
+    return body
 
 
 def check_media_type(content_type: str | None) -> None:

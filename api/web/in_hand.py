@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
-from api.web.problems import problem_response
+from api.web.problems import ProblemError, problem_response
 
 SMALL: Final = 16 * 1024
 """Bodies and answers up to this many bytes aren't counted: connections are bounded, and small requests needn't wait."""
@@ -157,7 +157,10 @@ class RequestInHand:
 
 
 class LaterResponse(Response):
-    """A response that is made later. Meanwhile its request doesn't count as concurrent, and its body is freed."""
+    """A response that is made later, or a ProblemError.
+
+    Meanwhile its request doesn't count as concurrent, and its body is freed.
+    """
 
     def __init__(self, coming: Callable[[], Awaitable[Response]]) -> None:
         super().__init__()
@@ -168,5 +171,8 @@ class LaterResponse(Response):
         request: RequestInHand = scope[_KEY]
         request.give_back_body()
         with request.outside():
-            response = await self._coming()
+            try:
+                response = await self._coming()
+            except ProblemError as problem:
+                response = problem_response(scope, problem)
         await response(scope, receive, send)

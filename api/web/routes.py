@@ -42,11 +42,16 @@ class PlainRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
         for needed in self.dependant.dependencies:
-            self.openapi_extra = {**getattr(needed.call, "openapi", {}), **(self.openapi_extra or {})}
+            self.openapi_extra = _merged(getattr(needed.call, "openapi", {}), self.openapi_extra or {})
         parameters = _parameters(self.dependant) if iscoroutinefunction(endpoint) else None
         self.is_plain = parameters is not None
         if parameters is not None:
             self.app = _without_a_query(request_response(_handler(endpoint, parameters)), self.app)
+
+
+def _merged(added: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    parameters = [*document.get("parameters", ()), *added.get("parameters", ())]
+    return {**added, **document} | ({"parameters": parameters} if parameters else {})
 
 
 def _without_a_query(plain: ASGIApp, usual: ASGIApp) -> ASGIApp:

@@ -106,11 +106,22 @@ async def _reviews(service: _Client, product: str) -> None:
     await service.send("Find those that wait for moderation", "POST", "/api/customerReviews/reviewList", waiting)
     rating = {"entityIds": [product], "entityType": "Product"}
     await service.send("Approve both", "POST", "/api/customerReviews/approve", [first, second], headers=_WAIT)
+    await service.send(
+        "Somebody else still sees the first one as new: refused",
+        "POST",
+        "/api/customerReviews/reject?expectedStatus=New",
+        [first],
+        headers=_WAIT,
+        expected=409,
+    )
     await service.send("Ask for the rating", "POST", "/api/rating/entityRating", rating)
     await service.send("Reset one", "POST", "/api/customerReviews/reset", [first], headers=_WAIT)
     await service.send("The rating has followed", "POST", "/api/rating/entityRating", rating)
     await service.send("Reject it", "POST", "/api/customerReviews/reject", [first], headers=_WAIT)
-    await service.send("Delete both", "DELETE", "/api/customerReviews", {"ids": [first, second]}, headers=_WAIT)
+    deleted = await service.send(
+        "Delete both", "DELETE", "/api/customerReviews", {"ids": [first, second]}, headers=_WAIT
+    )
+    await service.send("Ask for its outcome later", "GET", f"/api/commands/{deleted['commandId']}")
     await service.send("Nothing is left", "POST", "/api/rating/entityRating", rating)
 
 

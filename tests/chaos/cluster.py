@@ -176,7 +176,7 @@ async def running_cluster(folder: Path, *, with_disk: bool = False) -> AsyncIter
 def _mounted(folder: Path) -> Iterator[Disk | None]:
     """A file system of its own at a folder; None where the system doesn't allow that."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=0700", "tmpfs", str(folder)]
     if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode != 0:
         yield None
         return

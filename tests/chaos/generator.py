@@ -14,6 +14,7 @@ from typing import Any
 from tests.chaos.clients import Answer, Http, Ledger, NotAcknowledgedError, Upstream
 from tests.chaos.model import CLOSED_STORE, MOST_MAILS, OPEN_STORE, Json, Model
 
+EXPECTED = (None, None, "New", "Approved", "Rejected")
 ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
 TOPICS = (
     *("review-submissions", "moderation-commands", "review-changes"),
@@ -95,14 +96,14 @@ class Actor(ABC):
             **fields,
         }
 
-    async def until(self, ask: Callable[[], Awaitable[Answer]], status: int) -> Answer:
-        """Ask until the status is this one, which it may not be yet."""
+    async def until(self, ask: Callable[[], Awaitable[Answer]], *statuses: int) -> Answer:
+        """Ask until the status is one of these, which it may not be yet."""
         for _ in range(1_000):
             answer = await ask()
-            if answer.status == status:
+            if answer.status in statuses:
                 return answer
             await asyncio.sleep(0.1)  # until it is asked again
-        raise NotAcknowledgedError(f"expected {status}: {answer}")
+        raise NotAcknowledgedError(f"expected {statuses}: {answer}")
 
     def expect(self, answer: Answer, ids: Sequence[str], outcomes: Sequence[str]) -> None:
         """Compare the outcomes that the facade tells with those of the model, where it tells any.
@@ -195,25 +196,26 @@ class Reviewer(Actor):
             await self.moderate(id)
 
     async def moderate(self, id: str) -> None:
-        action = self.chance.choice(ACTIONS)
-        command = {"action": action, "ids": [id], "commandId": self.new_id("command")}
+        action, expected = self.chance.choice(ACTIONS), self.chance.choice(EXPECTED)
+        command = {"action": action, "ids": [id], "expectedStatus": expected, "commandId": self.new_id("command")}
         await self.tell("moderation-commands", id, command)
-        self.world.model.moderate(action, id)
-        self.world.ledger.acknowledge(f"{action} by Kafka", id)
+        self.world.model.moderate(action, id, expected)
+        self.world.ledger.acknowledge(f"{action} {expected or 'any'} by Kafka", id)
 
     async def moderate_by_http(self) -> None:
         ids = self.chance.sample(self.mine, min(len(self.mine), self.chance.randint(1, 20)))
-        action, key = self.chance.choice(ACTIONS), self.new_id("key")
+        action, key, expected = self.chance.choice(ACTIONS), self.new_id("key"), self.chance.choice(EXPECTED)
         wait = self.chance.choice([None, None, None, 5])
+        query = f"?expectedStatus={expected}" if expected else ""
         if action == "delete":
-            answer = await self.world.http.send("DELETE", REVIEWS, {"ids": ids}, key=key, wait=wait)
+            answer = await self.world.http.send("DELETE", REVIEWS + query, {"ids": ids}, key=key, wait=wait)
         else:
-            answer = await self.world.http.send("POST", f"{REVIEWS}/{action}", ids, key=key, wait=wait)
-        if answer.status not in (200, 202):
+            answer = await self.world.http.send("POST", f"{REVIEWS}/{action}{query}", ids, key=key, wait=wait)
+        if answer.status not in (200, 202, 409):
             self.world.ledger.object_to(f"moderation refused: {answer}")
             return
-        outcomes = [self.world.model.moderate(action, id) for id in ids]
-        self.world.ledger.acknowledge(f"{action} by HTTP", *ids)
+        outcomes = [self.world.model.moderate(action, id, expected) for id in ids]
+        self.world.ledger.acknowledge(f"{action} {expected or 'any'} by HTTP", *ids)
         self.expect(answer, ids, outcomes)
         # Most of what anybody does is about reviews of late; and a list that grows costs more and more.
         del self.mine[:-500]
@@ -403,7 +405,7 @@ class Buyer(Actor):
             method, key = {"create": "POST", "update": "PUT", "delete": "DELETE"}[action], self.new_id("key")
             path = f"{RETURNS}?ids={wanted['id']}" if action == "delete" else RETURNS
             # For a moment after a change of the primary, the facade may see the state of before.
-            expected = 422 if outcome == "refused" else 200
-            answer = await self.until(lambda: self.world.http.wait_for(method, path, wanted, key=key), expected)
+            expected = (422, 409) if outcome == "refused" else (200,)
+            answer = await self.until(lambda: self.world.http.wait_for(method, path, wanted, key=key), *expected)
             self.expect(answer, [wanted["id"]], [outcome])
         self.world.ledger.acknowledge(what, wanted["id"], order)

@@ -60,7 +60,7 @@ class Model:
     reviews: dict[str, Review] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     rivals: set[str] = field(default_factory=set)
-    early_moderation: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    early_moderation: dict[str, list[tuple[str, str | None]]] = field(default_factory=lambda: defaultdict(list))
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
     deleted_returns: set[str] = field(default_factory=set)
@@ -80,8 +80,8 @@ class Model:
             self.refused.add(id)
             return "refused"
         self.reviews[id] = Review(body["EntityId"], body.get("storeId"), body["rating"], body.get("title"))
-        for action in self.early_moderation.pop(id, ()):
-            self.moderate(action, id)
+        for action, expected in self.early_moderation.pop(id, ()):
+            self.moderate(action, id, expected)
         return "applied"
 
     def submit_as_another(self, id: str) -> None:
@@ -92,15 +92,17 @@ class Model:
         """True if a client may have been told that an id is taken: as a rival, or after the review was deleted."""
         return id in self.rivals or (id in self.reviews and self.reviews[id].status is None)
 
-    def moderate(self, action: str, id: str) -> str:
-        """Moderate a review, or keep that until it is submitted. Returns the outcome."""
+    def moderate(self, action: str, id: str, expected: str | None = None) -> str:
+        """Moderate a review that is in the expected status, or keep that until it is submitted. Returns the outcome."""
         review = self.reviews.get(id)
         if review is None:
             if id not in self.refused:
-                self.early_moderation[id].append(action)
+                self.early_moderation[id].append((action, expected))
             return "not-found"
         if review.status is None:
             return "not-found"
+        if expected not in (None, review.status):
+            return "refused"
         before, review.status = review.status, STATUS_AFTER.get(action)
         return "unchanged" if review.status == before else "applied"
 

@@ -216,6 +216,8 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     first, second = [body_of(await http.post(RETURNS, json=wanted, headers=key), dict) for _ in range(2)]
     assert first == second
     assert first["results"] == [{"id": first["ids"][0], "outcome": "applied"}]
+    state = body_of(await http.get(f"/api/commands/{first['commandId']}"), dict)
+    assert (state["outcome"], state["results"]) == ("applied", first["results"])
 
     chosen = new_id("return")
     answers = [await http.post(RETURNS, json={**wanted, "id": chosen}, headers=WAIT) for _ in range(2)]
@@ -224,12 +226,11 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     assert await returns.available(order) == {"a": 0}
 
     # The key of an applied change is remembered even where the same change would not be possible any more.
-    change: Json = {"id": chosen, "lineItems": lines_of({"a": 1})}
+    change: Json = {"id": chosen, "lineItems": lines_of({"a": 1}), "status": "New"}
     key = once()
     assert (await http.put(RETURNS, json=change, headers=key)).status_code == 200
     await returns.change(chosen, status="Canceled")
     await returns.create(order, {"a": 1})
-    change["status"] = "New"
     assert (await http.put(RETURNS, json=change, headers=key)).json()["results"][0]["outcome"] == "applied"
     assert (await returns.existing(chosen))["status"] == "Canceled"
 
@@ -251,7 +252,9 @@ async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Serv
             assert errors_of(answer) == [("/lineItems/0/quantity", "quantity-not-available")]
             refused_early += 1
             continue
-        (result,) = body_of(answer, dict)["results"]
+        is_refused = answer.status_code == 409
+        (result,) = (problem_of(answer, 409) if is_refused else body_of(answer, dict))["results"]
+        assert is_refused == (result["outcome"] == "refused")
         http_ids.append(result["id"])
         if result["outcome"] == "applied":
             applied.add(result["id"])

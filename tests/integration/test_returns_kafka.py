@@ -77,7 +77,7 @@ async def test_a_return_before_its_order(returns: Returns, service: Service) -> 
     await service.publish("return-commands", return_command("create", wanted, commandId=command))
     async with service.mongo() as database:
         parked = ReturnRepository(database)
-        assert await eventually(partial(parked.waiting_for, command)) == {id}
+        assert await eventually(partial(parked.waiting_for, command)) == {id: None}
         assert await returns.get(id) is None
         await returns.ordered({"a": 2}, id=order)
         await eventually(partial(returns.get, id))

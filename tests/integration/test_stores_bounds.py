@@ -315,3 +315,34 @@ async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops, produc
     await shops.refused("GET", f"/api/audit?storeId={shops.other}")
     async with shops.secured.service.mongo() as database:
         assert text not in str(await database["auditLog"].find({"reviewId": mine}).to_list())
+
+
+async def test_a_caller_sees_its_own_commands_alone(shops: Shops) -> None:
+    review = submission(new_id(), storeId=shops.mine)
+    sent = body_of(await shops.bound.http.post(REVIEWS, json=[review], headers=WAIT), dict)
+    path = f"/api/commands/{sent['commandId']}"
+    expected = {"commandId": sent["commandId"], "outcome": "applied", "results": sent["results"]}
+    assert await shops.bound.get(path) == expected
+    problem_of(await shops.all.http.get(path), 404)
+    # What nobody has applied yet is the caller's alone, too: this one is parked.
+    parked = body_of(await shops.bound.http.post(f"{REVIEWS}/approve", json=[new_id("review")]), dict, 202)
+    path = f"/api/commands/{parked['commandId']}"
+    assert (await shops.bound.get(path))["outcome"] == "accepted"
+    problem_of(await shops.all.http.get(path), 404)
+
+
+async def test_who_set_the_status_is_told_to_who_expected_another(shops: Shops) -> None:
+    (id,) = await shops.all.submit(submission(new_id(), storeId=shops.mine))
+    assert await shops.all.moderate("approve", id) == ["applied"]
+    (result,) = await shops.bound.command("POST", f"{REVIEWS}/reject?expectedStatus=New", [id])
+    refused = {"id": id, "outcome": "refused", "reason": "status-changed"}
+    assert result == {**refused, "status": "Approved", "moderator": "admin"}
+
+
+async def test_callers_learn_who_they_are(shops: Shops) -> None:
+    me = await shops.bound.get("/api/me")
+    assert me["permissions"] == sorted(OWN_ALONE)
+    assert (me["subject"], me["stores"], me["authentication"]) == ("anna", [shops.mine], "jwt")
+    assert (await shops.all.get("/api/me"))["stores"] is None
+    async with shops.secured.service.client() as nobody:
+        problem_of(await nobody.get("/api/me"), 401)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
-from domain.reviews import Outcome
 from storage.database import Database
 from storage.outbox import COLLECTION as OUTBOX
 from storage.repositories import Repositories

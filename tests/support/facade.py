@@ -54,7 +54,8 @@ def problem_of(response: httpx.Response, status: int) -> Json:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     problem: Json = response.json()
-    assert set(problem) - {"errors", "checks"} == {"type", "title", "status", "detail", "instance"}
+    more = {"errors", "checks", "commandId", "ids", "outcome", "results"}
+    assert set(problem) - more == {"type", "title", "status", "detail", "instance"}
     assert problem["status"] == status
     assert unquote(problem["instance"]) == response.request.url.path
     assert "Traceback" not in response.text
@@ -80,8 +81,10 @@ class Facade:
     async def command(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> list[Json]:
-        """Send a command, wait until it has been applied, and return its results."""
+        """Send a command, wait until it has been decided upon, and return its results."""
         response = await self.http.request(method, path, json=body, headers={**WAIT, **(headers or {})})
+        if response.status_code == 409:
+            return list(problem_of(response, 409)["results"])
         return list(body_of(response, dict)["results"])
 
     async def submit(self, *reviews: Json) -> list[str]:

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from api.web.limits import Limits
+from domain.permissions import ALL_PERMISSIONS
 from tests.support.app import REVIEW, client_without_servers, problem_of
 
 
@@ -122,3 +123,9 @@ def _references(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _references(part)
+
+
+async def test_everybody_may_do_everything_where_nobody_is_asked(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/api/me")
+    permissions = sorted(ALL_PERMISSIONS)
+    assert answer.json() == {"subject": None, "permissions": permissions, "stores": None, "authentication": "none"}

@@ -10,9 +10,11 @@ import bson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from domain.commands import CommandMark
 from domain.delivery import RecordPosition
-from domain.reviews import Moderation, ModerationAction
+from domain.reviews import Moderation, ModerationAction, ReviewStatus
 from domain.timestamps import from_milliseconds
 from messaging.moderation import (
     MODERATION_COMMAND,
@@ -39,7 +41,9 @@ def moderations(draw: st.DrawFn) -> Moderation:
         at=from_milliseconds(source.timestamp),
         moderator=draw(st.none() | ids),
         reason=draw(st.none() | ids),
+        expected=draw(st.none() | st.sampled_from(ReviewStatus)),
         command_id=draw(st.none() | ids),
+        mark=draw(st.none() | st.builds(CommandMark, st.integers(1, 1_000), *[st.sampled_from(["", "0a", "ff"])] * 2)),
         stores=draw(st.none() | st.lists(ids, max_size=3)),
         trace=draw(st.just("") | ids),
     )
@@ -61,7 +65,20 @@ def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
 @given(moderations())
 def test_a_dead_letter_can_be_replayed(command: Moderation) -> None:
     value = MODERATION_COMMAND.validate_json(json.dumps(moderation_command_value(command)))
-    assert value.moderations(command.source, command.trace) == [command]
+    assert value.moderations(command.source, command.trace, command.mark) == [command]
+
+
+@pytest.mark.parametrize("status", ["approved", "APPROVED", 1, "1"])
+def test_an_expected_status_in_any_form(status: Any) -> None:
+    command = {"action": "reject", "ids": ["R"], "expectedStatus": status}
+    assert MODERATION_COMMAND.validate_json(json.dumps(command)).expected_status is ReviewStatus.APPROVED
+
+
+@pytest.mark.parametrize("status", ["Approve", "", 3, 1.5, True, [], {}])
+def test_an_expected_status_that_is_none(status: Any) -> None:
+    command = {"action": "reject", "ids": ["R"], "expectedStatus": status}
+    with pytest.raises(ValidationError, match="Must be one of New, Approved, Rejected"):
+        MODERATION_COMMAND.validate_json(json.dumps(command))
 
 
 @pytest.mark.parametrize("stores", [None, ["S"]])

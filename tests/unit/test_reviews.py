@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import (
@@ -13,10 +14,12 @@ from domain.reviews import (
     ModeratedReview,
     Moderation,
     ModerationAction,
-    Outcome,
+    ModerationRefusal,
+    ModerationResult,
     ReviewStatus,
     counted,
     moderate,
+    review_status,
     status_after,
 )
 
@@ -190,3 +193,71 @@ def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_re
     gone = replace(a_review(), status=None)
     moderated = moderate([command], {"a": gone})
     assert (moderated.outcomes, moderated.reviews, moderated.tallies) == ([Outcome.NOT_FOUND], {}, {})
+
+
+steps = st.tuples(
+    st.sampled_from("ab"),
+    st.sampled_from(ModerationAction),
+    st.none() | st.sampled_from(ReviewStatus),
+    st.text("xy", max_size=1),
+)
+
+
+@given(st.dictionaries(st.sampled_from("ab"), st.builds(a_review, st.sampled_from(ReviewStatus))), st.lists(steps))
+def test_a_command_that_expects_another_status_is_refused_and_told_so(
+    before: dict[str, ModeratedReview], history: list[tuple[str, ModerationAction, ReviewStatus | None, str]]
+) -> None:
+    commands = [
+        replace(a_command(id, action, offset), expected=expected, moderator=moderator)
+        for offset, (id, action, expected, moderator) in enumerate(history)
+    ]
+    now: dict[str, tuple[ReviewStatus | None, str | None]] = {id: (r.status, r.moderator) for id, r in before.items()}
+    moderated = moderate(commands, before)
+    for command, result in zip(commands, moderated.results, strict=True):
+        status, moderator = now.get(command.review_id, (None, None))
+        after = status_after(status or ReviewStatus.NEW, command.action)
+        if status is None:
+            assert result == ModerationResult(Outcome.NOT_FOUND)
+        elif command.expected not in (None, status):
+            refused = ModerationResult(Outcome.REFUSED, ModerationRefusal.STATUS_CHANGED, status, status, moderator)
+            assert result == refused
+        elif status is after:
+            assert result == ModerationResult(Outcome.UNCHANGED, None, status, status, moderator)
+        else:
+            now[command.review_id] = after, command.moderator
+            assert result == ModerationResult(Outcome.APPLIED, None, status, after, command.moderator)
+    assert {id: review.status for id, review in {**before, **moderated.reviews}.items()} == {
+        id: status for id, (status, _) in now.items()
+    }
+
+
+def test_a_refused_command_is_not_decided_anew_when_it_is_delivered_again() -> None:
+    approve = replace(a_command("a", ModerationAction.APPROVE, 1, command_id="c1"), expected=ReviewStatus.NEW)
+    first = moderate([approve], {"a": a_review(ReviewStatus.REJECTED)})
+    assert first.outcomes == [Outcome.REFUSED]
+    assert first.reviews["a"].seen.covers(approve.source)
+    assert first.tallies == {}
+    reset = moderate([a_command("a", ModerationAction.RESET, 2)], first.reviews)
+    again = replace(approve, source=RecordPosition(0, 3, 1_003))
+    assert moderate([approve, again], reset.reviews, answered={("c1", "a")}).outcomes == [None, None]
+
+
+def test_two_moderators_in_one_batch() -> None:
+    approve = replace(a_command("a", ModerationAction.APPROVE, 1, "c1"), expected=ReviewStatus.NEW, moderator="anna")
+    reject = replace(a_command("a", ModerationAction.REJECT, 2, "c2"), expected=ReviewStatus.NEW, moderator="bert")
+    moderated = moderate([approve, reject, replace(approve, source=RecordPosition(0, 3, 1_003))], {"a": a_review()})
+    assert moderated.outcomes == [Outcome.APPLIED, Outcome.REFUSED, None]
+    assert moderated.results[1] is not None
+    assert (moderated.results[1].after, moderated.results[1].moderator) == (ReviewStatus.APPROVED, "anna")
+    assert moderated.reviews["a"].moderator == "anna"
+
+
+@pytest.mark.parametrize("status", ReviewStatus)
+def test_words_for_a_status(status: ReviewStatus) -> None:
+    words = (status.label, status.label.upper(), f" {status.label.lower()} ", str(status.value))
+    assert {review_status(word) for word in (*words, status.value, float(status.value), status)} == {status}
+
+
+@pytest.mark.parametrize("word", ["", " ", "Newer", "3", "-1", "1.0", 3, 0.5, float("nan"), True, False, None, [], {}])
+def test_words_that_are_no_status(word: object) -> None:
+    assert review_status(word) is None

@@ -1,0 +1,144 @@
+"""Outcomes of commands: for those who wait for them, and for those who ask later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Annotated, Any, Final, NotRequired
+
+from fastapi import APIRouter, Path
+from typing_extensions import TypedDict
+
+from api.auth.permissions import AnyCaller
+from api.services import Injected, Services
+from api.web.documents import problems
+from api.web.problems import ProblemError, ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome
+from domain.permissions import Caller
+from messaging.schemas import MAX_ITEMS
+from storage.database import is_database_away
+from storage.outcomes import Answer
+
+_LAST_LOOK_SECONDS: Final = 1.0
+_DIGEST_BYTES: Final = 16
+_RESULTS_BYTES: Final = 256 * 1024
+
+_UNKNOWN: Final = (
+    "Nothing is known about this command of yours: either it has not been applied yet, or it was never accepted, or "
+    "its outcome is older than 24 hours."
+)
+
+
+class ItemResult(TypedDict):
+    """The outcome of one item of a command. `status`, `moderator`: of a review that somebody else moderated first."""
+
+    id: str
+    outcome: Outcome
+    reason: NotRequired[str]
+    status: NotRequired[str]
+    moderator: NotRequired[str | None]
+
+
+class CommandState(TypedDict):
+    """The outcome of a command so far: "accepted" until that of every item is known."""
+
+    commandId: str
+    outcome: CommandOutcome
+    results: list[ItemResult]
+
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/commands",
+    tags=["Commands"],
+    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.get("/{commandId}", response_model=CommandState)
+async def read_command(
+    caller: AnyCaller, command_id: Annotated[str, Path(alias="commandId")], services: Injected
+) -> JsonResponse:
+    """The outcome of a command so far, for 24 hours. A caller sees its own commands."""
+    with await services.pages.piece(_RESULTS_BYTES):
+        answers = await services.outcomes.of_command(command_id, MAX_ITEMS)
+        waiting = await _waiting_for(services, command_id)
+        marks = [*(answer.mark for answer in answers), *waiting.values(), services.recent_commands.accepted(command_id)]
+        mark = next((mark for mark in marks if mark is not None), None)
+        is_known = mark is not None or answers or waiting
+        if not is_known or not _is_own(caller, command_id, mark):
+            raise ProblemError(ProblemKind.NOT_FOUND, _UNKNOWN)
+        results = {answer.item_id: item_result(answer) for answer in answers}
+        parked = waiting.keys() - results.keys()
+        is_complete = not parked and bool(results) and len(results) >= (mark.items if mark else 0)
+        results |= {id: _not_found(id) for id in sorted(parked)}
+        outcome = command_outcome([result["outcome"] for result in results.values()])
+        state: CommandState = {
+            "commandId": command_id,
+            "outcome": outcome if is_complete else CommandOutcome.ACCEPTED,
+            "results": list(results.values()),
+        }
+        return JsonResponse(state)
+
+
+def caller_digest(subject: str | None, command_id: str) -> str:
+    """The digest by which a caller is known to have sent a command; empty without authentication."""
+    if subject is None:
+        return ""
+    return blake2b(f"{command_id}\n{subject}".encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def item_result(answer: Answer) -> ItemResult:
+    """An outcome as the interface shows it."""
+    result: ItemResult = {"id": answer.item_id, "outcome": answer.outcome}
+    if answer.reason:
+        result["reason"] = answer.reason
+    if answer.status:
+        result |= {"status": answer.status, "moderator": answer.moderator}
+    return result
+
+
+async def results_within(
+    services: Services, command_id: str, mark: CommandMark, ids: Sequence[str], seconds: int
+) -> dict[str, ItemResult]:
+    """The results of the items once all are known, or at the end of the wait."""
+    answers = await services.waits.answers(command_id, ids, seconds)
+    waiting: Mapping[str, Any] = {}
+    missing = [id for id in ids if id not in answers]
+    if missing:
+        try:
+            async with asyncio.timeout(_LAST_LOOK_SECONDS):
+                last = await services.outcomes.answers([(command_id, id) for id in missing])
+                answers |= {answer.item_id: answer for answer in last.values()}
+                waiting = await _waiting_for(services, command_id)
+        except Exception as error:
+            if not (isinstance(error, TimeoutError) or is_database_away(error)):
+                raise
+    results = {id: _result(answer, mark) for id, answer in answers.items()}
+    for id in waiting.keys() & set(ids) - results.keys():
+        results[id] = _not_found(id)
+    return results
+
+
+def _result(answer: Answer, mark: CommandMark) -> ItemResult:
+    """The result for the sender of this very content: another one with the same key may have come first."""
+    if answer.mark and answer.mark.is_of_another(mark):
+        return {"id": answer.item_id, "outcome": Outcome.REFUSED, "reason": KEY_REUSED}
+    return item_result(answer)
+
+
+def _not_found(id: str) -> ItemResult:
+    return {"id": id, "outcome": Outcome.NOT_FOUND}
+
+
+async def _waiting_for(services: Services, command_id: str) -> dict[str, CommandMark | None]:
+    """The items that are parked until what they are about comes."""
+    reviews = await services.parking.waiting_for(command_id)
+    return reviews | await services.returns.waiting_for(command_id)
+
+
+def _is_own(caller: Caller, command_id: str, mark: CommandMark | None) -> bool:
+    return caller.subject is None or (mark is not None and mark.caller == caller_digest(caller.subject, command_id))

@@ -1,0 +1,221 @@
+"""Outcomes tell the truth: in part, not at all, of a key that was reused, of a review that another one moderated."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from domain.commands import CommandMark
+from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.messages import message
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
+
+COMMANDS = "/api/commands"
+IN_TURN = 500
+"""So many ids are in one command of a race."""
+
+
+async def state_of(http: httpx.AsyncClient, command_id: str) -> Json:
+    return body_of(await http.get(f"{COMMANDS}/{command_id}"), dict)
+
+
+async def settled(http: httpx.AsyncClient, command_id: str) -> Json:
+    """The state of a command once each outcome is known."""
+    return await eventually(partial(state_of, http, command_id), lambda state: state["outcome"] != "accepted")
+
+
+async def by_kafka(service: Service, action: str, id: str, *, mark: CommandMark | None = None, **more: Any) -> Json:
+    """Publish a moderation command, and wait for its stored outcome."""
+    command_id = more.setdefault("commandId", str(uuid4()))
+    headers = [("ce_commandmark", str(mark).encode())] if mark else []
+    await service.publish("moderation-commands", message({"action": action, "ids": [id], **more}, id, headers))
+    return await eventually(partial(service.find, "outcomes", f"{command_id}/{id}"))
+
+
+async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+    (id,) = await facade.submit(submission(product))
+    unknown = new_id("review")
+    answer = body_of(await http.post(f"{REVIEWS}/approve", json=[id, unknown], headers={"Prefer": "wait=3"}), dict)
+    assert answer["outcome"] == "partial"
+    not_found = {"id": unknown, "outcome": "not-found"}
+    assert answer["results"] == [{"id": id, "outcome": "applied"}, not_found]
+    # It is parked, and may be applied yet.
+    state = await state_of(http, answer["commandId"])
+    assert state == {"commandId": answer["commandId"], "outcome": "accepted", "results": answer["results"]}
+
+    response = await http.post(f"{REVIEWS}/approve", json=[unknown], headers={"Prefer": "wait=2"})
+    assert response.headers["preference-applied"] == "wait=2"
+    problem = problem_of(response, 409)
+    assert problem["type"] == "/problems/not-applied"
+    assert (problem["ids"], problem["outcome"], problem["results"]) == ([unknown], "refused", [not_found])
+    await facade.submit(submission(product, id=unknown))
+    assert (await settled(http, problem["commandId"]))["outcome"] == "applied"
+    assert {result["outcome"] for result in (await settled(http, answer["commandId"]))["results"]} <= {
+        "applied",
+        "unchanged",
+    }
+
+
+async def test_the_outcome_of_every_command_can_be_asked_for(http: httpx.AsyncClient, facade: Facade) -> None:
+    store = await facade.open_store()
+    reviews = [submission(new_id(), storeId=store) for _ in range(3)]
+    accepted = [
+        body_of(await http.request(method, path, json=body), dict, 202)
+        for method, path, body in (
+            ("POST", REVIEWS, reviews),
+            ("PUT", f"/api/stores/{store}", {"name": "Cameras"}),
+            ("PUT", f"/api/notificationTemplates/OrderReviewRequest?storeId={store}", {"subject": "How was it?"}),
+            ("POST", f"/api/rating/calculateStore?storeId={store}", None),
+        )
+    ]
+    for answer in accepted:
+        state = await settled(http, answer["commandId"])
+        assert state["outcome"] == "applied"
+        assert sorted(result["id"] for result in state["results"]) == sorted(answer["ids"])
+    problem = problem_of(await http.get(f"{COMMANDS}/{uuid4()}"), 404)
+    assert "not been applied yet" in problem["detail"]
+    assert "never accepted" in problem["detail"]
+
+
+@pytest.mark.parametrize("is_waited_for", [True, False])
+async def test_a_key_stands_for_one_request(http: httpx.AsyncClient, facade: Facade, is_waited_for: bool) -> None:
+    headers = once() if is_waited_for else {"Idempotency-Key": new_id("key")}
+    (id, other) = await facade.submit(submission(new_id()), submission(new_id()))
+    first = await http.post(f"{REVIEWS}/approve", json=[id], headers=headers)
+    assert first.is_success
+    for path, body in ((f"{REVIEWS}/approve", [other]), (f"{REVIEWS}/approve?reason=Good", [id])):
+        problem = problem_of(await http.post(path, json=body, headers=headers), 422)
+        assert problem["type"] == "/problems/idempotency-key-reused"
+        assert problem["commandId"] == first.json()["commandId"]
+    assert (await http.post(f"{REVIEWS}/approve", json=[id], headers=headers)).json() == first.json()
+    assert (await facade.review(other))["reviewStatus"] == "New"
+
+
+async def test_one_of_two_requests_with_one_key_is_taken(http: httpx.AsyncClient, product: str) -> None:
+    key, bodies = once(), [[submission(product, rating)] for rating in (1, 5)]
+    answers = await asyncio.gather(*(http.post(REVIEWS, json=body, headers=key) for body in bodies * 3))
+    taken = {answer.status_code for answer in answers[::2]}, {answer.status_code for answer in answers[1::2]}
+    assert taken in (({200}, {422}), ({422}, {200}))
+
+
+async def test_the_consumer_takes_the_first_of_two_with_one_key(service: Service, facade: Facade) -> None:
+    (id,) = await facade.submit(submission(new_id()))
+    command = str(uuid4())
+    stored = await by_kafka(service, "approve", id, mark=CommandMark(1, "aa"), commandId=command)
+    assert (stored["outcome"], stored["mark"]) == ("applied", "1 aa ")
+    # From a facade that knew nothing of the first one.
+    await by_kafka(service, "reject", id, mark=CommandMark(1, "bb"), commandId=command)
+    assert (await by_kafka(service, "approve", id))["outcome"] == "unchanged"
+
+
+@pytest.mark.parametrize("word", ["New", "nEW", "0"])
+async def test_what_is_expected(http: httpx.AsyncClient, facade: Facade, product: str, word: str) -> None:
+    ids = await facade.submit(submission(product), submission(product))
+    assert await facade.moderate("reject", ids[0]) == ["applied"]
+    query = f"?expectedStatus={word}"
+    answer = body_of(await http.post(f"{REVIEWS}/approve{query}", json=ids, headers=WAIT), dict)
+    refused = {"id": ids[0], "outcome": "refused", "reason": "status-changed", "status": "Rejected", "moderator": None}
+    assert (answer["outcome"], answer["results"]) == ("partial", [refused, {"id": ids[1], "outcome": "applied"}])
+    assert (await state_of(http, answer["commandId"]))["outcome"] == "partial"
+    assert await facade.rating(product) == (4.0, 1)
+    for method, path in (("POST", "/reset"), ("DELETE", "")):
+        body = ids if path else {"ids": ids}
+        problem = problem_of(await http.request(method, REVIEWS + path + query, json=body, headers=WAIT), 409)
+        assert [result["status"] for result in problem["results"]] == ["Rejected", "Approved"]
+    deleted = await http.delete(f"{REVIEWS}?ids={ids[0]}&expectedStatus=rejected", headers=WAIT)
+    assert body_of(deleted, dict)["outcome"] == "applied"
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("expectedStatus=", "unknown-status"),
+        ("expectedStatus=Newer", "unknown-status"),
+        ("expectedstatus=New", "unknown-field"),
+        ("expectedStats=New", "unknown-field"),
+        ("ids=a", "unknown-field"),
+        ("expectedStatus=New&expectedStatus=Approved", "duplicate-field"),
+    ],
+)
+async def test_conditions_that_are_not_understood(http: httpx.AsyncClient, query: str, code: str) -> None:
+    ((pointer, told),) = errors_of(await http.post(f"{REVIEWS}/approve?{query}", json=[new_id("review")]))
+    assert (pointer, told) == (f"/{query.partition('=')[0]}", code)
+
+
+async def test_what_is_expected_by_kafka(service: Service, facade: Facade, product: str) -> None:
+    early = new_id("review")
+    # Parked: a review that comes New is not what this one expects.
+    command = str(uuid4())
+    parked = {"action": "delete", "ids": [early], "expectedStatus": "REJECTED", "commandId": command}
+    await service.publish("moderation-commands", message(parked, early))
+    await facade.submit(submission(product, id=early))
+    stored = await eventually(partial(service.find, "outcomes", f"{command}/{early}"))
+    assert (stored["outcome"], stored["reason"], stored["status"]) == ("refused", "status-changed", "New")
+    approved = await by_kafka(service, "approve", early, expectedStatus=0, moderator="anna")
+    assert approved["outcome"] == "applied"
+    rejected = await by_kafka(service, "reject", early, expectedStatus="new", moderator="bert")
+    told = {name: rejected[name] for name in ("outcome", "reason", "status", "moderator")}
+    assert told == {"outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "anna"}
+    assert await facade.rating(product) == (4.0, 1)
+
+
+async def test_events_tell_the_status_before_and_after(facade: Facade, service: Service, product: str) -> None:
+    (id,) = await facade.submit(submission(product))
+    for action in ("approve", "reject", "reset", "delete"):
+        await facade.moderate(action, id)
+
+    async def moderations() -> list[Json]:
+        return [data for kind, data in await service.events(f"Product:{product}") if "statusBefore" in data]
+
+    found = await eventually(moderations, lambda found: len(found) >= 4)
+    assert [(event["statusBefore"], event["status"]) for event in found] == [
+        ("New", "Approved"),
+        ("Approved", "Rejected"),
+        ("Rejected", "New"),
+        ("New", None),
+    ]
+
+
+async def decide(http: httpx.AsyncClient, action: str, ids: Sequence[str]) -> dict[str, Json]:
+    """Decide about reviews that were New a moment ago, and wait for all results."""
+    response = await http.post(f"{REVIEWS}/{action}?expectedStatus=New", json=ids, headers={"Prefer": "wait=20"})
+    answer = problem_of(response, 409) if response.status_code == 409 else response.json()
+    if response.status_code == 202:
+        answer = await settled(http, answer["commandId"])
+    return {result["id"]: result for result in answer["results"]}
+
+
+@pytest.mark.parametrize("decisions", [400, pytest.param(10_000, marks=pytest.mark.slow)])
+async def test_two_moderators_overwrite_nothing_of_each_other(
+    http: httpx.AsyncClient, facade: Facade, product: str, decisions: int
+) -> None:
+    count = decisions // 2
+    parts = [min(IN_TURN, count - at) for at in range(0, count, IN_TURN)]
+    ids = [id for size in parts for id in await facade.submit(*(submission(product) for _ in range(size)))]
+    chance = random.Random(decisions)
+
+    async def moderator(action: str) -> dict[str, Json]:
+        mine = chance.sample(ids, len(ids))
+        pieces = [mine[at : at + max(20, count // 20)] for at in range(0, count, max(20, count // 20))]
+        return {id: result for piece in pieces for id, result in (await decide(http, action, piece)).items()}
+
+    approved, rejected = await asyncio.gather(moderator("approve"), moderator("reject"))
+    assert len(approved) == len(rejected) == count
+    for id in ids:
+        loser = {"id": id, "outcome": "refused", "reason": "status-changed", "moderator": None}
+        won, lost = ("Approved", rejected) if approved[id]["outcome"] == "applied" else ("Rejected", approved)
+        other = approved if lost is rejected else rejected
+        assert other[id] == {"id": id, "outcome": "applied"}
+        assert lost[id] == {**loser, "status": won}
+    wins = sum(result["outcome"] == "applied" for result in approved.values())
+    listed = await facade.page(entityIds=[product], reviewStatus="Approved", take=0)
+    assert listed["totalCount"] == wins
+    assert (await facade.rating(product))[1] == wins

@@ -1,0 +1,142 @@
+"""Commands: the outcome of all items, marks, keys that stand for something else, and what a process remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, cast, get_args
+
+import pytest
+from fastapi.routing import APIRoute
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.app import ROUTERS
+from api.commands import Commanded
+from api.outcomes import caller_digest, results_within
+from api.recent_commands import RecentCommands
+from api.services import Services, services_of
+from api.waits import Key, Waits
+from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome, mark_from
+from domain.delivery import OutgoingMessage
+from messaging.envelope import mark_in, of_command
+from storage.outcomes import Answer
+
+GOOD = (Outcome.APPLIED, Outcome.UNCHANGED)
+
+digests = st.text("0123456789abcdef", max_size=32)
+marks = st.builds(CommandMark, st.integers(1, 100_000), digests, digests)
+
+
+@given(st.lists(st.sampled_from(Outcome), min_size=1))
+def test_the_outcome_of_a_command(outcomes: list[Outcome]) -> None:
+    expected = CommandOutcome.PARTIAL
+    if all(outcome in GOOD for outcome in outcomes):
+        expected = CommandOutcome.APPLIED
+    elif not any(outcome in GOOD for outcome in outcomes):
+        expected = CommandOutcome.REFUSED
+    assert command_outcome(outcomes) is expected
+
+
+@given(marks)
+def test_a_mark_is_read_again_from_its_text_and_its_header(mark: CommandMark) -> None:
+    assert mark_from(str(mark)) == mark
+    message = of_command(OutgoingMessage("topic", b"key", b"{}", (("name", None),)), "c1", mark)
+    assert mark_in(message.headers) == mark
+
+
+@pytest.mark.parametrize("text", [None, "", "1", "0  ", "x ab cd", "1 ab", "1 AB cd", "1 ab cd ef", "-1  ", "9" * 99])
+def test_texts_that_are_no_mark(text: str | None) -> None:
+    assert mark_from(text) is None
+    assert mark_in([("ce_commandmark", None if text is None else text.encode() + b"\xff")]) is None
+
+
+def test_a_key_that_stands_for_another_content() -> None:
+    one, other, without_key = CommandMark(1, "aa"), CommandMark(1, "bb"), CommandMark(1)
+    assert one.is_of_another(other)
+    assert not one.is_of_another(CommandMark(2, "aa", "cc"))
+    assert not one.is_of_another(without_key)
+    assert not without_key.is_of_another(one)
+
+
+def test_callers_are_told_apart_and_their_names_are_not_kept() -> None:
+    digests = {caller_digest(subject, id) for subject in ("anna", "bert") for id in ("c1", "c2")}
+    assert len(digests) == 4
+    assert not any("anna" in digest for digest in digests)
+    assert caller_digest(None, "c1") == ""
+
+
+def test_the_first_content_counts_and_only_what_was_accepted_is_known() -> None:
+    recent = RecentCommands()
+    first = CommandMark(1, "aa")
+    assert recent.begin("c1", first) == first
+    assert recent.accepted("c1") is None
+    assert recent.begin("c1", CommandMark(1, "bb")) == first
+    recent.accept("c1")
+    recent.accept("c2")
+    assert (recent.accepted("c1"), recent.accepted("c2")) == (first, None)
+    # A repeat that isn't published yet takes nothing back.
+    recent.begin("c1", first)
+    assert recent.accepted("c1") == first
+
+
+def test_what_is_remembered_is_bounded_in_number_and_time() -> None:
+    now = 0.0
+    recent = RecentCommands(most=2, remembered_s=10, now=lambda: now)
+    for id in ("c1", "c2", "c1", "c3"):
+        recent.begin(id, CommandMark(1))
+        recent.accept(id)
+    assert [recent.accepted(id) is not None for id in ("c1", "c2", "c3")] == [True, False, True]
+    now = 9.0
+    recent.begin("c1", CommandMark(1))
+    now = 12.0
+    assert [recent.accepted(id) is not None for id in ("c1", "c3")] == [True, False]
+
+
+class _Nothing:
+    """Nothing is parked."""
+
+    async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
+        return {}
+
+
+class _Outcomes:
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self.known = {answer.key: answer for answer in answers}
+
+    async def answers(self, keys: Collection[Key]) -> dict[Key, Answer]:
+        return {key: self.known[key] for key in keys if key in self.known}
+
+
+class _Services:
+    """The parts of the facade's services that a wait needs."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.outcomes = _Outcomes(answers)
+        self.waits = Waits(self.outcomes.answers, most=1, most_per_client=1)
+        self.parking = self.returns = _Nothing()
+
+
+async def test_who_waits_is_told_that_another_facade_took_the_key_for_something_else() -> None:
+    taken = Answer("c1", "a", Outcome.APPLIED, mark=CommandMark(2, "aa"))
+    mine = Answer("c1", "b", Outcome.REFUSED, "status-changed", CommandMark(2, "bb"), "Approved", "anna")
+    services = cast(Services, _Services(taken, mine))
+    assert await results_within(services, "c1", CommandMark(2, "bb"), ["a", "b"], 5) == {
+        "a": {"id": "a", "outcome": "refused", "reason": KEY_REUSED},
+        "b": {"id": "b", "outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "anna"},
+    }
+
+
+def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:
+    """The order of the parameters is that in which they are resolved."""
+    command_of = get_args(Commanded)[1].dependency
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    commands = 0
+    for route in routes:
+        calls: list[Any] = [needed.call for needed in route.dependant.dependencies]
+        if command_of in calls:
+            commands += 1
+            after = calls[calls.index(command_of) + 1 :]
+            assert all(call is services_of or "parameters" in getattr(call, "openapi", {}) for call in after), (
+                route.path
+            )
+    assert commands >= 12
