@@ -19,11 +19,11 @@ from api.web.problems import ProblemKind, invalid
 from api.web.routes import PlainRoute
 from domain.permissions import Caller
 from domain.reviews import ModerationAction
-from messaging.schemas import MAX_ITEMS, Id, Message, Note
+from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Note
 from messaging.topics import Topic
 
 
-class Deletion(Message):
+class Deletion(ClosedMessage):
     """The reviews to delete; more can be named in the query."""
 
     ids: Annotated[list[Id], Field(max_length=MAX_ITEMS, default_factory=list)]

@@ -16,6 +16,7 @@ from domain.reviews import Moderation, ModerationAction
 from domain.timestamps import from_milliseconds
 from messaging.schemas import (
     MAX_ITEMS,
+    ClosedMessage,
     Id,
     Message,
     Milliseconds,
@@ -52,7 +53,7 @@ class _ModerationFields(Message):
         )
 
 
-class ModerationCommand(_ModerationFields):
+class ModerationCommand(_ModerationFields, ClosedMessage):
     """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]

@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
 from domain.returns import LineRequest, ReturnRequest, ReturnStatus
-from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId, Stores
+from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Message, Name, Note, OptionalId, Stores
 
 
 class ReturnLineFields(Message):
@@ -50,7 +50,7 @@ class ReturnChanges(Message):
     line_items: ReturnLines | None = None
 
 
-class CreateReturn(Message):
+class CreateReturn(ClosedMessage):
     """Store a return."""
 
     action: Literal["create"]
@@ -60,7 +60,7 @@ class CreateReturn(Message):
     stores: Stores = None
 
 
-class UpdateReturn(Message):
+class UpdateReturn(ClosedMessage):
     """Change the status, resolution or quantities of a return."""
 
     action: Literal["update"]

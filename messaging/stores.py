@@ -9,11 +9,11 @@ from pydantic import Field, TypeAdapter
 from domain.ratings import RatingMethod
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
-from messaging.schemas import Id, Message, Name, OptionalId, usable
+from messaging.schemas import ClosedMessage, Id, Name, OptionalId, usable
 from messaging.templates.messages import NotificationTemplateUpdate
 
 
-class StoreSettingsUpdate(Message):
+class StoreSettingsUpdate(ClosedMessage):
     """Settings of one store; what is left out stays as it is."""
 
     reviews_enabled: bool = False
@@ -25,7 +25,7 @@ class StoreSettingsUpdate(Message):
     return_number_template: Annotated[Name, usable(check_return_number_template, "invalid_template")] = ""
 
 
-class StoreFields(Message):
+class StoreFields(ClosedMessage):
     """A store with its settings; what is left out stays as it is."""
 
     name: Name | None = None
@@ -45,7 +45,7 @@ class StoreUpdate(StoreFields):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"id", "command_id"})
 
 
-class ReminderSettingsUpdate(Message):
+class ReminderSettingsUpdate(ClosedMessage):
     """The rules by which customers are asked for a review; what is left out stays as it is."""
 
     enabled: bool = False
@@ -55,14 +55,14 @@ class ReminderSettingsUpdate(Message):
     max_emails_per_customer: Annotated[int, Field(ge=0, le=1_000)] = 2
 
 
-class GeneralSettingsFields(Message):
+class GeneralSettingsFields(ClosedMessage):
     """Settings that hold for all stores; what is left out stays as it is."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
     reminder: ReminderSettingsUpdate = ReminderSettingsUpdate()
 
 
-class GeneralSettingsUpdate(Message):
+class GeneralSettingsUpdate(ClosedMessage):
     """The settings that hold for all stores, with what changes."""
 
     general_settings: GeneralSettingsFields
