@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
 from messaging.reading_shapes import Shape, folded_name, shape_of
@@ -71,6 +71,7 @@ class Reader(Generic[T]):
     def __init__(self, adapter: TypeAdapter[T], *, hidden: Collection[str] = ()) -> None:
         self._adapter = adapter
         self._shape = shape_of(adapter.core_schema).without(hidden)
+        self._has_models = bool(self._shape.objects or (self._shape.items and self._shape.items.objects))
         self._hidden = frozenset(map(to_snake, hidden))
 
     def __call__(self, value: bytes) -> T:
@@ -85,10 +86,21 @@ class Reader(Generic[T]):
             if _is_final(error):
                 raise invalid_content(error) from None
             return self._read_slowly(value)
-        models = _models_in(content)
-        if _may_repeat(value, models) or any(self._hidden & model.model_fields_set for model in models):
-            return self._read_slowly(value)
-        return Read(content)
+        if value.count(b":") == self._count_fields(content) or not _may_repeat(value, self._count_fields(content)):
+            return Read(content)
+        return self._read_slowly(value)
+
+    def _count_fields(self, content: Any) -> int:
+        """The number of fields that were read, but for those in other fields; 0 where one is hidden."""
+        if not self._has_models:
+            return 0
+        count = 0
+        for model in content if isinstance(content, list) else (content,):
+            told: set[str] = model.model_fields_set
+            if self._hidden and not self._hidden.isdisjoint(told):
+                return 0
+            count += len(told)
+        return count
 
     def _read_slowly(self, value: bytes) -> Read[T]:
         told = _parsed(value)
@@ -209,16 +221,8 @@ def _is_final(error: ValidationError) -> bool:
     return not types.isdisjoint(("json_invalid", "too_long"))
 
 
-def _models_in(content: object) -> list[BaseModel]:
-    items = content if isinstance(content, list) else [content]
-    return [item for item in items if isinstance(item, BaseModel)]
-
-
-def _may_repeat(value: bytes, models: Sequence[BaseModel]) -> bool:
-    """True if a field may come twice. A value has as many names as colons that follow a quote, or fewer."""
-    fields = sum(len(model.model_fields_set) for model in models)
-    if value.count(b":") == fields:
-        return False
+def _may_repeat(value: bytes, fields: int) -> bool:
+    """True if a field may come twice. A value has as many names as quotes before a colon or a space, or fewer."""
     return fields < value.count(b'":') + sum(value.count(b'"' + space) for space in (b" ", b"\t", b"\n", b"\r"))
 
 

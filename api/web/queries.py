@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, get_origin
+from typing import Any, Final, NamedTuple, get_origin
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi.dependencies.models import Dependant
 from pydantic import BeforeValidator
+from starlette.types import Scope
 
 from api.web.problems import ItemError, invalid
 from messaging.reading import nearest
 from messaging.reading_shapes import folded_name
+
+_ERRORS: Final = "plaudit.query_errors"
 
 
 class Parameter(NamedTuple):
@@ -27,8 +30,9 @@ def query_parameters(endpoint: Dependant) -> dict[str, Parameter]:
     return {folded_name(each.name): each for each in _parameters(endpoint)}
 
 
-def understood_query(query: bytes, known: Mapping[str, Parameter]) -> bytes:
-    """The query with the names of the interface. Raises ProblemError: unknown, or twice where once is meant."""
+def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
+    """Write the query with the names of the interface. What is wrong with it waits for `check_query`."""
+    query: bytes = scope["query_string"]
     told = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     pairs: list[tuple[str, str]] = []
     seen: set[str] = set()
@@ -44,8 +48,18 @@ def understood_query(query: bytes, known: Mapping[str, Parameter]) -> bytes:
         seen.add(parameter.name)
         pairs.append((parameter.name, value))
     if errors:
-        raise invalid(errors)
-    return query if pairs == told else urlencode(pairs).encode()
+        scope[_ERRORS] = errors
+    if pairs != told:
+        scope["query_string"] = urlencode(pairs).encode()
+
+
+def check_query(scope: Scope) -> None:
+    """Raises ProblemError for a query with a parameter that isn't known, or comes twice where once is meant.
+
+    Called once it is known who asks.
+    """
+    if _ERRORS in scope:
+        raise invalid(scope[_ERRORS])
 
 
 def any_case(words: type[StrEnum]) -> BeforeValidator:

@@ -20,7 +20,7 @@ from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.web.ignored import telling
-from api.web.queries import Parameter, query_parameters, understood_query
+from api.web.queries import Parameter, query_parameters, understand_query
 
 
 class _Parameter(NamedTuple):
@@ -56,7 +56,7 @@ def _without_a_query(plain: ASGIApp, usual: ASGIApp, known: Mapping[str, Paramet
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         query = scope["query_string"]
         if query:
-            scope["query_string"] = understood_query(query, known)
+            understand_query(scope, known)
         await (usual if query else plain)(scope, receive, send)
 
     return app

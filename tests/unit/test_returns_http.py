@@ -88,7 +88,7 @@ def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) ->
     assert [place for place, _ in places_in(RETURN_SEARCH, fields)] == [pointer]
 
 
-@pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, None, [1]])
+@pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, [1], 0.0])
 def test_quantities_that_are_none(quantity: object) -> None:
     body = {**RETURN, "lineItems": [LINE, {**LINE, "quantity": quantity}]}
     problem = problem_in(NEW_RETURN, json.dumps(body).encode())
@@ -102,14 +102,14 @@ def test_quantities_that_are_none(quantity: object) -> None:
     ("fields", "pointer", "code"),
     [
         ({"orderId": " "}, "/orderId", "blank"),
-        ({"orderId": None}, "/orderId", "string-type"),
+        ({"orderId": None}, "/orderId", "missing"),
         ({"lineItems": []}, "/lineItems", "too-short"),
-        ({"lineItems": None}, "/lineItems", "list-type"),
+        ({"lineItems": None}, "/lineItems", "missing"),
         ({"lineItems": [LINE] * 1_001}, "/lineItems", "too-long"),
         ({"lineItems": [{"quantity": 1}]}, "/lineItems/0/orderLineItemId", "missing"),
         ({"lineItems": [{**LINE, "price": -1}]}, "/lineItems/0/price", "greater-than-equal"),
         ({"lineItems": [{**LINE, "reason": 7}]}, "/lineItems/0/reason", "string-type"),
-        ({"status": "approved"}, "/status", "enum"),
+        ({"status": "aproved"}, "/status", "enum"),
         ({"resolution": "a" * 1_025}, "/resolution", "string-too-long"),
         ({"id": "a" * 129}, "/id", "string-too-long"),
     ],
