@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from domain.addresses import mailbox
 from domain.ratings import RatingMethod
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
@@ -29,7 +30,14 @@ class StoreFields(ClosedMessage):
     """A store with its settings; what is left out stays as it is."""
 
     name: Name | None = None
-    email: Annotated[str, Field(max_length=254, pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")] | None = None
+    email: (
+        Annotated[
+            str,
+            Field(max_length=320, description="With a name or without: `Shop <shop@example.org>`"),
+            usable(mailbox, "invalid_address"),
+        ]
+        | None
+    ) = None
     languages: Annotated[tuple[Annotated[str, Field(max_length=35)], ...], Field(max_length=100)] = ()
     settings: StoreSettingsUpdate = StoreSettingsUpdate()
 
