@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from domain.orders import Customer, Order, OrderLine, is_cancelled
 from domain.timestamps import in_utc
 from messaging.decoding import InvalidMessageError
+from messaging.orders_foreign import order_fields
 from messaging.reading import Reader
 from messaging.schemas import Id, Message, Name, NotBlank, OptionalId
 
@@ -70,7 +71,7 @@ class OrderEvent(Message):
 
 
 ORDER_EVENT: TypeAdapter[OrderEvent] = TypeAdapter(OrderEvent)
-_read: Final = Reader(ORDER_EVENT)
+_read: Final = Reader(ORDER_EVENT, prepare=order_fields)
 
 
 def order_event(value: bytes) -> tuple[OrderEvent, str]:

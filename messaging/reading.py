@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
@@ -65,11 +65,19 @@ class Read(NamedTuple, Generic[T]):
 class Reader(Generic[T]):
     """Reads values of one type. A usual one is validated once, at once; any other is put right first.
 
-    A field that is hidden isn't known to whoever sends such values.
+    A field that is hidden isn't known to whoever sends such values. `prepare` brings a parsed value of another form to
+    the fields of the type.
     """
 
-    def __init__(self, adapter: TypeAdapter[T], *, hidden: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        adapter: TypeAdapter[T],
+        *,
+        hidden: Collection[str] = (),
+        prepare: Callable[[Any], Any] | None = None,
+    ) -> None:
         self._adapter = adapter
+        self._prepare = prepare
         self._shape = shape_of(adapter.core_schema).without(hidden)
         self._has_models = bool(self._shape.objects or (self._shape.items and self._shape.items.objects))
         self._hidden = frozenset(map(to_snake, hidden))
@@ -104,15 +112,18 @@ class Reader(Generic[T]):
 
     def _read_slowly(self, value: bytes) -> Read[T]:
         told = _parsed(value)
-        sorting = _Sorting()
-        content = sorting.sorted(told, self._shape, ())
-        if sorting.errors:
-            raise InvalidContentError(sorting.errors)
+        correction = _Correction()
+        if self._prepare:
+            correction.correct(told, None, ())
+            correction.raise_errors()
+            told = self._prepare(told)
+        content = correction.correct(told, self._shape, ())
+        correction.raise_errors()
         try:
             found = self._adapter.validate_json(json.dumps(content, ensure_ascii=False).encode())
         except ValidationError as error:
             raise invalid_content(error) from None
-        return Read(found, tuple(sorting.ignored))
+        return Read(found, tuple(correction.ignored))
 
 
 @lru_cache(maxsize=256)
@@ -152,18 +163,23 @@ class _Twice(dict[str, Any]):
     names: Collection[str] = ()
 
 
-class _Sorting:
+class _Correction:
     """Puts a parsed value right by its shape, and notes errors and what is ignored."""
 
     def __init__(self) -> None:
         self.errors: list[InputError] = []
         self.ignored: dict[str, None] = {}
 
-    def sorted(self, told: Any, shape: Shape | None, place: tuple[str | int, ...]) -> Any:
+    def raise_errors(self) -> None:
+        """Raises InvalidContentError if there are errors."""
+        if self.errors:
+            raise InvalidContentError(self.errors)
+
+    def correct(self, told: Any, shape: Shape | None, place: tuple[str | int, ...]) -> Any:
         """The value with the names, words and numbers of its type."""
         if isinstance(told, list):
             items = shape.items if shape else None
-            return [self.sorted(each, items, (*place, index)) for index, each in enumerate(told)]
+            return [self.correct(each, items, (*place, index)) for index, each in enumerate(told)]
         if isinstance(told, dict):
             return self._object(told, shape, place)
         if shape is None:
@@ -185,13 +201,13 @@ class _Sorting:
             if field is None:
                 if shape and known:
                     self._note_unknown(name, shape, place, is_closed=known.is_closed)
-                self.sorted(value, None, (*place, name))  # for fields that come twice in it
+                self.correct(value, None, (*place, name))  # for fields that come twice in it
                 continue
             if field.name in seen:
                 self._note_twice(place, name)
             seen.add(field.name)
             if value is not None or field.shape.takes_null:
-                content[field.name] = self.sorted(value, field.shape, (*place, name))
+                content[field.name] = self.correct(value, field.shape, (*place, name))
         return content if known else told
 
     def _note_twice(self, place: tuple[str | int, ...], name: str) -> None:
