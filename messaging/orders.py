@@ -71,12 +71,12 @@ class OrderEvent(Message):
 
 
 ORDER_EVENT: TypeAdapter[OrderEvent] = TypeAdapter(OrderEvent)
-_read: Final = Reader(ORDER_EVENT, prepare=order_fields)
+READER: Final = Reader(ORDER_EVENT, prepare=order_fields)
 
 
 def order_event(value: bytes) -> tuple[OrderEvent, str]:
     """An order event and the digest of its content. Raises InvalidContentError or InvalidMessageError."""
-    event = _read(value)
+    event = READER.read(value).content  # what isn't known is kept
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError as error:

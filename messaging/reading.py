@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
+from messaging.metrics import note_ignored
 from messaging.reading_shapes import Shape, folded_name, shape_of
 from messaging.schemas import PATTERN_MESSAGES
 
@@ -78,13 +79,16 @@ class Reader(Generic[T]):
     ) -> None:
         self._adapter = adapter
         self._prepare = prepare
-        self._shape = shape_of(adapter.core_schema).without(hidden)
-        self._has_models = bool(self._shape.objects or (self._shape.items and self._shape.items.objects))
+        self.shape = shape_of(adapter.core_schema).without(hidden)
+        self._has_models = bool(self.shape.objects or (self.shape.items and self.shape.items.objects))
         self._hidden = frozenset(map(to_snake, hidden))
 
     def __call__(self, value: bytes) -> T:
-        """The content of a value. Raises InvalidContentError."""
-        return self.read(value).content
+        """The content of a message; fields that are ignored are counted and logged. Raises InvalidContentError."""
+        content, ignored = self.read(value)
+        if ignored:
+            note_ignored(self.shape.name, ignored)
+        return content
 
     def read(self, value: bytes) -> Read[T]:
         """The content of a value. Raises InvalidContentError."""
@@ -117,7 +121,7 @@ class Reader(Generic[T]):
             correction.correct(told, None, ())
             correction.raise_errors()
             told = self._prepare(told)
-        content = correction.correct(told, self._shape, ())
+        content = correction.correct(told, self.shape, ())
         correction.raise_errors()
         try:
             found = self._adapter.validate_json(json.dumps(content, ensure_ascii=False).encode())
@@ -141,7 +145,7 @@ def invalid_content(error: ValidationError) -> InvalidContentError:
 def error_message(detail: Mapping[str, Any]) -> str:
     """The sentence about an error of Pydantic; of a pattern, what it asks for."""
     if detail["type"] == _PATTERN_MISMATCH:
-        return PATTERN_MESSAGES[detail["ctx"]["pattern"]]
+        return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that can't stand here")
     return str(detail["msg"])
 
 

@@ -21,6 +21,7 @@ class Field:
 class ObjectShape:
     """The fields of a model by their folded names. `is_closed`: unknown fields are refused."""
 
+    name: str
     fields: Mapping[str, Field]
     is_closed: bool
 
@@ -45,6 +46,12 @@ class Shape:
     is_fraction: bool = False
     is_tag: bool = False
     takes_null: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its first object."""
+        objects = self.objects or (self.items.objects if self.items else ())
+        return objects[0].name if objects else ""
 
     def object_for(self, told: Mapping[str, Any]) -> ObjectShape | None:
         """The object that these fields are meant for: of several the one that knows most of them."""
@@ -127,7 +134,7 @@ def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Object
         for name in names:
             if fields.setdefault(folded_name(name), known) is not known:
                 raise TypeError(f"Two fields of {model.__name__} have the name {name}")
-    return ObjectShape(fields, is_closed=model.model_config.get("extra") == "forbid")
+    return ObjectShape(model.__name__, fields, is_closed=model.model_config.get("extra") == "forbid")
 
 
 def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -97,7 +97,7 @@ SUBMISSIONS: TypeAdapter[list[SubmittedReview]] = TypeAdapter(
 )
 REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(Annotated[ReviewChange, Field(discriminator="kind")])
 
-_read_one, _read_several = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
+READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
 
 
 def entity_key(entity: Entity) -> str:
@@ -108,5 +108,5 @@ def entity_key(entity: Entity) -> str:
 def submissions_in(value: bytes) -> list[SubmittedReview]:
     """The submissions in a record's value: one review or an array of them. Raises InvalidContentError."""
     if value.lstrip()[:1] == b"[":
-        return _read_several(value)
-    return [_read_one(value)]
+        return READ_SEVERAL(value)
+    return [READ_ONE(value)]

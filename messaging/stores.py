@@ -29,6 +29,7 @@ class StoreSettingsUpdate(ClosedMessage):
 class StoreFields(ClosedMessage):
     """A store with its settings; what is left out stays as it is."""
 
+    id: Annotated[OptionalId, Field(description="That of the path, as in what a GET has shown")] = None
     name: Name | None = None
     email: (
         Annotated[

@@ -26,7 +26,7 @@ class JsonBody(Generic[T]):
     def __init__(
         self, adapter: TypeAdapter[T], examples: Mapping[str, Any], *, required: bool = True, hidden: str | None = None
     ) -> None:
-        self._reader = Reader(adapter, hidden=() if hidden is None else (hidden,))
+        self.reader = Reader(adapter, hidden=() if hidden is None else (hidden,))
         schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
         for part in (schema, *schema.get("$defs", {}).values()):
             part.get("properties", {}).pop(hidden, None)
@@ -36,7 +36,7 @@ class JsonBody(Generic[T]):
 
     async def __call__(self, request: Request) -> T:
         """The content of the body. Raises ProblemError."""
-        content, ignored = read_json(self._reader, await raw_body(request))
+        content, ignored = read_json(self.reader, await raw_body(request))
         if ignored:
             note_ignored(request.scope, ignored)
         return content

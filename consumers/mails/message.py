@@ -22,7 +22,7 @@ from messaging.mails import MAIL_COMMAND, MailCommand
 from messaging.reading import Reader
 
 _MESSAGE_IDS: Final = UUID("b8f0a0de-7c43-5f0e-9a53-6a1f64a0d6f3")
-_read: Final = Reader(MAIL_COMMAND)
+READER: Final = Reader(MAIL_COMMAND)
 _POLICY: Final = compat32.clone(linesep="\r\n", cte_type="7bit")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9 '&+_-]{1,60}")
 _UTF8: Final = Charset("utf-8")
@@ -40,7 +40,7 @@ class Mail:
 
 def mail_command(value: bytes) -> MailCommand:
     """The command in a record. Raises InvalidContentError, or InvalidMessageError for an address that can't be one."""
-    command = _read(value)
+    command = READER(value)
     mailbox("to", command.to)
     mailbox("from", command.from_)
     return command
