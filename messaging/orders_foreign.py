@@ -16,6 +16,7 @@ from messaging.reading_shapes import folded_name
 
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 _IDS: Final = frozenset({"id", "number", "storeid", "customerid", "productid"})
+_TOO_MUCH: Final = 10**18
 _CANCELLED: Final = "Cancelled"
 _COMPLETE: Final = "Complete"
 
@@ -126,7 +127,7 @@ def _price(told: Any) -> Any:
     price = _mapping(told)
     money = _mapping(_first((_mapping(price.get("discounted")).get("value"), price.get("value"), price)))
     amount, digits = _first((money.get("preciseamount"), money.get("centamount"))), money.get("fractiondigits", 2)
-    if type(amount) is int and type(digits) is int and 0 <= digits <= 20:
+    if type(amount) is int and abs(amount) < _TOO_MUCH and type(digits) is int and 0 <= digits <= 20:
         return amount / 10**digits
     return told
 
@@ -168,7 +169,8 @@ def _in_language(names: Any, language: Any) -> Any:
     """One of the names by language: in this one, else in the first."""
     if not isinstance(names, dict):
         return names
-    return _first((names.get(language), *names.values()))
+    own = names.get(language) if isinstance(language, str) else None
+    return _first((own, *names.values()))
 
 
 def _text(value: Any) -> Any:

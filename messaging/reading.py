@@ -93,7 +93,7 @@ class Reader(Generic[T]):
     def read(self, value: bytes) -> Read[T]:
         """The content of a value. Raises InvalidContentError."""
         try:
-            content = self._adapter.validate_json(value, extra="forbid")
+            content = self._adapter.validator.validate_json(value, extra="forbid")
         except ValidationError as error:
             if _is_final(error):
                 raise invalid_content(error) from None
@@ -124,7 +124,7 @@ class Reader(Generic[T]):
         content = correction.correct(told, self.shape, ())
         correction.raise_errors()
         try:
-            found = self._adapter.validate_json(json.dumps(content, ensure_ascii=False).encode())
+            found = self._adapter.validate_json(_ENCODER.encode(content).encode())
         except ValidationError as error:
             raise invalid_content(error) from None
         return Read(found, tuple(correction.ignored))
@@ -186,13 +186,7 @@ class _Correction:
             return [self.correct(each, items, (*place, index)) for index, each in enumerate(told)]
         if isinstance(told, dict):
             return self._object(told, shape, place)
-        if shape is None:
-            return told
-        if isinstance(told, str) and shape.words:
-            return shape.words.get(folded_name(told), told)
-        if isinstance(told, float) and shape.is_whole and not shape.is_fraction and told.is_integer():
-            return int(told)
-        return told
+        return told if shape is None else _leaf(told, shape)
 
     def _object(self, told: dict[str, Any], shape: Shape | None, place: tuple[str | int, ...]) -> dict[str, Any]:
         for name in told.names if isinstance(told, _Twice) else ():
@@ -205,13 +199,16 @@ class _Correction:
             if field is None:
                 if shape and known:
                     self._note_unknown(name, shape, place, is_closed=known.is_closed)
-                self.correct(value, None, (*place, name))  # for fields that come twice in it
+                if isinstance(value, dict | list):
+                    self.correct(value, None, (*place, name))  # for fields that come twice in it
                 continue
             if field.name in seen:
                 self._note_twice(place, name)
             seen.add(field.name)
-            if value is not None or field.shape.takes_null:
+            if isinstance(value, dict | list):
                 content[field.name] = self.correct(value, field.shape, (*place, name))
+            elif value is not None or field.shape.takes_null:
+                content[field.name] = _leaf(value, field.shape)
         return content if known else told
 
     def _note_twice(self, place: tuple[str | int, ...], name: str) -> None:
@@ -231,6 +228,15 @@ class _Correction:
             self.errors.append(InputError(pointer((*place, cut)), code, message))
 
 
+def _leaf(told: Any, shape: Shape) -> Any:
+    """A text or a number, with the word of a fixed list or the whole number that is meant."""
+    if isinstance(told, str) and shape.words:
+        return shape.words.get(folded_name(told), told)
+    if isinstance(told, float) and shape.is_whole and not shape.is_fraction and told.is_integer():
+        return int(told)
+    return told
+
+
 def _code(type: str) -> str:
     return type.replace("_", "-")
 
@@ -248,7 +254,7 @@ def _may_repeat(value: bytes, fields: int) -> bool:
 
 def _parsed(value: bytes) -> Any:
     try:
-        return json.loads(value.decode(), object_pairs_hook=_object, parse_constant=_refuse)
+        return _DECODER.decode(value.decode())
     except ValueError as error:
         raise InvalidContentError([InputError("", INVALID_JSON, f"Invalid JSON: {error}")]) from None
 
@@ -264,3 +270,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
