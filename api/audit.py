@@ -15,6 +15,7 @@ from api.stores.bounds import check_store
 from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take, total_count
 from api.web.problems import ProblemKind
+from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
@@ -58,7 +59,7 @@ async def read_audit_log(
     services: Injected,
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[ModerationAction | None, Query()] = None,
+    action: Annotated[ModerationAction | None, any_case(ModerationAction), Query()] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,
     until: Annotated[Moment | None, Query(description="Then or earlier")] = None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 from starlette.responses import Response
 
 from api import examples
@@ -16,16 +15,16 @@ from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
 from api.web.bodies import JsonBody, parse_json, raw_body
-from api.web.problems import ItemError, ProblemKind, invalid, item_error
+from api.web.problems import ProblemKind, invalid
 from api.web.routes import PlainRoute
 from domain.permissions import Caller
 from domain.reviews import ModerationAction, ReviewStatus
-from messaging.moderation import EXPECTED_STATUS
-from messaging.schemas import MAX_ITEMS, Id, Message, Note
+from messaging.moderation import Status
+from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Note
 from messaging.topics import Topic
 
 
-class Deletion(Message):
+class Deletion(ClosedMessage):
     """The reviews to delete; more can be named in the query."""
 
     ids: Annotated[list[Id], Field(max_length=MAX_ITEMS, default_factory=list)]
@@ -43,55 +42,14 @@ ReviewIds = Annotated[list[str], Depends(REVIEWS)]
 Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
 
-class _Expectation:
-    """The status in which the caller saw the reviews, from the query.
-
-    Raises ProblemError also for a query that isn't understood: a command without its condition would overwrite what
-    somebody else decided.
-    """
-
-    openapi: Final = {
-        "parameters": [
-            {
-                "name": "expectedStatus",
-                "in": "query",
-                "schema": EXPECTED_STATUS.json_schema(),
-                "description": "A review in another status is refused, `status-changed`, with the status it has and "
-                "who set it",
-                "example": "New",
-            }
-        ]
-    }
-
-    def __init__(self, *others: str) -> None:
-        self._names = ("expectedStatus", *others)
-
-    async def __call__(self, request: Request) -> ReviewStatus | None:
-        query = request.query_params
-        errors = [_unknown(name, self._names) for name in query if name not in self._names]
-        errors += [_twice(name) for name in query if name != "ids" and len(query.getlist(name)) > 1]
-        if errors:
-            raise invalid(errors)
-        if "expectedStatus" not in query:
-            return None
-        try:
-            return EXPECTED_STATUS.validate_python(query["expectedStatus"])
-        except ValidationError as error:
-            raise invalid([item_error({**each, "loc": ("expectedStatus",)}) for each in error.errors()]) from None
-
-
-def _unknown(name: str, known: Sequence[str]) -> ItemError:
-    by_word = {each.lower(): each for each in known}
-    meant = " or ".join([by_word[word] for word in get_close_matches(name.lower(), by_word, n=1)] or known)
-    return {"pointer": f"/{name}", "code": "unknown-field", "message": f"Not known here: use {meant}"}
-
-
-def _twice(name: str) -> ItemError:
-    return {"pointer": f"/{name}", "code": "duplicate-field", "message": "Must be there once"}
-
-
-Expected = Annotated[ReviewStatus | None, Depends(_Expectation("reason"))]
-ExpectedOfDeleted = Annotated[ReviewStatus | None, Depends(_Expectation("reason", "ids"))]
+Expected = Annotated[
+    Status | None,
+    Query(
+        alias="expectedStatus",
+        description="A review in another status is refused, `status-changed`, with the status it has and who set it",
+        examples=["New"],
+    ),
+]
 
 router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=["Moderation"])
 
@@ -102,7 +60,7 @@ async def approve(
     ids: ReviewIds,
     command: Commanded,
     services: Injected,
-    expected: Expected,
+    expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
     """Approve reviews, in whatever state they are; the ratings of their objects follow."""
@@ -115,7 +73,7 @@ async def reject(
     ids: ReviewIds,
     command: Commanded,
     services: Injected,
-    expected: Expected,
+    expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
     """Reject reviews, in whatever state they are; the ratings of their objects follow."""
@@ -128,7 +86,7 @@ async def reset(
     ids: ReviewIds,
     command: Commanded,
     services: Injected,
-    expected: Expected,
+    expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
     """Roll back the moderation of reviews: they are New again, and the ratings of their objects follow."""
@@ -153,7 +111,7 @@ async def delete(
     ids: Annotated[list[str], Depends(ids_to_delete)],
     command: Commanded,
     services: Injected,
-    expected: ExpectedOfDeleted,
+    expected: Expected = None,
     reason: Reason = None,
 ) -> Response:
     """Delete reviews and everything that the person wrote, for good."""

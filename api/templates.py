@@ -19,6 +19,7 @@ from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
+from domain.addresses import bare_address
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.templates import MailTemplate, Place, by_preference, template_id
@@ -174,7 +175,11 @@ async def _effective(services: Services, name: str, place: Place) -> tuple[Place
 async def _sample(services: Services, place: Place) -> dict[str, Any]:
     store_id, language = place
     store = await services.stores.get(store_id) if store_id else None
-    shown = {"id": store_id, "name": (store and store.name) or store_id, "email": (store and store.email) or ""}
+    shown = {
+        "id": store_id,
+        "name": (store and store.name) or store_id,
+        "email": bare_address((store and store.email) or ""),
+    }
     sample = {**SAMPLE_CONTEXT, "languageCode": language or SAMPLE_CONTEXT["languageCode"]}
     return {**sample, "store": shown} if store_id else sample
 

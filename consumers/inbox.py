@@ -32,8 +32,8 @@ Handler = Callable[[Sequence[Received[T]]], Awaitable[Sequence[DeadLetter] | Non
 class Inbox(Generic[T]):
     """Delivers the records of a topic to a handler, so that in the end each has had its effect or is a dead letter.
 
-    `read` decodes a value; it raises ValidationError or InvalidMessageError, and works beside the event loop where it
-    is slow. `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds
+    `read` decodes a value; it raises InvalidContentError or InvalidMessageError, and works beside the event loop where
+    it is slow. `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds
     can never work. It must be idempotent: it gets messages again after a failure. `shares` consumers share the
     partitions in one worker: with two of them one decodes while MongoDB writes for the other.
 

@@ -30,6 +30,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
 from messaging.orders import order_event
+from messaging.reading import Reader
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.stores import STORE_UPDATE
@@ -81,11 +82,11 @@ async def running_worker(
         topics,
         [
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
-            Inbox(Topic.MODERATION_COMMANDS, MODERATION_COMMAND.validate_json, commands, publish, max_records=1_000),
-            Inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, changes, publish, max_records=1_000, shares=2),
+            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, max_records=1_000),
+            Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
-            Inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, returns, publish),
-            Inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, stores, publish, is_slow=True),
+            Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
+            Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), stores, publish, is_slow=True),
         ],
         group_prefix=topics.prefix,
     )

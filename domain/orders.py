@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from domain.addresses import bare_address
 from domain.ratings import Entity
 
 _ADDRESS: Final = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
@@ -37,6 +38,8 @@ class Customer:
     def address(self) -> str | None:
         """The mail address; None without a usable one."""
         email = (self.email or "").strip()
+        if email.endswith(">"):
+            email = bare_address(email)
         return email if _ADDRESS.fullmatch(email) else None
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from domain.orders import Customer, Order
+from domain.orders import Customer, Order, OrderLine
 from domain.returns import Return
 
 _ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate")
@@ -29,7 +29,7 @@ def forgotten_order(order: Order) -> Order:
 
     Its marks stay: the events that are known can't bring the customer back. A newer one can.
     """
-    return replace(order, customer=Customer(), body=_body_without_person(order.body))
+    return replace(order, customer=Customer(), body=_body_without_person(order))
 
 
 def forgotten_return(stored: Return, customer_id: str) -> Return:
@@ -130,14 +130,24 @@ def _occurs(id: str, text: str) -> bool:
     return any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in written)
 
 
-def _body_without_person(body: bytes) -> bytes:
-    told = json.loads(body)
-    items = told.get("items")
+def _body_without_person(order: Order) -> bytes:
+    """The fields that aren't about the customer: as they came, or from the order where it came in another form."""
+    told = {name.casefold(): content for name, content in json.loads(order.body).items()}
     kept = _only(told, _ORDER_FIELDS)
+    items = told.get("items")
     if isinstance(items, list):
-        kept["items"] = [_only(item, _ITEM_FIELDS) for item in items if isinstance(item, Mapping)]
+        lines = [{n.casefold(): content for n, content in item.items()} for item in items if isinstance(item, Mapping)]
+        kept["items"] = [_only(line, _ITEM_FIELDS) for line in lines]
+    elif order.lines:
+        known = {"id": order.id, "number": order.number, "status": order.status, "storeId": order.store_id}
+        kept = {**known, "items": [_shown_line(line) for line in order.lines]}
     return json.dumps(kept, ensure_ascii=False).encode()
 
 
+def _shown_line(line: OrderLine) -> dict[str, Any]:
+    return dict(zip(_ITEM_FIELDS, (line.id, line.product_id, line.name, line.quantity, line.price), strict=True))
+
+
 def _only(told: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: told[name] for name in names if name in told}
+    """Fields by their names, from a mapping by folded names."""
+    return {name: told[name.casefold()] for name in names if name.casefold() in told}

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.kafka.record_batches import UnreadableValue
+from messaging.reading import DUPLICATE_FIELD, UNKNOWN_FIELD, InvalidContentError, invalid_content
 
 T = TypeVar("T")
 
@@ -85,6 +86,8 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
         try:
             good.append(Received(record, read(_value(record))))
         except ValidationError as invalid:
+            bad.append(DeadLetter(record, _reason(invalid_content(invalid))))
+        except InvalidContentError as invalid:
             bad.append(DeadLetter(record, _reason(invalid)))
         except InvalidMessageError as invalid:
             bad.append(DeadLetter(record, invalid))
@@ -107,15 +110,8 @@ def _value(record: RawRecord) -> bytes:
     return value
 
 
-def _reason(error: ValidationError) -> InvalidMessageError:
-    # The input itself stays out of the reason: it may be personal, and it is in the dead letter anyway.
-    details = error.errors(include_url=False, include_context=False, include_input=False)
-    code = "invalid-json" if details[0]["type"] == "json_invalid" else "invalid-message"
-    shown = "; ".join(f"{pointer(detail['loc'])}: {detail['msg']}" for detail in details[:5])
-    more = f"; and {len(details) - 5} more" if len(details) > 5 else ""
-    return InvalidMessageError(code, shown + more)
-
-
-def pointer(location: Sequence[str | int]) -> str:
-    """The JSON pointer (RFC 6901) of a place in a value."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
+def _reason(error: InvalidContentError) -> InvalidMessageError:
+    if error.is_malformed:
+        return InvalidMessageError("invalid-json", str(error))
+    code = error.errors[0].code
+    return InvalidMessageError(code if code in (DUPLICATE_FIELD, UNKNOWN_FIELD) else "invalid-message", str(error))

@@ -25,6 +25,9 @@ log = structlog.get_logger()
 
 PREFIX: Final = "plaudit_"
 REGISTRY: Final = CollectorRegistry()
+_LONGEST_NAME: Final = 64
+_MOST_NAMES: Final = 1_000
+_IGNORED_NAMES: Final[set[tuple[str, str]]] = set()
 _FAST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
@@ -101,6 +104,9 @@ SUBMISSIONS: Final = _counter(
     "outcome",
 )
 MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")
+IGNORED: Final = _counter(
+    "ignored_fields", "Messages from Kafka with fields that nothing is done with, by kind of message", "kind"
+)
 REMINDERS: Final = _counter("reminders", "Reminders requested, and orders that got none, by reason", "outcome")
 MAILS: Final = _counter("mails", "Attempts to send a mail: sent, delayed or rejected", "outcome")
 
@@ -133,6 +139,15 @@ def count_published(messages: Sequence[OutgoingMessage]) -> None:
             if message.topic == topic:
                 code = dict(message.headers).get("x-error-code") or b"unknown"
                 DEAD_LETTERS.labels(topic_label(topic), code.decode()).inc()
+
+
+def note_ignored(kind: str, names: Sequence[str]) -> None:
+    """Count a message with such fields, and log each name once for each kind, as long as they are few."""
+    IGNORED.labels(kind).inc()
+    new = [name[:_LONGEST_NAME] for name in names if (kind, name[:_LONGEST_NAME]) not in _IGNORED_NAMES]
+    if new and len(_IGNORED_NAMES) < _MOST_NAMES:
+        _IGNORED_NAMES.update((kind, name) for name in new)
+        log.warning("fields are ignored", kind=kind, fields=new[:10])
 
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:

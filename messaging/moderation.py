@@ -18,6 +18,7 @@ from domain.reviews import Moderation, ModerationAction, ReviewStatus, review_st
 from domain.timestamps import from_milliseconds
 from messaging.schemas import (
     MAX_ITEMS,
+    ClosedMessage,
     Id,
     Message,
     Milliseconds,
@@ -78,7 +79,7 @@ class _ModerationFields(Message):
         )
 
 
-class ModerationCommand(_ModerationFields):
+class ModerationCommand(_ModerationFields, ClosedMessage):
     """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
@@ -109,7 +110,6 @@ class ModerationOfReview(_ModerationFields):
 
 _PARKED_TRACE: Final = "traceparent"
 
-EXPECTED_STATUS: TypeAdapter[ReviewStatus] = TypeAdapter(Status)
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
 from domain.returns import LineRequest, ReturnRequest
-from messaging.schemas import MAX_ITEMS, Id, Message, Name, Note, OptionalId, ReturnStatusName, Stores
+from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Message, Name, Note, OptionalId, ReturnStatusName, Stores
 
 
 class ReturnLineFields(Message):
@@ -69,7 +69,7 @@ class ReturnId(Message):
     id: Id
 
 
-class CreateReturn(Message):
+class CreateReturn(ClosedMessage):
     """Store a return."""
 
     action: Literal["create"]
@@ -79,7 +79,7 @@ class CreateReturn(Message):
     stores: Stores = None
 
 
-class UpdateReturn(Message):
+class UpdateReturn(ClosedMessage):
     """Change the status, resolution or quantities of a return."""
 
     action: Literal["update"]

@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from domain.ratings import Entity, hundredths
 from domain.reviews import Review, ReviewIdentity
 from messaging.moderation import ModerationOfReview
+from messaging.reading import Reader
 from messaging.schemas import (
     MAX_ITEMS,
     EntityName,
@@ -96,6 +97,8 @@ SUBMISSIONS: TypeAdapter[list[SubmittedReview]] = TypeAdapter(
 )
 REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(Annotated[ReviewChange, Field(discriminator="kind")])
 
+READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
+
 
 def entity_key(entity: Entity) -> str:
     """The partition key of everything about one object."""
@@ -103,7 +106,7 @@ def entity_key(entity: Entity) -> str:
 
 
 def submissions_in(value: bytes) -> list[SubmittedReview]:
-    """The submissions in a record's value: one review or an array of them. Raises ValidationError."""
+    """The submissions in a record's value: one review or an array of them. Raises InvalidContentError."""
     if value.lstrip()[:1] == b"[":
-        return SUBMISSIONS.validate_json(value)
-    return [ONE_SUBMISSION.validate_json(value)]
+        return READ_SEVERAL(value)
+    return [READ_ONE(value)]

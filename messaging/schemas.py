@@ -21,11 +21,25 @@ MAX_ITEMS: Final = 1_000
 _NO_NULL: Final = r"^[^\x00]*$"
 """The null character is refused: it ends a string in too many systems downstream."""
 
+LANGUAGE_PATTERN: Final = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
+
+PATTERN_MESSAGES: Final = {
+    _NO_NULL: "Must not contain the null character",
+    LANGUAGE_PATTERN: "Must be a language, like en or en-US",
+}
+"""The sentence about a text that a pattern doesn't match, for each pattern of a schema."""
+
 
 class Message(BaseModel):
-    """A JSON value that is checked strictly; unknown fields are tolerated, and null is as good as missing."""
+    """A JSON value that is checked strictly. Fields that aren't known are left out, and named to the caller."""
 
     model_config = ConfigDict(strict=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class ClosedMessage(Message):
+    """A message that configures or acts: a field that isn't known would be without effect, and is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def _not_blank(value: str) -> str:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
+from domain.addresses import mailbox
 from domain.ratings import RatingMethod
 from domain.returns_statuses import InvalidStatusesError, usable_statuses
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
-from messaging.schemas import Id, Message, Name, OptionalId, ReturnStatusName, usable
+from messaging.schemas import ClosedMessage, Id, Name, OptionalId, ReturnStatusName, usable
 from messaging.templates.messages import NotificationTemplateUpdate
 
 
@@ -26,7 +27,7 @@ NumberTemplate = Annotated[Name, usable(check_return_number_template, "invalid_t
 ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_statuses)]
 
 
-class StoreSettingsUpdate(Message):
+class StoreSettingsUpdate(ClosedMessage):
     """Settings of one store; what is left out stays as it is."""
 
     reviews_enabled: bool = False
@@ -40,11 +41,19 @@ class StoreSettingsUpdate(Message):
     )
 
 
-class StoreFields(Message):
+class StoreFields(ClosedMessage):
     """A store with its settings; what is left out stays as it is."""
 
+    id: Annotated[OptionalId, Field(description="That of the path, as in what a GET has shown")] = None
     name: Name | None = None
-    email: Annotated[str, Field(max_length=254, pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")] | None = None
+    email: (
+        Annotated[
+            str,
+            Field(max_length=320, description="With a name or without: `Shop <shop@example.org>`"),
+            usable(mailbox, "invalid_address"),
+        ]
+        | None
+    ) = None
     languages: Annotated[tuple[Annotated[str, Field(max_length=35)], ...], Field(max_length=100)] = ()
     settings: StoreSettingsUpdate = StoreSettingsUpdate()
 
@@ -60,7 +69,7 @@ class StoreUpdate(StoreFields):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"id", "command_id"})
 
 
-class ReminderSettingsUpdate(Message):
+class ReminderSettingsUpdate(ClosedMessage):
     """The rules by which customers are asked for a review; what is left out stays as it is."""
 
     enabled: bool = False
@@ -70,7 +79,7 @@ class ReminderSettingsUpdate(Message):
     max_emails_per_customer: Annotated[int, Field(ge=0, le=1_000)] = 2
 
 
-class GeneralSettingsFields(Message):
+class GeneralSettingsFields(ClosedMessage):
     """Settings that hold for all stores; what is left out stays as it is."""
 
     rating_calculation_method: RatingMethod = RatingMethod.AVERAGE
@@ -82,7 +91,7 @@ class GeneralSettingsFields(Message):
     reminder: ReminderSettingsUpdate = ReminderSettingsUpdate()
 
 
-class GeneralSettingsUpdate(Message):
+class GeneralSettingsUpdate(ClosedMessage):
     """The settings that hold for all stores, with what changes."""
 
     general_settings: GeneralSettingsFields

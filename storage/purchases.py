@@ -12,6 +12,8 @@ from storage.database import Database, Document
 from storage.orders import COLLECTION
 
 _PRODUCT_FIELD: Final = "productId"
+_ITEMS: Final = ("items", "line_items", "lineitems")
+"""The folded names of the list of lines, in the forms in which orders come."""
 
 
 class PurchaseRepository:
@@ -59,5 +61,12 @@ class PurchaseRepository:
 def _ids(order: Document, field: str) -> list[str]:
     if field == _PRODUCT_FIELD:
         return [line["productId"] for line in order["lines"]]
-    items = orjson.loads(order["body"]).get("items") or ()
-    return [str(item[field]) for item in items if item.get(field) is not None]
+    told = {name.casefold(): content for name, content in orjson.loads(order["body"]).items()}
+    items = next((items for name in _ITEMS if isinstance(items := told.get(name), list)), ())
+    return [
+        str(content)
+        for item in items
+        if isinstance(item, dict)
+        for name, content in item.items()
+        if name.casefold() == field.casefold() and content is not None
+    ]

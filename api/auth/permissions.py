@@ -13,6 +13,7 @@ from fastapi.security.base import SecurityBase
 from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredentialError
 from api.web.limits import RateLimit
 from api.web.problems import ProblemError, ProblemKind, unavailable
+from api.web.queries import check_query
 from domain.permissions import Caller, Permission
 
 _BEARER: Final = "bearer "
@@ -31,7 +32,7 @@ class _Guard(SecurityBase):
 
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
         """The caller. Raises ProblemError: 401 unknown, 403 without the permission, 429 too often,
-        503 the credential can't be checked."""
+        503 the credential can't be checked; 422 the query has what isn't known."""
         authenticator: Authenticator = request.app.state.services.authenticator
         rate_limit: RateLimit = request.app.state.rate_limit
         credential, address = _credential(request), _address(request)
@@ -55,6 +56,7 @@ class _Guard(SecurityBase):
         if missing:
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")
         request.state.caller = caller
+        check_query(request.scope)
         if caller.subject is not None:
             structlog.contextvars.bind_contextvars(subject=caller.subject)
         return caller

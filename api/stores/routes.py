@@ -15,7 +15,7 @@ from api.services import Injected
 from api.stores.bounds import check_store, check_unbound
 from api.web.bodies import JsonBody
 from api.web.documents import problems
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
 from domain.ratings import RatingMethod
@@ -132,6 +132,8 @@ async def change_store(
 ) -> Response:
     """Register a store or change it; what is left out stays as it is."""
     check_store(caller, store_id)
+    if fields.id not in (None, store_id):
+        raise invalid([{"pointer": "/id", "code": "other-id", "message": f"The path names the store {store_id}"}])
     value = {**_given(fields), "id": store_id, **command.marks}
     message = services.message(Topic.STORE_UPDATES, store_id, "store.update", value)
     return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)

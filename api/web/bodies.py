@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect, Request
 
 from api.services import Services
-from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, item_error
+from api.web.ignored import note_ignored
+from api.web.problems import ProblemError, ProblemKind, invalid
+from messaging.reading import InvalidContentError, Read, Reader, reader_of
 
 T = TypeVar("T")
-
-_NOT_JSON: Final = (b"NaN", b"Infinity")
 
 
 class JsonBody(Generic[T]):
     """A dependency that reads the body and checks it; it ends the request with a problem where it can't be used.
 
     FastAPI would read a body before it asks for permission. `openapi` is its part of the document, with these examples
-    by name. A hidden property isn't for HTTP clients.
+    by name. A hidden property isn't for HTTP clients. The answer names the fields that nothing is done with.
     """
 
     def __init__(
         self, adapter: TypeAdapter[T], examples: Mapping[str, Any], *, required: bool = True, hidden: str | None = None
     ) -> None:
-        self._adapter = adapter
+        self.reader = Reader(adapter, hidden=() if hidden is None else (hidden,))
         schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
         for part in (schema, *schema.get("$defs", {}).values()):
             part.get("properties", {}).pop(hidden, None)
@@ -38,7 +37,10 @@ class JsonBody(Generic[T]):
 
     async def __call__(self, request: Request) -> T:
         """The content of the body. Raises ProblemError."""
-        return parse_json(self._adapter, await raw_body(request))
+        content, ignored = read_json(self.reader, await raw_body(request))
+        if ignored:
+            note_ignored(request.scope, ignored)
+        return content
 
 
 async def raw_body(request: Request) -> bytes:
@@ -79,24 +81,20 @@ def check_media_type(content_type: str | None) -> None:
 
 
 def parse_json(adapter: TypeAdapter[T], body: bytes) -> T:
+    """The content of a body. Raises ProblemError as `read_json` does."""
+    reader: Reader[T] = reader_of(adapter)
+    return read_json(reader, body).content
+
+
+def read_json(reader: Reader[T], body: bytes) -> Read[T]:
     """The content of a body. Raises ProblemError: malformed (400), or valid JSON with other content (422)."""
     try:
-        # Pydantic reads NaN and Infinity, which aren't JSON; orjson doesn't.
-        if any(word in body for word in _NOT_JSON):
-            orjson.loads(body)
-        return adapter.validate_json(body)
-    except orjson.JSONDecodeError as error:
-        raise ProblemError(ProblemKind.MALFORMED_JSON, f"Invalid JSON: {error}") from None
-    except ValidationError as error:
-        errors = _errors_of(error)
-    if errors[0]["code"] == "json-invalid":
-        raise ProblemError(ProblemKind.MALFORMED_JSON, errors[0]["message"] if body else "The body is empty.")
-    raise invalid(errors)
-
-
-def _errors_of(error: ValidationError) -> list[ItemError]:
-    details = error.errors(include_url=False, include_context=False, include_input=False)
-    return [item_error(detail) for detail in details]
+        return reader.read(body)
+    except InvalidContentError as error:
+        if error.is_malformed:
+            message = error.errors[0].message if body else "The body is empty."
+            raise ProblemError(ProblemKind.MALFORMED_JSON, message) from None
+        raise invalid([{"pointer": p, "code": c, "message": m} for p, c, m in error.errors]) from None
 
 
 def _too_large(limit: int) -> ProblemError:

@@ -57,7 +57,7 @@ class WebRules:
                     allow_origins=self.cors_origins,
                     allow_methods=["GET", "POST", "PUT", "DELETE"],
                     allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Prefer", "X-API-Key"],
-                    expose_headers=["Preference-Applied", "Retry-After", "WWW-Authenticate"],
+                    expose_headers=["Plaudit-Ignored", "Preference-Applied", "Retry-After", "WWW-Authenticate"],
                     max_age=MAX_AGE_SECONDS,
                 )
             )

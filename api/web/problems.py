@@ -16,7 +16,7 @@ from starlette.types import Scope
 from typing_extensions import TypedDict
 
 from api.web.responses import ProblemResponse
-from messaging.decoding import pointer
+from messaging.reading import error_message, pointer
 
 MAX_ERRORS: Final = 100
 """So many errors are listed; the detail says how many there are."""
@@ -142,7 +142,7 @@ def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
     return {
         "pointer": pointer(detail["loc"][skip:]),
         "code": detail["type"].replace("_", "-"),
-        "message": detail["msg"],
+        "message": error_message(detail),
     }
 
 

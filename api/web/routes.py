@@ -7,7 +7,7 @@ with it the OpenAPI document, is the same for both.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import iscoroutinefunction, signature
 from typing import Any, NamedTuple
 
@@ -18,6 +18,9 @@ from fastapi.security import SecurityScopes
 from starlette.responses import Response
 from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.web.ignored import telling
+from api.web.queries import Parameter, query_parameters, understand_query
 
 
 class _Parameter(NamedTuple):
@@ -34,7 +37,7 @@ class PlainRoute(APIRoute):
 
     They are resolved in the order of the signature. FastAPI serves endpoints with other parameters as usual, and every
     request with a query; `is_plain` tells whether the endpoint is one of ours. A dependency can add to the document of
-    its routes: its `openapi`.
+    its routes: its `openapi`. The parameters of a query have to be known, and the answer names what was ignored.
     """
 
     is_plain: bool
@@ -45,8 +48,8 @@ class PlainRoute(APIRoute):
             self.openapi_extra = _merged(getattr(needed.call, "openapi", {}), self.openapi_extra or {})
         parameters = _parameters(self.dependant) if iscoroutinefunction(endpoint) else None
         self.is_plain = parameters is not None
-        if parameters is not None:
-            self.app = _without_a_query(request_response(_handler(endpoint, parameters)), self.app)
+        plain = self.app if parameters is None else request_response(_handler(endpoint, parameters))
+        self.app = telling(_without_a_query(plain, self.app, query_parameters(self.dependant)))
 
 
 def _merged(added: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
@@ -54,9 +57,12 @@ def _merged(added: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     return {**added, **document} | ({"parameters": parameters} if parameters else {})
 
 
-def _without_a_query(plain: ASGIApp, usual: ASGIApp) -> ASGIApp:
+def _without_a_query(plain: ASGIApp, usual: ASGIApp, known: Mapping[str, Parameter]) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await (usual if scope["query_string"] else plain)(scope, receive, send)
+        query = scope["query_string"]
+        if query:
+            understand_query(scope, known)
+        await (usual if query else plain)(scope, receive, send)
 
     return app
 

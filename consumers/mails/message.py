@@ -7,27 +7,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from email import message_from_bytes
 from email.charset import QP, Charset
-from email.errors import NonASCIILocalPartDefect
 from email.header import Header
-from email.headerregistry import Address, HeaderRegistry
+from email.headerregistry import Address
 from email.mime.multipart import MIMEMultipart
 from email.mime.nonmultipart import MIMENonMultipart
 from email.policy import compat32
 from email.utils import format_datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID, uuid5
 
+from domain import addresses
 from messaging.decoding import InvalidMessageError
 from messaging.mails import MAIL_COMMAND, MailCommand
+from messaging.reading import Reader
 
 _MESSAGE_IDS: Final = UUID("b8f0a0de-7c43-5f0e-9a53-6a1f64a0d6f3")
-_HEADERS: Final = HeaderRegistry()
+READER: Final = Reader(MAIL_COMMAND)
 _POLICY: Final = compat32.clone(linesep="\r\n", cte_type="7bit")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9 '&+_-]{1,60}")
 _UTF8: Final = Charset("utf-8")
 _UTF8.body_encoding = QP
-_LONGEST_ADDRESS: Final = 320
-_LONGEST_DOMAIN: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ class Mail:
 
 
 def mail_command(value: bytes) -> MailCommand:
-    """The command in a record. Raises ValidationError, or InvalidMessageError for an address that can't be one."""
-    command = MAIL_COMMAND.validate_json(value)
+    """The command in a record. Raises InvalidContentError, or InvalidMessageError for an address that can't be one."""
+    command = READER(value)
     mailbox("to", command.to)
     mailbox("from", command.from_)
     return command
@@ -52,22 +51,10 @@ def mailbox(field: str, text: str) -> Address:
 
     The domain is in ASCII. Raises InvalidMessageError, which names the field and not the address.
     """
-    error = InvalidMessageError("invalid-address", f"`{field}` is not one mail address")
-    if len(text) > 2 * _LONGEST_ADDRESS or any(ord(character) < 32 for character in text):
-        raise error
     try:
-        header: Any = _HEADERS("To", text)
-        (group,) = header.groups
-        (address,) = group.addresses
-        domain = address.domain.encode("idna").decode()
-    except (ValueError, IndexError) as failure:  # IndexError is how the parser takes "anna@"
-        raise error from failure
-    wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
-    if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:
-        raise error
-    if not (address.username + domain).isprintable():
-        raise error
-    return Address(_one_line(address.display_name), address.username, domain)
+        return addresses.mailbox(text)
+    except addresses.InvalidAddressError as error:
+        raise InvalidMessageError("invalid-address", f"`{field}` is not one mail address") from error
 
 
 def mail_message(command: MailCommand, at: datetime) -> Mail:
@@ -87,7 +74,7 @@ def mail_message(command: MailCommand, at: datetime) -> Mail:
         "Date": format_datetime(at),
         "From": _mailbox_header("From", sender),
         "To": _mailbox_header("To", recipient),
-        "Subject": _encoded("Subject", _one_line(command.subject)),
+        "Subject": _encoded("Subject", addresses.one_line(command.subject)),
         "Auto-Submitted": "auto-generated",
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -125,8 +112,3 @@ def _encoded(header: str, text: str) -> str:
 
 def _encoded_words(header: str, text: str) -> str:
     return Header(text, _UTF8, header_name=header).encode(linesep="\r\n")
-
-
-def _one_line(text: str) -> str:
-    """Text without what can't be seen: a line break would end the header, and start another one."""
-    return " ".join("".join(character if character.isprintable() else " " for character in text).split())

@@ -9,11 +9,9 @@ from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from domain.templates import MailTemplate, canonical_language
-from messaging.schemas import Message, OptionalId
+from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, OptionalId
 from messaging.templates.language import MAX_SOURCE_BYTES
 from messaging.templates.rendering import BUILT_IN, Part, TemplateError, check_part
-
-LANGUAGE_PATTERN = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
 
 
 def _usable(part: Part) -> Callable[[str], str]:
@@ -41,7 +39,7 @@ Language = Annotated[
 ]
 
 
-class TemplateFields(Message):
+class TemplateFields(ClosedMessage):
     """A template, by parts; what is left out stays as it is, or as it is for the store or the language at large."""
 
     subject: Annotated[_Source, AfterValidator(_usable("subject"))] | None = None
@@ -66,7 +64,7 @@ class NamedTemplate(TemplateFields):
     deleted: bool = False
 
 
-class NotificationTemplateUpdate(Message):
+class NotificationTemplateUpdate(ClosedMessage):
     """A template of notifications that is saved or deleted."""
 
     notification_template: NamedTemplate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from domain.addresses import bare_address
 from domain.templates import MailTemplate
 
 ORDER_REVIEW_REQUEST: Final = "OrderReviewRequest"
@@ -30,7 +31,11 @@ def order_review_context(
     return {
         "order": {"id": order_id, "number": shortened(order_number or order_id)},
         "customer": {"id": customer_id or None, "name": shortened(customer_name)},
-        "store": {"id": store_id or None, "name": shortened(store_name or store_id), "email": store_email or None},
+        "store": {
+            "id": store_id or None,
+            "name": shortened(store_name or store_id),
+            "email": bare_address(store_email or "") or None,
+        },
         "languageCode": language_code or None,
         "items": [{"productId": product_id, "name": shortened(name or product_id)} for product_id, name in items],
     }

@@ -139,10 +139,9 @@ async def test_what_is_expected(http: httpx.AsyncClient, facade: Facade, product
     [
         ("expectedStatus=", "unknown-status"),
         ("expectedStatus=Newer", "unknown-status"),
-        ("expectedstatus=New", "unknown-field"),
-        ("expectedStats=New", "unknown-field"),
-        ("ids=a", "unknown-field"),
-        ("expectedStatus=New&expectedStatus=Approved", "duplicate-field"),
+        ("expectedStats=New", "unknown-parameter"),
+        ("ids=a", "unknown-parameter"),
+        ("expectedStatus=New&expectedStatus=Approved", "duplicate-parameter"),
     ],
 )
 async def test_conditions_that_are_not_understood(http: httpx.AsyncClient, query: str, code: str) -> None:

@@ -51,7 +51,7 @@ async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.As
     store["settings"] = {**DEFAULTS, "reviewsEnabled": True}
     assert await put({"settings": {"reviewsEnabled": True}}) == store
     store["settings"] = {**DEFAULTS, "reviewsEnabled": True, "ratingCalculationMethod": "wilson"}
-    assert await put({"settings": {"ratingCalculationMethod": "wilson"}, "unknown": {"x": 1}}) == store
+    assert await put({"settings": {"ratingCalculationMethod": "wilson"}}) == store
     store |= {"name": None, "languages": [], "settings": {**DEFAULTS, "reviewsEnabled": True}}
     assert await put({"name": None, "languages": [], "settings": {"ratingCalculationMethod": None}}) == store
 
@@ -75,12 +75,10 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
     ("path", "wrong"),
     [
         ("/api/settings", {"ratingCalculationMethod": "median"}),
-        ("/api/settings", {"ratingCalculationMethod": None}),
         ("/api/settings", {"reminder": {"daysInStatus": -1}}),
         ("/api/settings", {"reminder": {"daysInStatus": 1.5}}),
         ("/api/settings", {"reminder": {"maxEmailsPerCustomer": "2"}}),
         ("/api/settings", {"reminder": {"cron": "every day"}}),
-        ("/api/settings", {"reminder": None}),
         ("/api/stores/s", {"settings": {"reviewsEnabled": "yes"}}),
         ("/api/stores/s", {"settings": {"ratingCalculationMethod": "median"}}),
         ("/api/stores/s", {"settings": {"returnNumberTemplate": "always the same"}}),

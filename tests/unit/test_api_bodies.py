@@ -42,7 +42,7 @@ def test_words_that_look_like_numbers_are_fine_in_text() -> None:
         ([{**REVIEW, "rating": 9}], "/0/rating", "less-than-equal"),
         ([{**REVIEW, "rating": "4"}], "/0/rating", "float-type"),
         ([{**REVIEW, "rating": 3.333}], "/0/rating", "too-many-decimals"),
-        ([REVIEW, {**REVIEW, "EntityId": None}], "/1/EntityId", "string-type"),
+        ([REVIEW, {**REVIEW, "EntityId": None}], "/1/EntityId", "missing"),
         ([{**REVIEW, "review": " "}], "/0/review", "blank"),
         ([{**REVIEW, "userName": "a\x00"}], "/0/userName", "string-pattern-mismatch"),
     ],

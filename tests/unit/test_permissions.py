@@ -34,6 +34,7 @@ OF_ANY_CALLER = {"GET /api/commands/{commandId}", "GET /api/me"}
 OF_ALL_STORES = {"GET /api/settings", "GET /metrics"}
 """Routes that are refused to a caller who is bound to stores, beside those that name another store."""
 
+_QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
 DECLARED = {
     "GET /api/audit": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
@@ -118,10 +119,14 @@ def _client(app: FastAPI, token: str | None) -> httpx.AsyncClient:
     return client_of(app, headers=headers)
 
 
-async def _send(http: httpx.AsyncClient, operation: str) -> httpx.Response:
+def _parameters(app: FastAPI, operation: str) -> set[str]:
+    return {each["name"] for each in _operations(app)[operation].get("parameters", ())}
+
+
+async def _send(app: FastAPI, http: httpx.AsyncClient, operation: str) -> httpx.Response:
     method, path = operation.split()
     content = b"{" if method in ("POST", "PUT") else None
-    query = {"entityType": "Product", "entityId": "1", "storeId": "A", "ids": "1"}
+    query = {name: value for name, value in _QUERY.items() if name in _parameters(app, operation)}
     return await http.request(
         method, re.sub(r"{name}|{\w+}", "OrderReviewRequest", path), params=query, content=content
     )
@@ -166,7 +171,7 @@ async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
     async def check(
         http: httpx.AsyncClient, permissions: frozenset[Permission], name: str, operation: dict[str, Any]
     ) -> None:
-        response = await _send(http, name)
+        response = await _send(app, http, name)
         is_refused = response.status_code == 403 and response.json()["type"] == "/problems/forbidden"
         assert is_refused == (not _needs(operation) <= permissions), f"{name} {permissions}: {response.text}"
         assert response.status_code != 401, name
@@ -192,7 +197,7 @@ async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(a
         token = ISSUER_OF_ALL.token(sorted(ALL_PERMISSIONS), stores=stores)
         async with _client(app, token) as http:
             names = [name for name in _operations(app) if name.startswith("GET ")]
-            responses = await asyncio.gather(*(_send(http, name) for name in names))
+            responses = await asyncio.gather(*(_send(app, http, name) for name in names))
         return {name for name, response in zip(names, responses, strict=True) if response.status_code == 403}
 
     # To all that `_send` names.
@@ -204,7 +209,7 @@ async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
     for token in (None, "nonsense"):
         async with _client(app, token) as http:
             operations = _operations(app)
-            responses = await asyncio.gather(*(_send(http, name) for name in operations))
+            responses = await asyncio.gather(*(_send(app, http, name) for name in operations))
             for (name, operation), response in zip(operations.items(), responses, strict=True):
                 assert (response.status_code == 401) == bool(operation["security"]), name
                 if response.status_code == 401:
@@ -214,7 +219,7 @@ async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
 
 async def test_everyone_gets_in_where_nobody_has_to_say() -> None:
     async with app_without_servers() as app, _client(app, "nonsense") as http:
-        responses = await asyncio.gather(*(_send(http, name) for name in _operations(app)))
+        responses = await asyncio.gather(*(_send(app, http, name) for name in _operations(app)))
     assert not {response.status_code for response in responses} & {401, 403}
 
 

@@ -126,7 +126,7 @@ def test_a_new_return_by_put_says_what_it_is_about(fields: dict[str, Any], missi
     assert wanted == parse_json(NEW_RETURN, json.dumps({**RETURN, "status": "New"}).encode())
 
 
-@pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, None, [1]])
+@pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, [1], 0.0])
 def test_quantities_that_are_none(quantity: object) -> None:
     body = {**RETURN, "lineItems": [LINE, {**LINE, "quantity": quantity}]}
     problem = problem_in(NEW_RETURN, json.dumps(body).encode())
@@ -140,9 +140,9 @@ def test_quantities_that_are_none(quantity: object) -> None:
     ("fields", "pointer", "code"),
     [
         ({"orderId": " "}, "/orderId", "blank"),
-        ({"orderId": None}, "/orderId", "string-type"),
+        ({"orderId": None}, "/orderId", "missing"),
         ({"lineItems": []}, "/lineItems", "too-short"),
-        ({"lineItems": None}, "/lineItems", "list-type"),
+        ({"lineItems": None}, "/lineItems", "missing"),
         ({"lineItems": [LINE] * 1_001}, "/lineItems", "too-long"),
         ({"lineItems": [{"quantity": 1}]}, "/lineItems/0/orderLineItemId", "missing"),
         ({"lineItems": [{**LINE, "price": -1}]}, "/lineItems/0/price", "greater-than-equal"),

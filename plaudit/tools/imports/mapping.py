@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 
 from pydantic import ValidationError
 
-from messaging.decoding import pointer
+from messaging.reading import pointer
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
 from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import shown

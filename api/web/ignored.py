@@ -1,0 +1,48 @@
+"""The header of an answer that names what nothing is done with: `Plaudit-Ignored`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_HEADER: Final = b"plaudit-ignored"
+_KEY: Final = "plaudit.ignored"
+_MOST_BYTES: Final = 1_024
+_SAFE: Final = "!#$&'*+.^`|~"
+"""Beside letters, digits and `_.-~`, what may stand in a token (RFC 9110); all else is written as `%XX`."""
+
+
+def note_ignored(scope: Scope, names: Iterable[str]) -> None:
+    """Name these fields in the answer to this request."""
+    scope[_KEY] = (*scope.get(_KEY, ()), *names)
+
+
+def ignored_header(names: Iterable[str]) -> bytes:
+    """The names as the header has them: in the order in which they came, as many as it has room for, then `...`."""
+    shown: list[str] = []
+    room = _MOST_BYTES
+    for name in dict.fromkeys(names):
+        written = quote(name, safe=_SAFE, errors="replace")
+        room -= len(written) + 2
+        if room < 0:
+            shown.append("...")
+            break
+        shown.append(written)
+    return ", ".join(shown).encode()
+
+
+def telling(app: ASGIApp) -> ASGIApp:
+    """The app, whose answers have the header where something was noted."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_header(message: Message) -> None:
+            if _KEY in scope and message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (_HEADER, ignored_header(scope[_KEY]))]
+            await send(message)
+
+        await app(scope, receive, with_header)
+
+    return serve

@@ -1,0 +1,83 @@
+"""Parameters of queries: names in any letter case, and none that isn't understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, get_origin
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi.dependencies.models import Dependant
+from pydantic import BeforeValidator
+from starlette.types import Scope
+
+from api.web.problems import ItemError, invalid
+from messaging.reading import nearest
+from messaging.reading_shapes import folded_name
+
+_ERRORS: Final = "plaudit.query_errors"
+
+
+class Parameter(NamedTuple):
+    """A parameter by its name; `is_several`: it may come more than once."""
+
+    name: str
+    is_several: bool
+
+
+def query_parameters(endpoint: Dependant) -> dict[str, Parameter]:
+    """The parameters that an endpoint and its dependencies take from the query, by their folded names."""
+    return {folded_name(each.name): each for each in _parameters(endpoint)}
+
+
+def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
+    """Write the query with the names of the interface. What is wrong with it waits for `check_query`."""
+    query: bytes = scope["query_string"]
+    told = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    pairs: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    errors: list[ItemError] = []
+    for name, value in told:
+        parameter = known.get(folded_name(name))
+        if parameter is None:
+            hint = nearest(name, [each.name for each in known.values()]) if len(errors) < 10 else ""
+            errors.append(_error(name, "unknown-parameter", f"There is no parameter of this name. {hint}".strip()))
+            continue
+        if parameter.name in seen and not parameter.is_several:
+            errors.append(_error(name, "duplicate-parameter", "Comes twice; letter case makes no difference"))
+        seen.add(parameter.name)
+        pairs.append((parameter.name, value))
+    if errors:
+        scope[_ERRORS] = errors
+    if pairs != told:
+        scope["query_string"] = urlencode(pairs).encode()
+
+
+def check_query(scope: Scope) -> None:
+    """Raises ProblemError for a query with a parameter that isn't known, or comes twice where once is meant.
+
+    Called once it is known who asks.
+    """
+    if _ERRORS in scope:
+        raise invalid(scope[_ERRORS])
+
+
+def any_case(words: type[StrEnum]) -> BeforeValidator:
+    """Take the words of a fixed list in any letter case."""
+    known = {folded_name(word.value): word.value for word in words}
+    return BeforeValidator(lambda text: known.get(folded_name(text), text), json_schema_input_type=words)
+
+
+def _parameters(endpoint: Dependant) -> Iterator[Parameter]:
+    for field in endpoint.query_params:
+        yield Parameter(field.alias, _is_several(field.field_info.annotation))
+    for needed in endpoint.dependencies:
+        yield from _parameters(needed)
+
+
+def _is_several(annotation: Any) -> bool:
+    return get_origin(annotation) is list
+
+
+def _error(name: str, code: str, message: str) -> ItemError:
+    return {"pointer": f"/{name[:64].replace('~', '~0').replace('/', '~1')}", "code": code, "message": message}

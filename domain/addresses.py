@@ -1,0 +1,52 @@
+"""Mail addresses as people write them, with or without a name: `Anna Berg <anna@example.com>`."""
+
+from __future__ import annotations
+
+from email.errors import NonASCIILocalPartDefect
+from email.headerregistry import Address, HeaderRegistry
+from functools import lru_cache
+from typing import Any, Final
+
+_HEADERS: Final = HeaderRegistry()
+_LONGEST_ADDRESS: Final = 320
+_LONGEST_DOMAIN: Final = 255
+
+
+class InvalidAddressError(ValueError):
+    """The text is not one mail address."""
+
+    def __init__(self) -> None:
+        super().__init__("Must be one e-mail address, like shop@example.org or Shop <shop@example.org>")
+
+
+def mailbox(text: str) -> Address:
+    """The one address in a text, its domain in ASCII. Raises InvalidAddressError, which doesn't repeat the text."""
+    if len(text) > 2 * _LONGEST_ADDRESS or any(ord(character) < 32 for character in text):
+        raise InvalidAddressError
+    try:
+        header: Any = _HEADERS("To", text)
+        (group,) = header.groups
+        (address,) = group.addresses
+        domain = address.domain.encode("idna").decode()
+    except (ValueError, IndexError) as failure:  # IndexError is how the parser takes "anna@"
+        raise InvalidAddressError from failure
+    wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
+    if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:
+        raise InvalidAddressError
+    if not (address.username + domain).isprintable():
+        raise InvalidAddressError
+    return Address(one_line(address.display_name), address.username, domain)
+
+
+@lru_cache(maxsize=1_024)
+def bare_address(text: str) -> str:
+    """The address without its name; a text that is no address stays as it is."""
+    try:
+        return mailbox(text).addr_spec
+    except InvalidAddressError:
+        return text
+
+
+def one_line(text: str) -> str:
+    """Text without what can't be seen: a line break would end the header, and start another one."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())

@@ -1,0 +1,185 @@
+"""Orders as Virto Commerce, Shopify and commercetools write them, brought to the fields of an order event.
+
+A system is recognised by where it keeps its lines: `items` is ours and Virto's, `line_items` Shopify's, `lineItems`
+commercetools'. Ids may be numbers, and quantities and prices texts. What can't be read stays as it is, so that the
+check of the event names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from messaging.reading import DUPLICATE_FIELD, InputError, InvalidContentError, pointer
+from messaging.reading_shapes import folded_name
+
+_DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
+_IDS: Final = frozenset({"id", "number", "storeid", "customerid", "productid"})
+_TOO_MUCH: Final = 10**18
+_CANCELLED: Final = "Cancelled"
+_COMPLETE: Final = "Complete"
+
+
+def order_fields(told: Any) -> Any:
+    """The order with the fields of an order event. Raises InvalidContentError for a field that comes twice."""
+    if not isinstance(told, dict):
+        return told
+    names = {folded_name(name) for name in told}
+    if "items" not in names and "line_items" in names:
+        return _shopify(_folded(told))
+    if "items" not in names and "lineitems" in names:
+        return _commercetools(_folded(told))
+    return _own(told)
+
+
+def _own(told: Mapping[str, Any]) -> dict[str, Any]:
+    """An order with our names, which are Virto's: in any letter case, so the names stay as they are."""
+    order = {name: _text(value) if folded_name(name) in _IDS else value for name, value in told.items()}
+    for name, value in told.items():
+        if folded_name(name) == "items" and isinstance(value, list):
+            order[name] = [_own_line(line) for line in value if line is not None]
+    by_name = {folded_name(name): value for name, value in told.items()}
+    if not by_name.get("customeremail"):
+        order = {name: value for name, value in order.items() if folded_name(name) != "customeremail"}
+        order["customerEmail"] = _first(_mapping(each).get("email") for each in _list(by_name.get("addresses")))
+    return order
+
+
+def _own_line(line: Any) -> Any:
+    if not isinstance(line, dict):
+        return line
+    fixed = dict(line)
+    for name, value in line.items():
+        if folded_name(name) in _IDS:
+            fixed[name] = _text(value)
+        elif folded_name(name) in ("quantity", "price"):
+            fixed[name] = _number(value)
+    return fixed
+
+
+def _shopify(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Shopify's Order of the Admin REST API, as its webhooks send it."""
+    customer, billing = _mapping(told.get("customer")), _mapping(told.get("billing_address"))
+    fulfilled = told.get("fulfillment_status")
+    is_cancelled = told.get("cancelled_at") is not None
+    status = _COMPLETE if fulfilled == "fulfilled" else _first((fulfilled, told.get("financial_status"), "New"))
+    return {
+        "id": _text(told.get("id")),
+        "number": _text(_first((told.get("name"), told.get("order_number"), told.get("number")))),
+        "status": _CANCELLED if is_cancelled else status,
+        "isCancelled": is_cancelled,
+        "storeId": _text(told.get("storeid")),
+        "customerId": _text(customer.get("id")),
+        "customerName": _first((_full_name(customer, "first_name", "last_name"), billing.get("name"))),
+        "customerEmail": _first((told.get("email"), told.get("contact_email"), customer.get("email"))),
+        "languageCode": told.get("customer_locale"),
+        "createdDate": told.get("created_at"),
+        "modifiedDate": told.get("updated_at"),
+        "items": [
+            _line(line, product=line.get("product_id"), name=_first((line.get("title"), line.get("name"))))
+            for line in _lines(told.get("line_items"), "line_items")
+        ],
+    }
+
+
+def _commercetools(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The Order of commercetools' HTTP API."""
+    addresses = [_mapping(told.get(name)) for name in ("billingaddress", "shippingaddress")]
+    locale = told.get("locale")
+    lines = _lines(told.get("lineitems"), "lineItems")
+    others = _lines(told.get("customlineitems"), "customLineItems")
+    return {
+        "id": _text(told.get("id")),
+        "number": _text(told.get("ordernumber")),
+        "status": told.get("orderstate"),
+        "storeId": _text(_first((told.get("storeid"), _mapping(told.get("store")).get("key")))),
+        "customerId": _text(told.get("customerid")),
+        "customerName": _first(_full_name(each, "firstname", "lastname") for each in addresses),
+        "customerEmail": _first((told.get("customeremail"), *(each.get("email") for each in addresses))),
+        "languageCode": locale,
+        "createdDate": told.get("createdat"),
+        "modifiedDate": told.get("lastmodifiedat"),
+        "items": [
+            *(
+                _line(each, product=each.get("productid"), name=_in_language(each.get("name"), locale))
+                for each in lines
+            ),
+            *(_line(each, product=None, name=_in_language(each.get("name"), locale)) for each in others),
+        ],
+    }
+
+
+def _line(line: Mapping[str, Any], *, product: Any, name: Any) -> dict[str, Any]:
+    return {
+        "id": _text(line.get("id")),
+        "productId": _text(product),
+        "name": name,
+        "quantity": _number(line.get("quantity")),
+        "price": _price(_first((line.get("price"), line.get("money")))),
+    }
+
+
+def _price(told: Any) -> Any:
+    """The price of one piece: a number, a text, or money in cents; a discounted one where there is one."""
+    if not isinstance(told, dict):
+        return _number(told)
+    price = _mapping(told)
+    money = _mapping(_first((_mapping(price.get("discounted")).get("value"), price.get("value"), price)))
+    amount, digits = _first((money.get("preciseamount"), money.get("centamount"))), money.get("fractiondigits", 2)
+    if type(amount) is int and abs(amount) < _TOO_MUCH and type(digits) is int and 0 <= digits <= 20:
+        return amount / 10**digits
+    return told
+
+
+def _lines(told: Any, name: str) -> list[dict[str, Any]]:
+    return [_folded(line, name, index) for index, line in enumerate(_list(told)) if isinstance(line, dict)]
+
+
+def _folded(told: Mapping[str, Any], *place: str | int) -> dict[str, Any]:
+    """The fields by their folded names. Raises InvalidContentError for one that comes twice."""
+    folded: dict[str, Any] = {}
+    for name, value in told.items():
+        if folded_name(name) in folded:
+            message = "The field comes twice; letter case makes no difference"
+            raise InvalidContentError([InputError(pointer((*place, name)), DUPLICATE_FIELD, message)])
+        folded[folded_name(name)] = value
+    return folded
+
+
+def _mapping(told: Any) -> dict[str, Any]:
+    return {folded_name(name): value for name, value in told.items()} if isinstance(told, dict) else {}
+
+
+def _list(told: Any) -> list[Any]:
+    return told if isinstance(told, list) else []
+
+
+def _first(values: Iterable[Any]) -> Any:
+    """The first that is there, None without any."""
+    return next((value for value in values if value not in (None, "")), None)
+
+
+def _full_name(person: Mapping[str, Any], *names: str) -> str | None:
+    parts = [part for name in names if isinstance(part := person.get(name), str) and part]
+    return " ".join(parts) or None
+
+
+def _in_language(names: Any, language: Any) -> Any:
+    """One of the names by language: in this one, else in the first."""
+    if not isinstance(names, dict):
+        return names
+    own = names.get(language) if isinstance(language, str) else None
+    return _first((own, *names.values()))
+
+
+def _text(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
+def _number(value: Any) -> Any:
+    """The number in a text; all else as it is."""
+    if not (isinstance(value, str) and _DECIMAL.fullmatch(value.strip())):
+        return value
+    number = float(value)
+    return int(value) if number.is_integer() and "." not in value else number

@@ -1,0 +1,276 @@
+"""Reading of JSON that comes in, by HTTP and by Kafka: nothing is taken that isn't understood.
+
+Field names and the words of fixed lists count in any letter case, null is as good as missing where a field doesn't take
+it, and whole numbers may come as `2.0`. A field that comes twice is refused, as is one that isn't known where the type
+is closed; where it is open, unknown fields are named to the caller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_snake
+
+from messaging.metrics import note_ignored
+from messaging.reading_shapes import Shape, folded_name, shape_of
+from messaging.schemas import PATTERN_MESSAGES
+
+T = TypeVar("T")
+
+INVALID_JSON: Final = "json-invalid"
+DUPLICATE_FIELD: Final = "duplicate-field"
+UNKNOWN_FIELD: Final = "unknown-field"
+
+_MOST_ERRORS: Final = 1_000
+_MOST_SUGGESTIONS: Final = 20
+_LONGEST_NAME: Final = 64
+_MOST_IGNORED: Final = 100
+_PATTERN_MISMATCH: Final = "string_pattern_mismatch"
+
+
+class InputError(NamedTuple):
+    """One thing that is wrong with a value: its place (RFC 6901), a stable code, and a sentence."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+class InvalidContentError(ValueError):
+    """A value that is no JSON, or has other content than its type."""
+
+    def __init__(self, errors: Sequence[InputError]) -> None:
+        shown = "; ".join(f"{error.pointer}: {error.message}" for error in errors[:5])
+        super().__init__(shown + (f"; and {len(errors) - 5} more" if len(errors) > 5 else ""))
+        self.errors = errors
+
+    @property
+    def is_malformed(self) -> bool:
+        """True if it is no JSON at all."""
+        return self.errors[0].code == INVALID_JSON
+
+
+class Read(NamedTuple, Generic[T]):
+    """A value's content, and the names of the fields in it that nothing is done with."""
+
+    content: T
+    ignored: tuple[str, ...] = ()
+
+
+class Reader(Generic[T]):
+    """Reads values of one type. A usual one is validated once, at once; any other is put right first.
+
+    A field that is hidden isn't known to whoever sends such values. `prepare` brings a parsed value of another form to
+    the fields of the type.
+    """
+
+    def __init__(
+        self,
+        adapter: TypeAdapter[T],
+        *,
+        hidden: Collection[str] = (),
+        prepare: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._adapter = adapter
+        self._prepare = prepare
+        self.shape = shape_of(adapter.core_schema).without(hidden)
+        self._has_models = bool(self.shape.objects or (self.shape.items and self.shape.items.objects))
+        self._hidden = frozenset(map(to_snake, hidden))
+
+    def __call__(self, value: bytes) -> T:
+        """The content of a message; fields that are ignored are counted and logged. Raises InvalidContentError."""
+        content, ignored = self.read(value)
+        if ignored:
+            note_ignored(self.shape.name, ignored)
+        return content
+
+    def read(self, value: bytes) -> Read[T]:
+        """The content of a value. Raises InvalidContentError."""
+        try:
+            content = self._adapter.validator.validate_json(value, extra="forbid")
+        except ValidationError as error:
+            if _is_final(error):
+                raise invalid_content(error) from None
+            return self._read_slowly(value)
+        if value.count(b":") == self._count_fields(content) or not _may_repeat(value, self._count_fields(content)):
+            return Read(content)
+        return self._read_slowly(value)
+
+    def _count_fields(self, content: Any) -> int:
+        """The number of fields that were read, but for those in other fields; 0 where one is hidden."""
+        if not self._has_models:
+            return 0
+        count = 0
+        for model in content if isinstance(content, list) else (content,):
+            told: set[str] = model.model_fields_set
+            if self._hidden and not self._hidden.isdisjoint(told):
+                return 0
+            count += len(told)
+        return count
+
+    def _read_slowly(self, value: bytes) -> Read[T]:
+        told = _parsed(value)
+        correction = _Correction()
+        if self._prepare:
+            correction.correct(told, None, ())
+            correction.raise_errors()
+            told = self._prepare(told)
+        content = correction.correct(told, self.shape, ())
+        correction.raise_errors()
+        try:
+            found = self._adapter.validate_json(_ENCODER.encode(content).encode())
+        except ValidationError as error:
+            raise invalid_content(error) from None
+        return Read(found, tuple(correction.ignored))
+
+
+@lru_cache(maxsize=256)
+def reader_of(adapter: TypeAdapter[T]) -> Reader[T]:
+    """The reader of a type, made once."""
+    return Reader(adapter)
+
+
+def invalid_content(error: ValidationError) -> InvalidContentError:
+    """The error of a validation, without the input: it may be personal."""
+    details = error.errors(include_url=False, include_input=False)
+    return InvalidContentError([InputError(pointer(d["loc"]), _code(d["type"]), error_message(d)) for d in details])
+
+
+def error_message(detail: Mapping[str, Any]) -> str:
+    """The sentence about an error of Pydantic; of a pattern, what it asks for."""
+    if detail["type"] == _PATTERN_MISMATCH:
+        return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that can't stand here")
+    return str(detail["msg"])
+
+
+def pointer(location: Sequence[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of a place in a value."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """A sentence that names the known name that is closest to this one; all of them if none is."""
+    of_folded = {folded_name(each): each for each in known}
+    close = get_close_matches(folded_name(name[:_LONGEST_NAME]), of_folded, n=1)
+    return f"Did you mean {of_folded[close[0]]}?" if close else f"There are: {', '.join(sorted(known)) or 'none'}"
+
+
+class _Twice(dict[str, Any]):
+    """An object with a field that comes twice in the same letter case: those names."""
+
+    names: Collection[str] = ()
+
+
+class _Correction:
+    """Puts a parsed value right by its shape, and notes errors and what is ignored."""
+
+    def __init__(self) -> None:
+        self.errors: list[InputError] = []
+        self.ignored: dict[str, None] = {}
+
+    def raise_errors(self) -> None:
+        """Raises InvalidContentError if there are errors."""
+        if self.errors:
+            raise InvalidContentError(self.errors)
+
+    def correct(self, told: Any, shape: Shape | None, place: tuple[str | int, ...]) -> Any:
+        """The value with the names, words and numbers of its type."""
+        if isinstance(told, list):
+            items = shape.items if shape else None
+            return [self.correct(each, items, (*place, index)) for index, each in enumerate(told)]
+        if isinstance(told, dict):
+            return self._object(told, shape, place)
+        return told if shape is None else _leaf(told, shape)
+
+    def _object(self, told: dict[str, Any], shape: Shape | None, place: tuple[str | int, ...]) -> dict[str, Any]:
+        for name in told.names if isinstance(told, _Twice) else ():
+            self._note_twice(place, name)
+        known = shape.object_for(told) if shape else None
+        content: dict[str, Any] = {}
+        seen: set[str] = set()
+        for name, value in told.items():
+            field = known.fields.get(folded_name(name)) if known else None
+            if field is None:
+                if shape and known:
+                    self._note_unknown(name, shape, place, is_closed=known.is_closed)
+                if isinstance(value, dict | list):
+                    self.correct(value, None, (*place, name))  # for fields that come twice in it
+                continue
+            if field.name in seen:
+                self._note_twice(place, name)
+            seen.add(field.name)
+            if isinstance(value, dict | list):
+                content[field.name] = self.correct(value, field.shape, (*place, name))
+            elif value is not None or field.shape.takes_null:
+                content[field.name] = _leaf(value, field.shape)
+        return content if known else told
+
+    def _note_twice(self, place: tuple[str | int, ...], name: str) -> None:
+        self._note(place, name, DUPLICATE_FIELD, "The field comes twice; letter case makes no difference")
+
+    def _note_unknown(self, name: str, shape: Shape, place: tuple[str | int, ...], *, is_closed: bool) -> None:
+        if is_closed:
+            hint = nearest(name, shape.known_names()) if len(self.errors) < _MOST_SUGGESTIONS else ""
+            self._note(place, name, UNKNOWN_FIELD, f"There is no field of this name. {hint}".strip())
+        elif len(self.ignored) < _MOST_IGNORED:
+            path = [*(part for part in place if isinstance(part, str)), name]
+            self.ignored[".".join(path)] = None
+
+    def _note(self, place: tuple[str | int, ...], name: str, code: str, message: str) -> None:
+        if len(self.errors) < _MOST_ERRORS:
+            cut = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+            self.errors.append(InputError(pointer((*place, cut)), code, message))
+
+
+def _leaf(told: Any, shape: Shape) -> Any:
+    """A text or a number, with the word of a fixed list or the whole number that is meant."""
+    if isinstance(told, str) and shape.words:
+        return shape.words.get(folded_name(told), told)
+    if isinstance(told, float) and shape.is_whole and not shape.is_fraction and told.is_integer():
+        return int(told)
+    return told
+
+
+def _code(type: str) -> str:
+    return type.replace("_", "-")
+
+
+def _is_final(error: ValidationError) -> bool:
+    """True for what can't be put right: no JSON, or an array with more items than anyone should look through."""
+    types = {detail["type"] for detail in error.errors(include_url=False, include_context=False, include_input=False)}
+    return not types.isdisjoint(("json_invalid", "too_long"))
+
+
+def _may_repeat(value: bytes, fields: int) -> bool:
+    """True if a field may come twice. A value has as many names as quotes before a colon or a space, or fewer."""
+    return fields < value.count(b'":') + sum(value.count(b'"' + space) for space in (b" ", b"\t", b"\n", b"\r"))
+
+
+def _parsed(value: bytes) -> Any:
+    try:
+        return _DECODER.decode(value.decode())
+    except ValueError as error:
+        raise InvalidContentError([InputError("", INVALID_JSON, f"Invalid JSON: {error}")]) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    told = dict(pairs)
+    if len(told) == len(pairs):
+        return told
+    twice = _Twice(told)
+    twice.names = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    return twice
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)

@@ -1,0 +1,152 @@
+"""Shapes of message types: their field names, fixed words and whole numbers, as `messaging.reading` looks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of an object: its name on the wire, and the shape of its content."""
+
+    name: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectShape:
+    """The fields of a model by their folded names. `is_closed`: unknown fields are refused."""
+
+    name: str
+    fields: Mapping[str, Field]
+    is_closed: bool
+
+    def suits(self, names: Mapping[str, Any]) -> bool:
+        """False if a field that tells types apart holds the word of another type."""
+        for folded, told in names.items():
+            known = self.fields.get(folded)
+            tag = known is not None and known.shape.is_tag
+            if known is not None and tag and folded_name(told) not in known.shape.words:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A type: objects that it may be, the shape of its items, and the words of its fixed list by their folded form."""
+
+    objects: tuple[ObjectShape, ...] = ()
+    items: Shape | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    is_whole: bool = False
+    is_fraction: bool = False
+    is_tag: bool = False
+    takes_null: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its first object."""
+        objects = self.objects or (self.items.objects if self.items else ())
+        return objects[0].name if objects else ""
+
+    def object_for(self, told: Mapping[str, Any]) -> ObjectShape | None:
+        """The object that these fields are meant for: of several the one that knows most of them."""
+        if len(self.objects) < 2:
+            return self.objects[0] if self.objects else None
+        names = {folded_name(name): content for name, content in told.items()}
+        suitable = [each for each in self.objects if each.suits(names)] or self.objects
+        return max(suitable, key=lambda each: len(names.keys() & each.fields.keys()))
+
+    def known_names(self) -> list[str]:
+        """The names of all fields that an object of this type may have."""
+        return sorted({field.name for each in self.objects for field in each.fields.values()})
+
+    def without(self, hidden: Collection[str]) -> Shape:
+        """The shape without fields of these names, at its top or in the items of an array."""
+        objects = tuple(
+            replace(each, fields={folded: f for folded, f in each.fields.items() if f.name not in hidden})
+            for each in self.objects
+        )
+        return replace(self, objects=objects, items=self.items and self.items.without(hidden))
+
+
+def folded_name(name: object) -> str:
+    """A name or a word as it is compared: letter case makes no difference."""
+    return name.casefold() if isinstance(name, str) else ""
+
+
+def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> Shape:
+    """The shape of a type, by Pydantic's core schema. Raises TypeError for a type that messages don't use yet."""
+    known = definitions or {}
+    match schema["type"]:
+        case "definitions":
+            return shape_of(schema["schema"], {each["ref"]: each for each in schema["definitions"]})
+        case "definition-ref":
+            return shape_of(known[schema["schema_ref"]], known)
+        case "model":
+            return Shape(objects=(_object(schema, known),))
+        case "list" | "tuple":
+            items = schema["items_schema"]
+            return Shape(items=_union([shape_of(e, known) for e in (items if isinstance(items, list) else [items])]))
+        case "nullable":
+            return replace(shape_of(schema["schema"], known), takes_null=True)
+        case "union":
+            return _union([shape_of(e[0] if isinstance(e, tuple) else e, known) for e in schema["choices"]])
+        case "tagged-union":
+            return _union([shape_of(each, known) for each in schema["choices"].values()])
+        case "default" | "function-after" | "function-before" | "function-wrap":
+            return shape_of(schema["schema"], known)
+        case "literal":
+            return Shape(words={folded_name(word): word for word in schema["expected"]}, is_tag=True)
+        case "enum":
+            words = [each.value for each in schema["members"]]
+            return Shape(words={folded_name(word): word for word in words if isinstance(word, str)})
+        case "int" | "float":
+            return Shape(is_whole=schema["type"] == "int", is_fraction=schema["type"] == "float")
+        case "str" | "bool" | "datetime" | "function-plain":
+            return Shape()
+        case other:
+            raise TypeError(f"No shape of {other} yet: say here how its content is read")
+
+
+def _union(shapes: Sequence[Shape]) -> Shape:
+    return Shape(
+        objects=tuple(each for shape in shapes for each in shape.objects),
+        items=next((shape.items for shape in shapes if shape.items), None),
+        words={folded: word for shape in shapes for folded, word in shape.words.items()},
+        is_whole=any(shape.is_whole for shape in shapes),
+        is_fraction=any(shape.is_fraction for shape in shapes),
+        is_tag=any(shape.is_tag for shape in shapes),
+        takes_null=any(shape.takes_null for shape in shapes),
+    )
+
+
+def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> ObjectShape:
+    model: type[BaseModel] = schema["cls"]
+    fields: dict[str, Field] = {}
+    for attribute, told in _fields(schema, definitions).items():
+        names = _names(attribute, told.get("validation_alias"))
+        known = Field(names[0], shape_of(told["schema"], definitions))
+        for name in names:
+            if fields.setdefault(folded_name(name), known) is not known:
+                raise TypeError(f"Two fields of {model.__name__} have the name {name}")
+    return ObjectShape(model.__name__, fields, is_closed=model.model_config.get("extra") == "forbid")
+
+
+def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a model, below validators of the whole."""
+    while schema["type"] != "model-fields":
+        schema = definitions[schema["schema_ref"]] if schema["type"] == "definition-ref" else schema["schema"]
+    fields: Mapping[str, Any] = schema["fields"]
+    return fields
+
+
+def _names(attribute: str, alias: str | Sequence[Sequence[str]] | None) -> list[str]:
+    """The names that a field is known by; the first is that of the interface."""
+    if alias is None or isinstance(alias, str):
+        return [alias or attribute, attribute]
+    return [*(path[0] for path in alias), attribute]

@@ -1,0 +1,123 @@
+"""Variants of JSON values, made from the shapes of their types: other letter cases, misspelt, null, twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from messaging.reading_shapes import Field, ObjectShape, Shape, folded_name
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class KnownField:
+    """A field in a sample: its place, its shape, the object that it belongs to, and the names it could have."""
+
+    place: Place
+    known: Field
+    parent: ObjectShape
+    siblings: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.place[-1])
+
+
+class Twice(dict[str, Any]):
+    """An object that is written with one more field, whose name it may have already."""
+
+    more: tuple[str, Any]
+
+
+def fields_in(sample: Any, shape: Shape, place: Place = ()) -> Iterator[KnownField]:
+    """Every field of a sample, at every depth."""
+    if isinstance(sample, list) and shape.items:
+        for index, item in enumerate(sample):
+            yield from fields_in(item, shape.items, (*place, index))
+    elif isinstance(sample, dict):
+        parent = shape.object_for(sample)
+        assert parent, place
+        for name, value in sample.items():
+            known = parent.fields[folded_name(name)]
+            yield KnownField((*place, name), known, parent, tuple(shape.known_names()))
+            yield from fields_in(value, known.shape, (*place, name))
+
+
+def objects_in(shape: Shape) -> Iterator[ObjectShape]:
+    """Every object that a value of the type can hold."""
+    for each in shape.objects:
+        yield each
+        for known in each.fields.values():
+            yield from objects_in(known.shape)
+    if shape.items:
+        yield from objects_in(shape.items)
+
+
+def changed(sample: Any, place: Place, change: Callable[[dict[str, Any], str], dict[str, Any]]) -> Any:
+    """The sample with the object around a field changed."""
+    copy = deepcopy(sample)
+    *path, name = place
+    if not path:
+        return change(copy, str(name))
+    parent = copy
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = change(parent[path[-1]], str(name))
+    return copy
+
+
+def renamed(sample: Any, place: Place, new: str) -> Any:
+    """The sample with a field under another name."""
+    return changed(sample, place, lambda told, name: {new if n == name else n: value for n, value in told.items()})
+
+
+def with_value(sample: Any, place: Place, value: Any) -> Any:
+    """The sample with another value in a field."""
+    return changed(sample, place, lambda told, name: {**told, name: value})
+
+
+def without(sample: Any, place: Place) -> Any:
+    """The sample without a field."""
+    return changed(sample, place, lambda told, name: {n: value for n, value in told.items() if n != name})
+
+
+def twice(sample: Any, place: Place, other_name: str) -> Any:
+    """The sample with a field that comes once more, under this name."""
+
+    def change(told: dict[str, Any], name: str) -> dict[str, Any]:
+        written = Twice(told)
+        written.more = (other_name, told[name])
+        return written
+
+    return changed(sample, place, change)
+
+
+def written(value: Any) -> bytes:
+    """The JSON of a value, with fields that come twice."""
+    return _text(value).encode()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    pairs = [*value.items(), *([value.more] if isinstance(value, Twice) else [])]
+    return "{" + ", ".join(f"{json.dumps(name)}: {_text(content)}" for name, content in pairs) + "}"
+
+
+def letter_cases(word: str) -> set[str]:
+    """The word in other letter cases; `É` is no case of `e`."""
+    return {word.upper(), word.lower(), word.swapcase(), word[:1].swapcase() + word[1:]} - {word}
+
+
+def misspelt(known: KnownField) -> Iterator[str]:
+    """The name with one letter wrong, too many or too few, as long as it isn't the name of another field."""
+    name = known.name
+    for wrong in (name[:-1], name + name[-1], name[:1] + "q" + name[2:]):
+        if wrong and folded_name(wrong) not in known.parent.fields:
+            yield wrong

@@ -1,0 +1,207 @@
+"""Orders as other systems write them."""
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.orders import Customer, Order, OrderLine
+from domain.privacy import forgotten_order
+from messaging.decoding import InvalidMessageError
+from messaging.orders import order_event
+from messaging.reading import InvalidContentError
+
+AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)
+
+VIRTO = {
+    "customerId": "anna",
+    "customerName": "Anna Berg",
+    "number": "CO260314-00001",
+    "storeId": "Electronics",
+    "organizationId": None,
+    "languageCode": "de-DE",
+    "addresses": [{"addressType": 1, "email": None}, None, {"addressType": "Shipping", "email": "anna@example.com"}],
+    "items": [
+        {"id": "line", "productId": "camera", "name": "Camera", "quantity": 2, "price": 12.5, "discounts": None},
+    ],
+    "status": "Processing",
+    "isCancelled": None,
+    "cancelledDate": None,
+    "createdDate": "2026-03-14T09:00:00Z",
+    "modifiedDate": "2026-03-14T09:26:53Z",
+    "id": "order",
+}
+SHOPIFY = {
+    "id": 820982911946154500,
+    "email": None,
+    "contact_email": "anna@example.com",
+    "created_at": "2026-03-14T10:00:00+01:00",
+    "updated_at": "2026-03-14T10:26:53+01:00",
+    "cancelled_at": None,
+    "number": 234,
+    "order_number": 1234,
+    "name": "#1234",
+    "financial_status": "paid",
+    "fulfillment_status": None,
+    "customer_locale": "de-DE",
+    "customer": {"id": 115310627314723950, "email": "other@example.com", "first_name": "Anna", "last_name": "Berg"},
+    "billing_address": {"name": "Somebody Else"},
+    "line_items": [
+        {"id": 1, "product_id": 7, "title": "Camera", "name": "Camera - black", "quantity": 2, "price": "12.50"},
+        {"id": 2, "product_id": None, "title": "Gift wrap", "quantity": 1, "price": "0.00"},
+    ],
+}
+COMMERCETOOLS = {
+    "type": "Order",
+    "id": "order",
+    "version": 3,
+    "createdAt": "2026-03-14T09:00:00.000Z",
+    "lastModifiedAt": "2026-03-14T09:26:53.000Z",
+    "orderNumber": "CT-1",
+    "customerId": "anna",
+    "customerEmail": "anna@example.com",
+    "locale": "de-DE",
+    "store": {"typeId": "store", "key": "Electronics"},
+    "orderState": "Confirmed",
+    "shippingAddress": {"firstName": "Anna", "lastName": "Berg", "country": "DE"},
+    "lineItems": [
+        {
+            "id": "line",
+            "productId": "camera",
+            "name": {"en": "Camera", "de-DE": "Kamera"},
+            "price": {"id": "p", "value": {"type": "centPrecision", "centAmount": 1250, "fractionDigits": 2}},
+            "quantity": 2,
+        }
+    ],
+    "customLineItems": [],
+}
+
+
+def told(order: object) -> Order:
+    """The order that a value tells of."""
+    body = json.dumps(order).encode()
+    return order_event(body)[0].order(body, AT)
+
+
+def test_an_order_of_virto() -> None:
+    order = told(VIRTO)
+    assert order.customer == Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
+    assert (order.id, order.number, order.status, order.store_id) == (
+        "order",
+        "CO260314-00001",
+        "Processing",
+        "Electronics",
+    )
+    assert order.lines == (OrderLine("line", "camera", "Camera", 2, 12.5),)
+    assert (order.is_cancelled, order.modified) == (False, AT)
+    assert json.loads(order.body) == VIRTO
+
+
+def test_an_order_of_shopify() -> None:
+    order = told(SHOPIFY)
+    assert order.customer == Customer("115310627314723950", "Anna Berg", "anna@example.com", "de-DE")
+    assert (order.id, order.number, order.status) == ("820982911946154500", "#1234", "paid")
+    assert order.lines == (OrderLine("1", "7", "Camera", 2, 12.5), OrderLine("2", None, "Gift wrap", 1, 0))
+    assert (order.is_cancelled, order.modified, order.store_id) == (False, AT, None)
+    assert told({**SHOPIFY, "storeId": "Electronics"}).store_id == "Electronics"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "is_cancelled"),
+    [
+        ({"fulfillment_status": "fulfilled"}, "Complete", False),
+        ({"fulfillment_status": "partial"}, "partial", False),
+        ({"financial_status": None}, "New", False),
+        ({"cancelled_at": "2026-03-14T10:26:53+01:00", "fulfillment_status": "fulfilled"}, "Cancelled", True),
+    ],
+)
+def test_the_status_of_an_order_of_shopify(fields: dict[str, Any], status: str, is_cancelled: bool) -> None:
+    order = told({**SHOPIFY, **fields})
+    assert (order.status, order.is_cancelled) == (status, is_cancelled)
+
+
+def test_an_order_of_commercetools() -> None:
+    order = told(COMMERCETOOLS)
+    assert order.customer == Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
+    assert (order.id, order.number, order.status, order.store_id) == ("order", "CT-1", "Confirmed", "Electronics")
+    assert order.lines == (OrderLine("line", "camera", "Kamera", 2, 12.5),)
+    assert (order.is_cancelled, order.modified) == (False, AT)
+    assert told({**COMMERCETOOLS, "orderState": "Cancelled"}).is_cancelled
+
+
+@pytest.mark.parametrize(
+    ("price", "found"),
+    [
+        ({"value": {"centAmount": 500, "fractionDigits": 0}}, 500),
+        ({"value": {"type": "highPrecision", "centAmount": 1, "preciseAmount": 12345, "fractionDigits": 6}}, 0.012345),
+        ({"value": {"centAmount": 1250}, "discounted": {"value": {"centAmount": 999, "fractionDigits": 2}}}, 9.99),
+        ({"centAmount": 1250, "fractionDigits": 2}, 12.5),
+        ("12.50", 12.5),
+        (None, None),
+    ],
+)
+def test_prices_of_commercetools(price: object, found: float | None) -> None:
+    line = {"id": "line", "quantity": 1, "price": price}
+    assert told({**COMMERCETOOLS, "lineItems": [line]}).lines[0].price == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"id": 1, "productId": 7, "quantity": "2", "price": "12.50"}, OrderLine("1", "7", None, 2, 12.5)),
+        ({"ID": "1", "QUANTITY": 2.0, "Price": None}, OrderLine("1", None, None, 2)),
+        ({"id": "1", "quantity": "2.0"}, OrderLine("1", None, None, 2)),
+    ],
+)
+def test_numbers_as_other_systems_write_them(fields: dict[str, Any], line: OrderLine) -> None:
+    order = told({"id": 1, "number": 17, "customerId": 3, "status": "New", "items": [fields, None]})
+    assert (order.id, order.number, order.customer.id, order.lines) == ("1", "17", "3", (line,))
+
+
+@pytest.mark.parametrize("quantity", ["two", "1.5", True, -1, "-1", "", None, [], "1e3"])
+def test_quantities_that_are_none(quantity: object) -> None:
+    for lines in ("items", "line_items", "lineItems"):
+        order = {"id": "1", "status": "New", "orderState": "New", lines: [{"id": "1", "quantity": quantity}]}
+        with pytest.raises(InvalidContentError) as refused:
+            told(order)
+        assert [error.pointer for error in refused.value.errors] == ["/items/0/quantity"]
+
+
+@pytest.mark.parametrize("lines", ["items", "line_items", "lineItems"])
+@pytest.mark.parametrize("twice", ['"ID": "2",', '"extra": {"a": 1, "a": 2},', '"shop": 1, "shop": 1,'])
+def test_a_field_that_comes_twice_is_refused(lines: str, twice: str) -> None:
+    value = f'{{"id": "1", {twice} "status": "New", "orderState": "New", "{lines}": []}}'
+    with pytest.raises(InvalidContentError) as refused:
+        order_event(value.encode())
+    assert {error.code for error in refused.value.errors} == {"duplicate-field"}
+
+
+@pytest.mark.parametrize("order", [VIRTO, SHOPIFY, COMMERCETOOLS], ids=["virto", "shopify", "commercetools"])
+def test_an_order_without_whoever_ordered(order: dict[str, Any]) -> None:
+    forgotten = forgotten_order(told(order))
+    assert forgotten.available() == told(order).available()
+    assert [line["quantity"] for line in json.loads(forgotten.body)["items"]] == [e.quantity for e in told(order).lines]
+    for trace in ("anna", "Anna", "Berg", "115310627314723950", "example.com"):
+        assert trace not in repr(forgotten)
+    assert forgotten_order(forgotten) == forgotten
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from([VIRTO, SHOPIFY, COMMERCETOOLS]), st.data())
+def test_anything_in_place_of_a_field_is_an_order_or_refused(order: dict[str, Any], data: st.DataObject) -> None:
+    changed = json.loads(json.dumps(order))
+    lines = next(changed[name] for name in ("items", "line_items", "lineItems") if name in changed)
+    place = data.draw(st.sampled_from([changed, lines[0]]))
+    place[data.draw(st.sampled_from(sorted(place)))] = data.draw(_values)
+    with suppress(InvalidContentError, InvalidMessageError):
+        told(changed)

@@ -1,0 +1,438 @@
+"""Every body and every topic: a field in another letter case, misspelt, null or twice has its effect, or is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from api import moderation
+from api.app import ROUTERS
+from api.web.bodies import JsonBody
+from api.web.ignored import ignored_header
+from api.web.queries import query_parameters
+from api.web.routes import PlainRoute
+from consumers.mails import message as mails
+from messaging.asyncapi import CHANNELS
+from messaging.moderation import MODERATION_COMMAND
+from messaging.orders import READER as ORDERS
+from messaging.reading import InvalidContentError, Read, Reader
+from messaging.returns import RETURN_COMMAND
+from messaging.reviews import READ_ONE, READ_SEVERAL, REVIEW_CHANGE
+from messaging.schemas import PATTERN_MESSAGES
+from messaging.stores import STORE_UPDATE
+from messaging.topics import Topic
+from tests.support.app import app_without_servers, client_of
+from tests.support.facade import errors_of
+from tests.support.readings import (
+    KnownField,
+    fields_in,
+    letter_cases,
+    misspelt,
+    objects_in,
+    renamed,
+    twice,
+    with_value,
+    without,
+    written,
+)
+from tests.support.service import Json
+
+ROOT = Path(__file__).parents[2]
+
+REVIEW: Json = {
+    "id": "r",
+    "storeId": "s",
+    "userId": "u",
+    "userName": "Anna",
+    "EntityId": "e",
+    "EntityType": "Product",
+    "EntityName": "Camera",
+    "title": "Good",
+    "review": "Sharp: to the edges",
+    "rating": 4,
+}
+PAGE: Json = {"take": 5, "skip": 2}
+LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
+SETTINGS: Json = {
+    "ratingCalculationMethod": "wilson",
+    "reminder": {
+        "enabled": True,
+        "cron": "0 * * * *",
+        "daysInStatus": 3,
+        "orderStatus": "Complete",
+        "maxEmailsPerCustomer": 1,
+    },
+}
+STORE: Json = {
+    "name": "Shop",
+    "email": "Shop <shop@example.org>",
+    "languages": ["en"],
+    "settings": {
+        "reviewsEnabled": True,
+        "anonymousReviewsAllowed": True,
+        "purchaseRequired": False,
+        "ratingCalculationMethod": "average",
+        "returnNumberTemplate": "R{date:%y%m%d}-{sequence:05d}",
+    },
+}
+TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
+NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": LINES}
+IDS = ["a", "b"]
+MODERATION: Json = {"action": "approve", "moderator": "eve", "reason": "Fine", "commandId": "c", "stores": ["s"]}
+COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
+ORDER: Json = {
+    "id": "o",
+    "number": "N",
+    "status": "New",
+    "isCancelled": True,
+    "storeId": "s",
+    "customerId": "u",
+    "customerName": "Anna",
+    "customerEmail": "a@example.com",
+    "languageCode": "en",
+    "createdDate": "2026-03-14T09:26:53Z",
+    "modifiedDate": "2026-03-14T09:26:53Z",
+    "items": [{"id": "l", "productId": "p", "name": "Camera", "quantity": 2, "price": 1.5}],
+}
+MAIL: Json = {
+    **{"id": "m", "template": "T", "to": "a@example.com", "from": "s@example.com"},
+    **{"subject": "S", "text": "T", "html": "H", "languageCode": "en", "storeId": "s", "orderId": "o"},
+    **{"orderNumber": "N", "customerId": "u", "items": [{"productId": "p", "name": "Camera"}]},
+}
+
+BODIES: dict[str, Any] = {
+    "POST /api/customerReviews": [REVIEW],
+    "POST /api/customerReviews/reviewList": {
+        **{"reviewStatus": "New", "entityType": "Product", "entityIds": IDS, "storeId": "s", "userId": "u"},
+        **{"searchPhrase": "x", "startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
+        **{"startRating": 1.5, "endRating": 4, "sort": "rating", **PAGE},
+    },
+    "POST /api/customerReviews/changes": {"modifiedDate": "2026-03-14T09:26:53Z"},
+    "POST /api/customerReviews/approve": IDS,
+    "POST /api/customerReviews/reject": IDS,
+    "POST /api/customerReviews/reset": IDS,
+    "DELETE /api/customerReviews": {"ids": IDS},
+    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product"},
+    "POST /api/return/search": {"orderId": "o", "objectIds": IDS, "keyword": "x", "sort": "number", **PAGE},
+    "POST /api/return": NEW_RETURN,
+    "PUT /api/return": NEW_RETURN,
+    "PUT /api/settings": SETTINGS,
+    "PUT /api/stores/{storeId}": {**STORE, "id": "s"},
+    "PUT /api/notificationTemplates/{name}": TEMPLATE,
+    "POST /api/notificationTemplates/{name}/preview": TEMPLATE,
+}
+"""A body with all its fields for each operation that has one."""
+
+MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
+    Topic.REVIEW_SUBMISSIONS: [
+        (READ_ONE, {**REVIEW, "commandId": "c"}),
+        (READ_SEVERAL, [REVIEW, {**REVIEW, "commandId": "c"}]),
+    ],
+    Topic.MODERATION_COMMANDS: [(Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS})],
+    Topic.REVIEW_CHANGES: [
+        (Reader(REVIEW_CHANGE), {**MODERATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3]}),
+        (Reader(REVIEW_CHANGE), {"kind": "recount", "entityType": "Product", "entityId": "e"}),
+        (Reader(REVIEW_CHANGE), {"kind": "recount-store", "storeId": "s", "commandId": "c"}),
+    ],
+    Topic.ORDER_EVENTS: [(ORDERS, ORDER)],
+    Topic.RETURN_COMMANDS: [
+        (Reader(RETURN_COMMAND), {**COMMAND, "action": "create", "return": NEW_RETURN}),
+        (Reader(RETURN_COMMAND), {**COMMAND, "action": "update", "return": NEW_RETURN}),
+    ],
+    Topic.STORE_UPDATES: [
+        (Reader(STORE_UPDATE), {**STORE, "id": "s", "commandId": "c"}),
+        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "commandId": "c"}),
+        (
+            Reader(STORE_UPDATE),
+            {
+                "notificationTemplate": {
+                    **{"name": "OrderReviewRequest", "storeId": "s", "languageCode": "en", "deleted": True},
+                    **TEMPLATE,
+                },
+                "commandId": "c",
+            },
+        ),
+    ],
+    Topic.MAIL_COMMANDS: [(mails.READER, MAIL)],
+}
+"""Messages with all their fields for each topic that is read."""
+
+TOLERANT = {
+    *("POST /api/customerReviews", "POST /api/customerReviews/reviewList", "POST /api/customerReviews/changes"),
+    *("POST /api/rating/entityRating", "POST /api/return/search", "POST /api/return", "PUT /api/return"),
+    *(Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_CHANGES, Topic.ORDER_EVENTS, Topic.MAIL_COMMANDS),
+}
+"""What takes unknown fields and names them. All else configures or acts, and refuses them."""
+
+IN_PART = {Topic.RETURN_COMMANDS: {"NewReturn", "ReturnChanges", "ReturnLineFields"}}
+"""Parts that take unknown fields in what refuses them."""
+
+
+def _bodies() -> dict[str, JsonBody[Any]]:
+    found = {"DELETE /api/customerReviews": moderation.DELETED}
+    for route in (route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)):
+        for needed in route.dependant.dependencies:
+            if isinstance(needed.call, JsonBody):
+                found |= {f"{method} {route.path}": needed.call for method in route.methods or ()}
+    return found
+
+
+READERS = _bodies()
+
+
+class Case(NamedTuple):
+    """A sample of a body or a message, and one of its fields."""
+
+    source: str
+    reader: Reader[Any]
+    sample: Any
+    field: KnownField
+
+
+CASES = [
+    *(
+        Case(name, READERS[name].reader, sample, field)
+        for name, sample in BODIES.items()
+        if name in READERS
+        for field in fields_in(sample, READERS[name].reader.shape)
+    ),
+    *(
+        Case(topic, reader, sample, field)
+        for topic, messages in MESSAGES.items()
+        for reader, sample in messages
+        for field in fields_in(sample, reader.shape)
+    ),
+]
+each_field = pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case.source}-{'.'.join(map(str, case.field.place))}"
+)
+
+
+def _plain(content: Any) -> Any:
+    """What a content says, with what it leaves out left out."""
+    if isinstance(content, list):
+        return [_plain(each) for each in content]
+    return content.model_dump(exclude_unset=True) if isinstance(content, BaseModel) else content
+
+
+def _codes(reader: Reader[Any], value: Any) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidContentError) as refused:
+        reader.read(written(value))
+    return [(error.pointer, error.code) for error in refused.value.errors]
+
+
+def _read(reader: Reader[Any], value: Any) -> Read[Any] | None:
+    try:
+        return reader.read(written(value))
+    except InvalidContentError:
+        return None
+
+
+def _pointer(case: Case, name: str) -> str:
+    return "".join(f"/{part}" for part in (*case.field.place[:-1], name))
+
+
+async def test_every_body_is_in_the_table() -> None:
+    async with app_without_servers() as app:
+        document = app.openapi()
+    operations = {
+        f"{method.upper()} {path}": operation
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+    with_body = {name.replace(":path}", "}") for name, operation in operations.items() if "requestBody" in operation}
+    assert with_body == set(BODIES) == set(READERS)
+
+
+def test_every_topic_that_is_read_is_in_the_table() -> None:
+    read = {topic for topic, channel in CHANNELS.items() if channel.direction != "out"}
+    assert read | {Topic.MAIL_COMMANDS} == set(MESSAGES)
+
+
+def test_every_field_is_in_the_table() -> None:
+    for source in (*BODIES, *MESSAGES):
+        cases = [case for case in CASES if case.source == source]
+        tried = {(case.field.parent.name, case.field.known.name) for case in cases}
+        shapes = [READERS[source].reader.shape] if source in BODIES else [r.shape for r, _ in MESSAGES[Topic(source)]]
+        known = {(each.name, f.name) for shape in shapes for each in objects_in(shape) for f in each.fields.values()}
+        assert tried == known, source
+
+
+def test_nothing_else_reads_json_that_comes_in() -> None:
+    reading = re.compile(r"validate_json\(|\.validate_json\b")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for room in ("api", "consumers", "messaging")
+        for path in (ROOT / room).rglob("*.py")
+        if reading.search(path.read_text())
+    }
+    assert found == {"messaging/reading.py"}
+
+
+def test_every_pattern_has_a_message() -> None:
+    for name, body in READERS.items():
+        for pattern in re.findall(r"'pattern': '((?:[^'\\]|\\.)*)'", repr(body.openapi)):
+            assert pattern.encode().decode("unicode_escape") in PATTERN_MESSAGES, name
+    assert not any(set(message) & set("^$[]\\") for message in PATTERN_MESSAGES.values())
+
+
+@pytest.mark.parametrize("source", [*BODIES, *MESSAGES])
+def test_a_sample_is_read_whole(source: str) -> None:
+    samples = [(READERS[source].reader, BODIES[source])] if source in BODIES else MESSAGES[Topic(source)]
+    for reader, sample in samples:
+        assert reader.read(written(sample)).ignored == ()
+
+
+@each_field
+def test_any_letter_case_is_the_same(case: Case) -> None:
+    plain = case.reader.read(written(case.sample))
+    for name in letter_cases(case.field.name):
+        found = case.reader.read(written(renamed(case.sample, case.field.place, name)))
+        assert (_plain(found.content), found.ignored) == (_plain(plain.content), ())
+
+
+@each_field
+def test_a_misspelt_field_is_refused_or_named(case: Case) -> None:
+    tolerant = case.source in TOLERANT or case.field.parent.name in IN_PART.get(case.source, ())  # type: ignore[call-overload]
+    for name in misspelt(case.field):
+        value = renamed(case.sample, case.field.place, name)
+        if not tolerant:
+            with pytest.raises(InvalidContentError) as refused:
+                case.reader.read(written(value))
+            named = [(error.pointer, error.code) for error in refused.value.errors if error.pointer.endswith(name)]
+            assert named == [(_pointer(case, name), "unknown-field")]
+            assert f"Did you mean {case.field.name}?" in str(refused.value) or len(name) < 4
+        elif found := _read(case.reader, value):
+            path = ".".join(part for part in (*case.field.place[:-1], name) if isinstance(part, str))
+            assert found.ignored == (path,)
+            assert _plain(found.content) == _plain(
+                case.reader.read(written(without(case.sample, case.field.place))).content
+            )
+
+
+@each_field
+def test_null_is_missing_or_clears(case: Case) -> None:
+    null, missing = (
+        _read(case.reader, value)
+        for value in (with_value(case.sample, case.field.place, None), without(case.sample, case.field.place))
+    )
+    assert (null is None) == (missing is None)
+    if null and missing:
+        assert null.content == missing.content
+        # What configures tells them apart: it clears what may be null, and nothing else.
+        if case.field.parent.is_closed:
+            clears = _plain(null.content) != _plain(missing.content)
+            assert clears is case.field.known.shape.takes_null
+
+
+@each_field
+def test_a_field_that_comes_twice_is_refused(case: Case) -> None:
+    for name in (case.field.name, *letter_cases(case.field.name)):
+        found = _codes(case.reader, twice(case.sample, case.field.place, name))
+        assert {code for _, code in found} == {"duplicate-field"}
+        assert found[0][0].lower() == _pointer(case, name).lower()
+
+
+@each_field
+def test_whole_numbers_and_words_are_read_as_meant(case: Case) -> None:
+    plain = case.reader.read(written(case.sample))
+    value = plain_value = _at(case.sample, case.field)
+    if case.field.known.shape.is_whole and isinstance(plain_value, int):
+        found = case.reader.read(written(with_value(case.sample, case.field.place, float(value))))
+        assert _plain(found.content) == _plain(plain.content)
+        for wrong in (True, value + 0.5, f"{value}"):
+            if not (case.source == Topic.ORDER_EVENTS and isinstance(wrong, str)):
+                assert _read(case.reader, with_value(case.sample, case.field.place, wrong)) is None
+    for word in letter_cases(value) if case.field.known.shape.words and isinstance(value, str) else ():
+        found = case.reader.read(written(with_value(case.sample, case.field.place, word)))
+        assert _plain(found.content) == _plain(plain.content)
+
+
+def _at(sample: Any, field: KnownField) -> Any:
+    for step in field.place:
+        sample = sample[step]
+    return sample
+
+
+def test_hidden_fields_are_not_known() -> None:
+    reader = READERS["POST /api/customerReviews"].reader
+    found = reader.read(written([{**REVIEW, "commandId": "c"}]))
+    assert (found.ignored, found.content[0].command_id) == (("commandId",), None)
+
+
+@pytest.mark.parametrize(
+    ("names", "header"),
+    [
+        (["a", "b", "a"], b"a, b"),
+        (["ä,\r\n: x", "lineItems.x"], b"%C3%A4%2C%0D%0A%3A%20x, lineItems.x"),
+        (["\x00"], b"%00"),
+        (["x" * 2_000, "b"], b"..."),
+        (["x" * 1_000, "y" * 100], b"x" * 1_000 + b", ..."),
+    ],
+)
+def test_the_header_of_ignored_fields(names: list[str], header: bytes) -> None:
+    assert ignored_header(names) == header
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[FastAPI]:
+    async with app_without_servers() as app:
+        yield app
+
+
+def _queries() -> list[tuple[str, str, str, bool]]:
+    """Every parameter of every query: method, path, name, and if it may come more than once."""
+    return [
+        (
+            method,
+            re.sub(r"{name}", "OrderReviewRequest", re.sub(r"{\w+(:path)?}", "x", route.path)),
+            each.name,
+            each.is_several,
+        )
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, PlainRoute)
+        for method in sorted(route.methods or ())
+        for each in query_parameters(route.dependant).values()
+    ]
+
+
+def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
+    for router in ROUTERS:
+        for route in router.routes:
+            assert isinstance(route, PlainRoute) or not getattr(route, "path", "").startswith("/api/")
+
+
+@pytest.mark.parametrize(("method", "path", "name", "is_several"), _queries())
+async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
+    # An idempotency key that is none ends each command here, and what has no server isn't reached.
+    async with client_of(app, headers={"Idempotency-Key": "not a key"}) as http:
+        send = partial(_errors, http, method, path)
+        assert ("unknown-parameter", f"/{name}q") in await send(f"{name}q=1")
+        for other in letter_cases(name):
+            assert not [code for code, _ in await send(f"{other}=1") if code.endswith("-parameter")]
+            expected = [] if is_several else [("duplicate-parameter", f"/{name}")]
+            assert [each for each in await send(f"{other}=1&{name}=1") if each[0].endswith("-parameter")] == expected
+
+
+async def _errors(http: httpx.AsyncClient, method: str, path: str, query: str) -> list[tuple[str, str]]:
+    response = await http.request(method, f"{path}?{query}", content=b"{" if method in ("POST", "PUT") else None)
+    assert response.status_code >= 400
+    return [(code, place) for place, code in errors_of(response)] if response.status_code == 422 else []
+
+
+def test_errors_hold_neither_patterns_nor_the_input() -> None:
+    reader = READERS["POST /api/customerReviews"].reader
+    with pytest.raises(InvalidContentError) as refused:
+        reader.read(written([{**REVIEW, "title": "secret\x00", "userName": "x" * 129}]))
+    assert "secret" not in str(refused.value)
+    assert "^" not in str(refused.value)
