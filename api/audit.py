@@ -17,23 +17,23 @@ from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take, total_count
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
-from domain.reviews import ModerationAction
 from messaging.schemas import OptionalId
-from storage.audit import AuditSearch
+from storage.audit import AuditedAction, AuditSearch
 
 
 class AuditRow(Row):
-    """One moderation that took effect; `subject` is who did it."""
+    """One moderation or edit that took effect; `subject` is who did it, `fields` what an edit changed."""
 
     at: Timestamp
     subject: str | None
-    action: ModerationAction
+    action: AuditedAction
     review_id: str
     entity_type: Annotated[str, Field(validation_alias=AliasPath("entity", "type"))]
     entity_id: Annotated[str, Field(validation_alias=AliasPath("entity", "id"))]
     store_id: str | None
     reason: str | None
     command_id: str | None
+    fields: list[str]
 
 
 class AuditPage(TypedDict):
@@ -57,14 +57,14 @@ async def read_audit_log(
     services: Injected,
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[ModerationAction | None, Query()] = None,
+    action: Annotated[AuditedAction | None, Query()] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,
     until: Annotated[Moment | None, Query(description="Then or earlier")] = None,
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
-    """The moderation of reviews: by whom, when and why; the newest first."""
+    """The moderation and editing of reviews: by whom, when and why; the newest first."""
     if store_id is not None:
         check_store(caller, store_id)
     search = AuditSearch(

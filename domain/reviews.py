@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from domain.delivery import RecordPosition, Seen
+from domain.delivery import RecordPosition, Seen, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 
 
@@ -44,11 +44,22 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
+class Content(NamedTuple):
+    """The part of a review that an edit can change. In an edit None means left out: it stays."""
+
+    review: str
+    rating: Hundredths
+    title: str | None = None
+    user_name: str | None = None
+    entity_name: str | None = None
+
+
 @dataclass(slots=True)
 class Review:
     """A review as it is stored. Times are aware, in UTC.
 
-    `name_wanted`: the name of the object is missing, and a resolver can fill it in.
+    `name_wanted`: the name of the object is missing, and a resolver can fill it in. `written`: what it was written by,
+    for those who write it; readers don't load it.
     """
 
     id: str
@@ -64,6 +75,12 @@ class Review:
     modified: datetime
     status: ReviewStatus = ReviewStatus.NEW
     name_wanted: bool = False
+    written: Written | None = None
+
+    @property
+    def content(self) -> Content:
+        """The part of it that an edit can change."""
+        return Content(self.text, self.rating, self.title, self.user_name, self.entity_name)
 
 
 class ReviewIdentity(NamedTuple):

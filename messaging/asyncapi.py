@@ -12,7 +12,9 @@ from messaging.events import (
     ReminderRequested,
     ReturnRefused,
     ReturnTold,
+    ReviewEdited,
     ReviewModerated,
+    ReviewSubmitted,
     SubmissionRefused,
 )
 from messaging.mails import MAIL_COMMAND
@@ -78,6 +80,8 @@ CHANNELS: Final = {
         "out",
         "EntityType:EntityId, or order id",
         {
+            "ReviewSubmitted": TypeAdapter(ReviewSubmitted),
+            "ReviewEdited": TypeAdapter(ReviewEdited),
             **dict.fromkeys(
                 ("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), TypeAdapter(ReviewModerated)
             ),

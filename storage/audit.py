@@ -1,10 +1,11 @@
-"""The audit log: who moderated which review, when and why. It never holds what a reviewer wrote."""
+"""The audit log: who moderated or edited which review, when and why. It never holds what a reviewer wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final
 
 from bson import ObjectId
@@ -27,18 +28,31 @@ INDEXES: Final = [
 ]
 
 
+class Editing(StrEnum):
+    """The action of an edit, beside those of moderation."""
+
+    EDIT = "edit"
+
+
+AuditedAction = ModerationAction | Editing
+
+
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation that took effect. `subject` is None where authentication was off."""
+    """One moderation or edit that took effect. `subject` is None where authentication was off, but for authors.
+
+    `fields` are the names of those that an edit changed.
+    """
 
     at: datetime
     subject: str | None
-    action: ModerationAction
+    action: AuditedAction
     review_id: str
     entity: Entity
     store_id: str | None
     reason: str | None
     command_id: str | None
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,7 @@ class AuditSearch:
 
     review_id: str | None = None
     subject: str | None = None
-    action: ModerationAction | None = None
+    action: AuditedAction | None = None
     stores: Collection[str] | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -56,7 +70,7 @@ class AuditSearch:
 
 
 class AuditLog:
-    """Writes and reads entries; nothing changes them."""
+    """Writes and reads entries; nothing changes them, but that authors are forgotten."""
 
     def __init__(self, database: Database) -> None:
         self._entries = database[COLLECTION]
@@ -66,6 +80,11 @@ class AuditLog:
         documents = [_document(entry, now) for entry in entries]
         if documents:
             await self._entries.insert_many(documents, ordered=False, session=session)
+
+    async def forget_author(self, subject: str) -> int:
+        """Take the name of an author out of the entries of edits; returns how many there were."""
+        edits = {"action": Editing.EDIT.value, "subject": subject}
+        return (await self._entries.update_many(edits, {"$set": {"subject": None}})).modified_count
 
     async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
         """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
@@ -115,6 +134,7 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         "storeId": entry.store_id,
         "reason": entry.reason,
         "commandId": entry.command_id,
+        **({"fields": list(entry.fields)} if entry.fields else {}),
     }
 
 
@@ -122,10 +142,15 @@ def _entry(document: Document) -> AuditEntry:
     return AuditEntry(
         at=document["at"],
         subject=document["subject"],
-        action=ModerationAction(document["action"]),
+        action=_action(document["action"]),
         review_id=document["reviewId"],
         entity=Entity(document["entityType"], document["entityId"]),
         store_id=document["storeId"],
         reason=document["reason"],
         command_id=document["commandId"],
+        fields=tuple(document.get("fields", ())),
     )
+
+
+def _action(name: str) -> AuditedAction:
+    return Editing.EDIT if name == Editing.EDIT else ModerationAction(name)
