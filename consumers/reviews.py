@@ -25,6 +25,7 @@ from messaging.decoding import Received
 from messaging.events import review_submitted, submission_refused
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview, entity_key
+from messaging.tracing import cause_of
 from storage.outcomes import Answer
 from storage.reviews_places import RefusedSubmission, TakenId
 
@@ -197,6 +198,7 @@ class SubmissionConsumer:
                 "ReviewSubmitted",
                 review_submitted(submission.accepted()),
                 id=str(uuid5(_EVENTS, f"{submission.id}/{submission.positions[0].timestamp}")),
+                cause=cause_of(submission.positions[0]),
             )
             for submission in stored
         ]
