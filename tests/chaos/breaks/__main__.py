@@ -23,8 +23,8 @@ RUNS = {
     "acknowledged-before-kafka-has-it": ["--faults=4", "--commands=2000", "--kinds=facade-killed,kafka-leader-killed"],
     "no-tombstone": ["--faults=0", "--commands=3000"],
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
-    "edits-in-any-order": ["--faults=0", "--commands=3000"],
-    "claims-that-nobody-holds": ["--faults=0", "--commands=3000"],
+    "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
+    "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
 """The arguments of `python -m tests.chaos` that make it notice each break."""
