@@ -20,15 +20,16 @@ from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
 from messaging.schemas import OptionalId
-from storage.audit import AuditSearch
+from storage.audit import AuditedAction, AuditSearch, Editing
 
 
 class AuditRow(Row):
-    """One moderation of a review, or deletion of a return, that took effect; `subject` is who did it."""
+    """One moderation or edit of a review, or deletion of a return, that took effect; `subject` is who did it, `fields`
+    what an edit changed."""
 
     at: Timestamp
     subject: str | None
-    action: ModerationAction
+    action: AuditedAction
     review_id: str | None
     return_id: str | None
     entity_type: Annotated[str | None, Field(validation_alias=AliasPath("entity", "type"))] = None
@@ -36,6 +37,7 @@ class AuditRow(Row):
     store_id: str | None
     reason: str | None
     command_id: str | None
+    fields: list[str]
 
 
 class AuditPage(TypedDict):
@@ -59,14 +61,14 @@ async def read_audit_log(
     services: Injected,
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[ModerationAction | None, any_case(ModerationAction), Query()] = None,
+    action: Annotated[AuditedAction | None, any_case(ModerationAction, Editing), Query()] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,
     until: Annotated[Moment | None, Query(description="Then or earlier")] = None,
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
-    """The moderation of reviews and the deletion of returns: by whom, when and why; the newest first."""
+    """The moderation and editing of reviews and the deletion of returns: by whom, when and why; the newest first."""
     if store_id is not None:
         check_store(caller, store_id)
     search = AuditSearch(

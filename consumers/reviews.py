@@ -5,109 +5,61 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Final
 from uuid import UUID, uuid5
 
 from consumers.names_known import KnownNames
+from consumers.reviews_edits import ReviewEditor
+from consumers.reviews_rules import Rules, insert_claimed, replace_claimed, rules_about
+from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
 from consumers.routing import CommandRouter
 from consumers.services import Services
-from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition, Seen
-from domain.orders import Purchase
+from domain.commands import Outcome
 from domain.ratings import Entity, TallyKey
-from domain.reviews import Review, ReviewIdentity
-from domain.stores import Refusal, Store, refusal
-from domain.timestamps import from_milliseconds
-from messaging.decoding import RawRecord, Received, position_of
-from messaging.envelope import cloud_event_identity, mark_in
-from messaging.events import submission_refused
+from domain.reviews import Review
+from domain.reviews_edits import Edited, is_same_review
+from domain.stores import Refusal
+from messaging.decoding import Received
+from messaging.events import review_submitted, submission_refused
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview, entity_key
+from messaging.tracing import cause_of
 from storage.outcomes import Answer
-from storage.reviews import RefusedSubmission, TakenId
+from storage.reviews_places import RefusedSubmission, TakenId
 
-_SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
-_EVENTS = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
-
-
-class _Key(NamedTuple):
-    """An id, and the review that it is to stand for. Submissions with one id and different identities are rivals."""
-
-    id: str
-    identity: ReviewIdentity
+_EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 
-class _Verdict(NamedTuple):
-    """The decision about a submission; `is_repeat` where its id was taken before."""
+@dataclass(slots=True)
+class _Decisions:
+    """The decisions about a batch so far, and the submissions that are edits, in order."""
 
-    outcome: Outcome
-    reason: Refusal | None = None
-    is_repeat: bool = False
+    rules: Rules
+    verdicts: dict[Key, Verdict] = field(default_factory=dict)
+    edits: list[Submission] = field(default_factory=list)
 
+    def reason(self, submission: Submission) -> Refusal | None:
+        return self.rules.reasons.get(submission.key)
 
-@dataclass(frozen=True, slots=True)
-class _Submission:
-    """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command."""
-
-    key: _Key
-    review: SubmittedReview
-    positions: tuple[RecordPosition, ...]
-    mark: CommandMark | None = None
-
-    @property
-    def id(self) -> str:
-        return self.key.id
-
-    @property
-    def created(self) -> datetime:
-        # The record's own time, so that a redelivery writes the same document.
-        return from_milliseconds(self.positions[0].timestamp)
-
-    @property
-    def answer_key(self) -> tuple[str, str]:
-        return self.review.command_id or "", self.id
-
-    def accepted(self) -> Review:
-        return self.review.accepted(self.id, self.created)
-
-    def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
-        seen = before or Seen()
-        for position in self.positions:
-            seen = seen.after(position)
-        return RefusedSubmission(self.id, reason, self.created, seen)
-
-    def repeated(self, position: RecordPosition) -> _Submission:
-        return replace(self, positions=(*self.positions, position))
-
-    def news(self, place: TakenId | None) -> _Submission | None:
-        """The part to decide anew where its id is taken: None, unless it was refused and has been submitted again."""
-        if place is None:
-            return self
-        if place.refused is None:
-            return None
-        fresh = tuple(p for p in self.positions if not place.refused.seen.covers(p))
-        return replace(self, positions=fresh) if fresh else None
-
-    def at(self, place: TakenId) -> _Verdict:
-        """The decision where a review has the id, or had it until it was deleted."""
-        if place.created == self.created and place.identity in (None, self.key.identity):
-            return _Verdict(Outcome.APPLIED, is_repeat=True)  # the review is of this very record
-        if place.identity == self.key.identity:
-            return _Verdict(Outcome.UNCHANGED, is_repeat=True)
-        return _Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+    def decide(self, submission: Submission, verdict: Verdict | None) -> None:
+        """Decide about a submission; None where it is an edit."""
+        if verdict is None:
+            self.edits.append(submission)
+        else:
+            self.verdicts.setdefault(submission.key, verdict)
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionConsumer:
-    """Stores submitted reviews.
+    """Stores submitted reviews, and passes on edits of stored ones to `ReviewEditor`.
 
     Delivered at least once; a repeat changes nothing, and an id that is another's is refused with an event. Without an
     id from the sender the id follows from the CloudEvents identity, else from the content: the same message twice is
     one review. What the store's rules don't allow is refused with an event, and taken when it is sent again once they
-    do.
+    do. That a review was stored is told at least once, by an event whose id a redelivery makes again.
     """
 
     services: Services
@@ -116,101 +68,113 @@ class SubmissionConsumer:
 
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
-        submissions = _submissions(batch)
-        reasons = await self._refusals(submissions.values())
+        submissions = submissions_of(batch)
+        rules = await rules_about(self.services, submissions.values())
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
-        places = await self.services.reviews.taken({key.id for key in reasons})
+        places = await self.services.reviews.taken({key.id for key in rules.reasons})
         # Before anything is stored: a refusal that is stored is not told again.
-        await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
-        verdicts = await self._store(submissions, reasons)
+        await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
+        decisions = await self._store(submissions.values(), _Decisions(rules))
+        edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
+        edited = await ReviewEditor(self.services).apply(edits)
+        verdicts = decisions.verdicts | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
         await asyncio.gather(
             self._answer(submissions, verdicts),
+            self._tell_stored(submissions[key] for key, verdict in verdicts.items() if verdict.is_stored),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.router.release(_entities(verdicts)),
         )
 
-    async def _store(
-        self, submissions: Mapping[_Key, _Submission], reasons: Mapping[_Key, Refusal]
-    ) -> dict[_Key, _Verdict]:
+    async def _store(self, submissions: Iterable[Submission], decisions: _Decisions) -> _Decisions:
         """Store reviews and the places of refused submissions, and decide about each as if it had come alone."""
-        verdicts: dict[_Key, _Verdict] = {}
-        waiting: dict[str, list[_Submission]] = {}
-        for key, submission in submissions.items():
-            waiting.setdefault(key.id, []).append(submission)
+        waiting: dict[str, list[Submission]] = {}
+        for submission in submissions:
+            waiting.setdefault(submission.id, []).append(submission)
         while waiting:
-            firsts = {id: next((s for s in each if s.key not in reasons), each[0]) for id, each in waiting.items()}
-            taken = await self.services.reviews.insert(
-                (self.names.named(s.accepted()) for s in firsts.values() if s.key not in reasons),
-                (s.refused(reasons[s.key]) for s in firsts.values() if s.key in reasons),
-            )
+            firsts = {id: next((s for s in each if not decisions.reason(s)), each[0]) for id, each in waiting.items()}
+            taken = await self._insert(firsts.values(), decisions)
             for id in firsts.keys() - taken:
                 for submission in waiting.pop(id):
-                    reason = reasons.get(submission.key)
-                    if reason is None and submission is not firsts[id]:
-                        reason = Refusal.ID_TAKEN
-                    verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason)
+                    decisions.decide(submission, _beside(submission, firsts[id], decisions.reason(submission)))
             for id, place in (await self.services.reviews.taken(taken)).items():
-                if await self._decide(waiting[id], reasons, place, verdicts):
+                if await self._decide(waiting[id], place, decisions):
                     del waiting[id]
-        return verdicts
+        return decisions
 
-    async def _decide(
-        self,
-        rivals: Iterable[_Submission],
-        reasons: Mapping[_Key, Refusal],
-        place: TakenId,
-        verdicts: dict[_Key, _Verdict],
-    ) -> bool:
+    async def _insert(self, firsts: Iterable[Submission], decisions: _Decisions) -> set[str]:
+        """Store what is new. Returns the ids that were taken, and those of reviews that a claim is in the way of."""
+        plain: list[Review] = []
+        claimed: dict[str, Submission] = {}
+        refused: list[RefusedSubmission] = []
+        for submission in firsts:
+            if reason := decisions.reason(submission):
+                refused.append(submission.refused(reason))
+            elif submission.key in decisions.rules.claims:
+                claimed[submission.id] = submission
+            else:
+                plain.append(self._accepted(submission))
+        taken = await self.services.reviews.insert(plain, refused)
+        if not claimed:
+            return taken
+        claims = {id: decisions.rules.claims[submission.key] for id, submission in claimed.items()}
+        insert = partial(insert_claimed, list(map(self._accepted, claimed.values())), claims)
+        taken_too, lost = await self.services.transactions.run(insert)
+        await self._refuse([(claimed[id], reason) for id, reason in lost.items()], decisions)
+        return taken | taken_too | lost.keys()
+
+    async def _decide(self, rivals: Iterable[Submission], place: TakenId, decisions: _Decisions) -> bool:
         """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
 
         One that was refused before is decided anew, unless these are the records that were refused.
         """
         for submission in rivals:
             if place.refused is None:
-                verdicts.setdefault(submission.key, submission.at(place))
+                decisions.decide(submission, submission.at(place))
                 continue
-            again, reason = submission.news(place), reasons.get(submission.key)
+            again, reason = submission.news(place), decisions.reason(submission)
             if again is None:
-                verdicts.setdefault(submission.key, _Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
+                decisions.decide(submission, Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
                 continue
-            refused = again.refused(reason, place.refused.seen) if reason else None
-            after = refused or self.names.named(again.accepted())
-            if not await self.services.reviews.replace_refused(place.refused, after):
+            after = again.refused(reason, place.refused.seen) if reason else self._accepted(again)
+            if not await self._replace(place.refused, after, again, decisions):
                 return False
-            verdicts[submission.key] = _Verdict(Outcome.REFUSED if reason else Outcome.APPLIED, reason, is_repeat=True)
-            place = TakenId(again.created, submission.key.identity, refused)
+            outcome = Outcome.REFUSED if reason else Outcome.APPLIED
+            decisions.decide(submission, Verdict(outcome, reason, is_repeat=True, is_stored=not reason))
+            place = again.place(after if isinstance(after, RefusedSubmission) else None)
         return True
 
-    async def _refusals(self, submissions: Iterable[_Submission]) -> dict[_Key, Refusal]:
-        with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
-        stores = await self.services.stores.of_ids({store_id for _, store_id in with_store})
-        purchases = {
-            submission.key: Purchase(store_id, submission.review.user_id, submission.review.entity)
-            for submission, store_id in with_store
-            if submission.review.user_id is not None
-            and store_id in stores
-            and stores[store_id].settings.purchase_required
-        }
-        made = await self.services.purchases.made(set(purchases.values()))
-        reasons = {
-            submission.key: refusal(
-                stores.get(store_id) or Store(store_id),
-                user_id=submission.review.user_id,
-                has_purchased=partial(made.__contains__, purchases.get(submission.key)),
-            )
-            for submission, store_id in with_store
-        }
-        return {key: reason for key, reason in reasons.items() if reason}
+    async def _replace(
+        self, before: RefusedSubmission, after: Review | RefusedSubmission, again: Submission, decisions: _Decisions
+    ) -> bool:
+        """Put a review, with its claims, or a later refusal in the place of a refused submission; False if that has
+        changed meanwhile, or a claim is in the way."""
+        claims = decisions.rules.claims.get(again.key)
+        if not claims or isinstance(after, RefusedSubmission):
+            return await self.services.reviews.replace_refused(before, after)
+        replace = partial(replace_claimed, before, after, claims)
+        is_replaced, reason = await self.services.transactions.run(replace)
+        if reason:
+            await self._refuse([(again, reason)], decisions)
+        return is_replaced
 
-    async def _tell_rivals(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
-        rivals = [submissions[key] for key, v in verdicts.items() if v.reason is Refusal.ID_TAKEN]
+    async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: _Decisions) -> None:
+        """Refuse submissions of which another review has a claim: told first, and stored then as any other refusal."""
+        await self._announce(lost)
+        decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
+
+    def _accepted(self, submission: Submission) -> Review:
+        return self.names.named(submission.accepted())
+
+    async def _tell_rivals(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
+        """Tell whose ids were taken; of edits their transaction has told it."""
+        rivals = [submissions[k] for k, v in verdicts.items() if v.reason is Refusal.ID_TAKEN and not v.is_edit]
         # A command that has its answer is repeated: its review was stored, and has been deleted since.
         answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
         await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
 
-    async def _announce(self, refused: Iterable[tuple[_Submission | None, Refusal]]) -> None:
+    async def _announce(self, refused: Iterable[tuple[Submission | None, Refusal]]) -> None:
         """Tell that submissions were refused: at least once, by an id that a repeat makes again."""
         events = []
         for submission, reason in refused:
@@ -228,7 +192,20 @@ class SubmissionConsumer:
             )
         await self.services.publisher.publish(events)
 
-    async def _answer(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
+    async def _tell_stored(self, stored: Iterable[Submission]) -> None:
+        events = [
+            self.services.event(
+                entity_key(submission.review.entity),
+                "ReviewSubmitted",
+                review_submitted(submission.accepted()),
+                id=str(uuid5(_EVENTS, f"{submission.id}/{submission.positions[0].timestamp}")),
+                cause=cause_of(submission.positions[0]),
+            )
+            for submission in stored
+        ]
+        await self.services.publisher.publish(events)
+
+    async def _answer(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
         answers = [
             Answer(
                 *submissions[key].answer_key,
@@ -237,42 +214,41 @@ class SubmissionConsumer:
                 submissions[key].mark,
             )
             for key, verdict in verdicts.items()
-            if submissions[key].review.command_id
+            if submissions[key].review.command_id and not verdict.is_edit
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
 
 
-def _submissions(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:
-    """The submissions of a batch. One that comes twice counts where it comes first, as it does across batches."""
-    submissions: dict[_Key, _Submission] = {}
-    for record, reviews in batch:
-        position, mark = position_of(record), mark_in(record.headers)
-        for index, review in enumerate(reviews):
-            key = _Key(review.id or _derived_id(record, index), review.identity)
-            first = submissions.get(key)
-            submissions[key] = first.repeated(position) if first else _Submission(key, review, (position,), mark)
-    return submissions
+def _beside(submission: Submission, first: Submission, reason: Refusal | None) -> Verdict | None:
+    """The decision about a submission of an id that has just been given to the first one; None for an edit of that."""
+    if reason:
+        return Verdict(Outcome.REFUSED, reason)
+    if submission is first:
+        return STORED
+    if is_same_review(submission.key.identity, first.key.identity, submission.right):
+        return None
+    return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
 
 
-def _entities(verdicts: Mapping[_Key, _Verdict]) -> dict[str, Entity]:
+def _of_edit(edited: Edited) -> Verdict:
+    return Verdict(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
+
+
+def _entities(verdicts: Mapping[Key, Verdict]) -> dict[str, Entity]:
     """The objects of the ids that reviews have now."""
     # Of rivals the one that was not refused comes last: commands that wait for the id go to its object.
     settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
     return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
-def _count(verdicts: Iterable[_Verdict]) -> None:
+def _count(verdicts: Iterable[Verdict]) -> None:
     for result, count in Counter(map(_label, verdicts)).items():
         SUBMISSIONS.labels(result).inc(count)
 
 
-def _label(verdict: _Verdict) -> str:
-    if verdict.is_repeat:
+def _label(verdict: Verdict) -> str:
+    if verdict.is_repeat or (verdict.is_edit and verdict.outcome is Outcome.UNCHANGED):
         return "repeated"
-    return verdict.reason.value if verdict.reason else "stored"
-
-
-def _derived_id(record: RawRecord, index: int) -> str:
-    identity = cloud_event_identity(record.headers)
-    content = identity.encode() if identity else record.value or b""
-    return str(uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}"))
+    if verdict.reason:
+        return verdict.reason.value
+    return "edited" if verdict.is_edit else "stored"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+REMEMBERED_MESSAGES: Final = 200
+"""So many of the messages that wrote a review are remembered: the first one, and the last ones."""
 
 
 class RecordPosition(NamedTuple):
@@ -41,6 +44,29 @@ class Seen:
         restarted = position.offset <= offset and position.timestamp > timestamp
         mark = (position.offset if restarted else max(offset, position.offset), max(timestamp, position.timestamp))
         return Seen({**self.marks, position.partition: mark})
+
+
+class Written(NamedTuple):
+    """The last record that wrote a review, and marks of the messages that did, the oldest first.
+
+    The first message stays among them however many there are: it is the one that is sent again most often.
+    """
+
+    position: RecordPosition
+    messages: tuple[int, ...] = ()
+
+    def covers(self, position: RecordPosition) -> bool:
+        """True for a record that is no newer: by its offset in the same partition, else by its time."""
+        last = self.position
+        if position.partition == last.partition:
+            return position.offset <= last.offset and position.timestamp <= last.timestamp
+        return position.timestamp < last.timestamp
+
+    def after(self, position: RecordPosition, message: int) -> Written:
+        """The same once this record has written the review."""
+        latest = max(position.timestamp, self.position.timestamp)
+        messages = (*self.messages[:1], *self.messages[1:][2 - REMEMBERED_MESSAGES :], message)
+        return Written(position._replace(timestamp=latest), messages)
 
 
 class OutgoingMessage(NamedTuple):

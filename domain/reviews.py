@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition, Seen
+from domain.delivery import RecordPosition, Seen, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 
 
@@ -53,12 +53,23 @@ class ModerationRefusal(StrEnum):
     OTHER_STORE = "other-store"
 
 
+class Content(NamedTuple):
+    """The part of a review that an edit can change. In an edit None means left out: it stays."""
+
+    review: str
+    rating: Hundredths
+    title: str | None = None
+    user_name: str | None = None
+    entity_name: str | None = None
+
+
 @dataclass(slots=True)
 class Review:
     """A review as it is stored. Times are aware, in UTC.
 
     `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
-    `moderation_reason` are those of the last moderation.
+    `moderation_reason` are those of the last moderation. `written`: what it was written by, for those who write it;
+    readers don't load it.
     """
 
     id: str
@@ -76,6 +87,12 @@ class Review:
     name_wanted: bool = False
     moderator: str | None = None
     moderation_reason: str | None = None
+    written: Written | None = None
+
+    @property
+    def content(self) -> Content:
+        """The part of it that an edit can change."""
+        return Content(self.text, self.rating, self.title, self.user_name, self.entity_name)
 
 
 class ReviewIdentity(NamedTuple):

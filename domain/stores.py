@@ -24,9 +24,11 @@ class InvalidTemplateError(ValueError):
 class Refusal(StrEnum):
     """The reason for refusing a review: a rule of its store, or an id that is taken."""
 
+    UNKNOWN_STORE = "unknown-store"
     REVIEWS_DISABLED = "reviews-disabled"
     ANONYMOUS_NOT_ALLOWED = "anonymous-not-allowed"
     PURCHASE_REQUIRED = "purchase-required"
+    DUPLICATE_REVIEW = "duplicate-review"
     ID_TAKEN = "id-taken"
 
     @property
@@ -36,10 +38,13 @@ class Refusal(StrEnum):
 
 
 _REFUSAL_MESSAGES: Final = {
+    Refusal.UNKNOWN_STORE: "No store is registered with this id: register it, or correct `storeId`.",
     Refusal.REVIEWS_DISABLED: "The store takes no reviews: enable `reviewsEnabled` in its settings.",
     Refusal.ANONYMOUS_NOT_ALLOWED: "The store takes no anonymous reviews: send the author's `userId`.",
     Refusal.PURCHASE_REQUIRED: "The store takes reviews only from customers who made a purchase: "
     "the author has no order with this object.",
+    Refusal.DUPLICATE_REVIEW: "The store takes one review of an object from each customer, and the author has written "
+    "one: edit that one by its id.",
     Refusal.ID_TAKEN: "The id is taken: choose another one, or leave it out.",
 }
 
@@ -51,6 +56,8 @@ class StoreSettings:
     reviews_enabled: bool = False
     anonymous_reviews_allowed: bool = False
     purchase_required: bool = True
+    one_review_per_customer: bool = False
+    edits_keep_status: bool = False
     rating_calculation_method: RatingMethod | None = None
     return_number_template: str | None = None
 
@@ -111,11 +118,17 @@ def return_number_template(general: GeneralSettings, store: Store | None) -> str
     return own or general.return_number_template
 
 
-def refusals(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Iterator[Refusal]:
-    """Every reason for which the store doesn't take a review by this author; none when it does.
+def refusals(
+    store: Store | None, *, user_id: str | None, has_purchased: Callable[[], bool], has_reviewed: Callable[[], bool]
+) -> Iterator[Refusal]:
+    """Every reason for which the store, None if it isn't registered, doesn't take a review by this author.
 
-    `has_purchased` is asked only when the answer depends on it, and only once the reasons are read so far.
+    `has_purchased` and `has_reviewed` are asked only when the answer depends on them, and only once the reasons are
+    read so far. `has_reviewed` tells if the author has another review of the object there.
     """
+    if store is None:
+        yield Refusal.UNKNOWN_STORE
+        return
     settings = store.settings
     if not settings.reviews_enabled:
         yield Refusal.REVIEWS_DISABLED
@@ -123,14 +136,15 @@ def refusals(store: Store, *, user_id: str | None, has_purchased: Callable[[], b
         yield Refusal.ANONYMOUS_NOT_ALLOWED
     if settings.purchase_required and not has_purchased():
         yield Refusal.PURCHASE_REQUIRED
+    if settings.one_review_per_customer and user_id is not None and has_reviewed():
+        yield Refusal.DUPLICATE_REVIEW
 
 
-def refusal(store: Store, *, user_id: str | None, has_purchased: Callable[[], bool]) -> Refusal | None:
-    """The first reason for which the store doesn't take a review by this author, or None when it does.
-
-    `has_purchased` is asked only when the answer depends on it.
-    """
-    return next(refusals(store, user_id=user_id, has_purchased=has_purchased), None)
+def refusal(
+    store: Store | None, *, user_id: str | None, has_purchased: Callable[[], bool], has_reviewed: Callable[[], bool]
+) -> Refusal | None:
+    """The first of `refusals`, or None when the store takes the review."""
+    return next(refusals(store, user_id=user_id, has_purchased=has_purchased, has_reviewed=has_reviewed), None)
 
 
 _DATE_PART = re.compile(r"(%[YymdjV]|[-_./ ])*")

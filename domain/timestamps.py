@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def timestamp(moment: datetime) -> str:
@@ -27,3 +27,8 @@ def moment_in(text: str) -> datetime:
 def from_milliseconds(milliseconds: int) -> datetime:
     """The moment so many milliseconds after the beginning of 1970, in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def milliseconds(moment: datetime) -> int:
+    """The milliseconds from the beginning of 1970 to a moment, which must be aware."""
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

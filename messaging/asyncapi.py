@@ -13,7 +13,9 @@ from messaging.events import (
     ReturnDeleted,
     ReturnRefused,
     ReturnTold,
+    ReviewEdited,
     ReviewModerated,
+    ReviewSubmitted,
     SubmissionRefused,
 )
 from messaging.mails import MAIL_COMMAND
@@ -86,6 +88,8 @@ CHANNELS: Final = {
         "out",
         "EntityType:EntityId, or order id",
         {
+            "ReviewSubmitted": TypeAdapter(ReviewSubmitted),
+            "ReviewEdited": TypeAdapter(ReviewEdited),
             **dict.fromkeys(
                 ("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), TypeAdapter(ReviewModerated)
             ),

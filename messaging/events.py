@@ -8,10 +8,11 @@ from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_value
+from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
 from domain.returns import RefusalReason, Return, ReturnRefusal
-from domain.reviews import ModerationAction
+from domain.reviews import ModerationAction, Review
+from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
 
@@ -21,6 +22,33 @@ EVENT_OF_ACTION: Final = {
     ModerationAction.RESET: "ReviewReset",
     ModerationAction.DELETE: "ReviewDeleted",
 }
+
+
+class ReviewSubmitted(TypedDict):
+    """A review that has been stored; its status is New."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    rating: float
+    at: str
+
+
+class ReviewEdited(TypedDict):
+    """A review that its author or a moderator has changed: the names of the changed fields, and the status before and
+    after. `editor` is the name of the moderator."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    fields: list[str]
+    editedBy: EditRight
+    editor: str | None
+    statusBefore: str
+    statusAfter: str
+    at: str
 
 
 class ReviewModerated(TypedDict):
@@ -127,6 +155,35 @@ def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
         "reviewCount": tally.count,
         "average": rating_value(tally, RatingMethod.AVERAGE),
         "wilson": rating_value(tally, RatingMethod.WILSON),
+    }
+
+
+def review_submitted(review: Review) -> ReviewSubmitted:
+    """The event for a review that has been stored."""
+    return {
+        "reviewId": review.id,
+        "entityType": review.entity.type,
+        "entityId": review.entity.id,
+        "storeId": review.store_id,
+        "rating": rating_number(review.rating),
+        "at": timestamp(review.created),
+    }
+
+
+def review_edited(edit: Edit, key: TallyKey, edited: Edited) -> ReviewEdited:
+    """The event for an edit of a review of this object and store."""
+    right = edit.right or EditRight.AUTHOR
+    return {
+        "reviewId": edit.review_id,
+        "entityType": key.entity.type,
+        "entityId": key.entity.id,
+        "storeId": key.store_id,
+        "fields": list(edited.fields),
+        "editedBy": right,
+        "editor": edit.editor if right is EditRight.MODERATOR else None,
+        "statusBefore": edited.before.label,
+        "statusAfter": edited.after.label,
+        "at": timestamp(edit.at),
     }
 
 

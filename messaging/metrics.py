@@ -100,7 +100,7 @@ STATE_KNOWN: Final = _gauge(
 
 SUBMISSIONS: Final = _counter(
     "submissions",
-    "Submitted reviews: stored, repeated, or the code of their refusal, by the API or by a worker",
+    "Submitted reviews: stored, edited, repeated, or the code of their refusal, by the API or by a worker",
     "outcome",
 )
 MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")

@@ -6,9 +6,12 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
+from pydantic.json_schema import SkipJsonSchema
 
+from domain.delivery import Written
 from domain.ratings import Entity, hundredths
-from domain.reviews import Review, ReviewIdentity
+from domain.reviews import Content, Review, ReviewIdentity
+from domain.reviews_edits import EditRight
 from messaging.moderation import ModerationOfReview
 from messaging.reading import Reader
 from messaging.schemas import (
@@ -20,8 +23,17 @@ from messaging.schemas import (
     OptionalId,
     Rating,
     ReviewText,
+    Stores,
     Title,
 )
+
+
+class Editor(Message):
+    """The sender of a submission with an id: what the facade knows of it. No right: it may not edit."""
+
+    right: EditRight | None = None
+    name: OptionalId = None
+    stores: Stores = None
 
 
 class SubmittedReview(Message):
@@ -45,6 +57,7 @@ class SubmittedReview(Message):
     review: ReviewText
     rating: Rating
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
+    editor: SkipJsonSchema[Editor | None] = None
 
     @property
     def entity(self) -> Entity:
@@ -56,7 +69,12 @@ class SubmittedReview(Message):
         """The part of it that an id stands for."""
         return ReviewIdentity(self.entity, self.store_id, self.user_id)
 
-    def accepted(self, review_id: str, at: datetime) -> Review:
+    @property
+    def content(self) -> Content:
+        """The part of it that an edit can change."""
+        return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name)
+
+    def accepted(self, review_id: str, at: datetime, written: Written | None = None) -> Review:
         """The review that this submission becomes."""
         return Review(
             id=review_id,
@@ -70,6 +88,7 @@ class SubmittedReview(Message):
             rating=hundredths(self.rating),
             created=at,
             modified=at,
+            written=written,
         )
 
 

@@ -33,6 +33,12 @@ class StoreSettingsUpdate(ClosedMessage):
     reviews_enabled: bool = False
     anonymous_reviews_allowed: bool = False
     purchase_required: bool = True
+    one_review_per_customer: Annotated[
+        bool, Field(description="A customer's second review of an object is refused")
+    ] = False
+    edits_keep_status: Annotated[
+        bool, Field(description="A review that its author edits keeps its status; else it is New again")
+    ] = False
     rating_calculation_method: Annotated[RatingMethod | None, Field(description="null: as in the general settings")] = (
         None
     )

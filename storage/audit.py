@@ -1,11 +1,14 @@
-"""The audit log: who moderated which review, when and why, and who deleted which return. It never holds what a person
-wrote."""
+"""The audit log: who moderated or edited which review, when and why, and who deleted which return.
+
+It never holds what a person wrote.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final
 
 from bson import ObjectId
@@ -28,20 +31,33 @@ INDEXES: Final = [
 ]
 
 
+class Editing(StrEnum):
+    """The action of an edit, beside those of moderation."""
+
+    EDIT = "edit"
+
+
+AuditedAction = ModerationAction | Editing
+
+
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation of a review, or deletion of a return, that took effect: one of the two ids is set. `subject` is
-    None where authentication was off."""
+    """One moderation or edit of a review, or deletion of a return, that took effect: one of the two ids is set.
+
+    `subject` is None where authentication was off, but for authors. `fields` are the names of those that an edit
+    changed.
+    """
 
     at: datetime
     subject: str | None
-    action: ModerationAction
+    action: AuditedAction
     review_id: str | None
     entity: Entity | None
     store_id: str | None
     reason: str | None
     command_id: str | None
     return_id: str | None = None
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +66,7 @@ class AuditSearch:
 
     review_id: str | None = None
     subject: str | None = None
-    action: ModerationAction | None = None
+    action: AuditedAction | None = None
     stores: Collection[str] | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -59,7 +75,7 @@ class AuditSearch:
 
 
 class AuditLog:
-    """Writes and reads entries; nothing changes them."""
+    """Writes and reads entries; nothing changes them, but that authors are forgotten."""
 
     def __init__(self, database: Database) -> None:
         self._entries = database[COLLECTION]
@@ -69,6 +85,11 @@ class AuditLog:
         documents = [_document(entry, now) for entry in entries]
         if documents:
             await self._entries.insert_many(documents, ordered=False, session=session)
+
+    async def forget_author(self, subject: str) -> int:
+        """Take the name of an author out of the entries of edits; returns how many there were."""
+        edits = {"action": Editing.EDIT.value, "subject": subject}
+        return (await self._entries.update_many(edits, {"$set": {"subject": None}})).modified_count
 
     async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
         """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
@@ -117,6 +138,7 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         "commandId": entry.command_id,
         **({"returnId": entry.return_id} if entry.return_id is not None else {"reviewId": entry.review_id}),
         **({"entityType": entry.entity.type, "entityId": entry.entity.id} if entry.entity is not None else {}),
+        **({"fields": list(entry.fields)} if entry.fields else {}),
     }
 
 
@@ -124,11 +146,16 @@ def _entry(document: Document) -> AuditEntry:
     return AuditEntry(
         at=document["at"],
         subject=document["subject"],
-        action=ModerationAction(document["action"]),
+        action=_action(document["action"]),
         review_id=document.get("reviewId"),
         entity=Entity(document["entityType"], document["entityId"]) if "entityId" in document else None,
         store_id=document["storeId"],
         reason=document["reason"],
         command_id=document["commandId"],
         return_id=document.get("returnId"),
+        fields=tuple(document.get("fields", ())),
     )
+
+
+def _action(name: str) -> AuditedAction:
+    return Editing.EDIT if name == Editing.EDIT else ModerationAction(name)

@@ -8,6 +8,7 @@ from pymongo import IndexModel
 
 from storage import (
     audit,
+    claims,
     mails,
     orders,
     outbox,
@@ -48,6 +49,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         replays.COLLECTION: replays.indexes(remember_days),
         templates.COLLECTION: templates.indexes(remember_days),
         audit.COLLECTION: audit.INDEXES,
+        claims.COLLECTION: claims.INDEXES,
         privacy.ERASURES: privacy.INDEXES,
         privacy.LETTERS: privacy.letter_indexes(remember_days),
     }

@@ -91,7 +91,7 @@ class PersonalData:
         return [document["record"]["value"] async for document in found]
 
     async def audit_entries(self) -> list[AuditEntry]:
-        """Their moderation of reviews, the newest first; it stays."""
+        """Their moderation and edits of reviews, the newest first; moderation stays."""
         return await AuditLog(self._database).search(AuditSearch(subject=self._customer, take=_ALL))
 
     async def order_ids(self) -> list[str]:
@@ -141,6 +141,10 @@ class PersonalData:
         sent = await self.reminders()
         await self._database[CUSTOMERS].delete_one({"_id": self._customer})
         return sent
+
+    async def forget_edits(self) -> int:
+        """Take their name out of the audit log's entries of edits; returns how many there were."""
+        return await AuditLog(self._database).forget_author(self._customer)
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from storage.audit import AuditLog
+from storage.claims import ClaimRepository
 from storage.database import Database
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
@@ -14,6 +15,7 @@ from storage.ratings import RatingRepository
 from storage.returns import ReturnRepository
 from storage.returns_numbers import ReturnNumbers
 from storage.reviews import ReviewRepository
+from storage.reviews_edits import ReviewEditRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 
@@ -23,6 +25,7 @@ class Repositories:
 
     def __init__(self, database: Database, purchase_item_fields: Mapping[str, str] | None = None) -> None:
         self.audit = AuditLog(database)
+        self.claims = ClaimRepository(database)
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
         self.parking = ParkingRepository(database)
@@ -30,6 +33,7 @@ class Repositories:
         self.ratings = RatingRepository(database)
         self.return_numbers = ReturnNumbers(database)
         self.returns = ReturnRepository(database)
+        self.review_edits = ReviewEditRepository(database)
         self.reviews = ReviewRepository(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)

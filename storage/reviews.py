@@ -18,23 +18,20 @@ from typing import Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from pymongo.errors import BulkWriteError
 
-from domain.delivery import Seen
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
-from domain.stores import Refusal
+from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, is_duplicate, own_values
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
+from storage.reviews_places import PLACE, RefusedSubmission, TakenId, identity_from, place_from, refused_document
 from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
-from storage.seen import seen_document, seen_from
+from storage.seen import seen_document
 
 COLLECTION: Final = "reviews"
 
 _BY_USER: Final = "user_newest"
 _IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
-_PLACE_FIELDS: Final = (
-    *("createdDate", "submittedAt", "entityType", "entityId", "storeId", "userId", "refused", "goneAt", "seen"),
-)
 _NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 
 INDEXES: Final = [
@@ -58,25 +55,6 @@ _NAME_WANTED: Final = IndexModel(
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedSubmission:
-    """The place of a submission that was refused."""
-
-    id: str
-    reason: Refusal
-    at: datetime
-    seen: Seen
-
-
-@dataclass(frozen=True, slots=True)
-class TakenId:
-    """The holder of an id: a review, a refused submission, or, with neither, a deleted review."""
-
-    created: datetime | None = None
-    identity: ReviewIdentity | None = None
-    refused: RefusedSubmission | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WantedNames:
     """A page of ids of objects whose names are wanted, ascending, and whether there are more behind it."""
 
@@ -90,10 +68,11 @@ class ReviewRepository:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._reviews = database[COLLECTION]
+        self._claims = ClaimRepository(database)
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
         """Store new reviews and the places of refused ones. Returns the ids that were taken; their documents stay."""
-        documents = [*map(document_of, reviews), *map(_refused_document, refused)]
+        documents = [*map(document_of, reviews), *map(refused_document, refused)]
         if not documents:
             return set()
         try:
@@ -104,18 +83,25 @@ class ReviewRepository:
             return {documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]}
         return set()
 
-    async def taken(self, ids: Collection[str]) -> dict[str, TakenId]:
+    async def insert_free(self, reviews: Iterable[Review], session: Session) -> None:
+        """Store new reviews in a transaction; their ids must be free."""
+        if documents := [*map(document_of, reviews)]:
+            await self._reviews.insert_many(documents, session=session)
+
+    async def taken(self, ids: Collection[str], session: Session | None = None) -> dict[str, TakenId]:
         """The documents stored under these ids, in brief; free ids are left out."""
         if not ids:
             return {}
-        found = self._reviews.find({"_id": {"$in": list(ids)}}, dict.fromkeys(_PLACE_FIELDS, 1))
-        return {document["_id"]: _place(document) async for document in found}
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, PLACE, session=session)
+        return {document["_id"]: place_from(document) async for document in found}
 
-    async def replace_refused(self, before: RefusedSubmission, after: Review | RefusedSubmission) -> bool:
+    async def replace_refused(
+        self, before: RefusedSubmission, after: Review | RefusedSubmission, session: Session | None = None
+    ) -> bool:
         """Put a review, or a later refusal, in the place of a refused submission; False if it has changed meanwhile."""
-        document = document_of(after) if isinstance(after, Review) else _refused_document(after)
+        document = document_of(after) if isinstance(after, Review) else refused_document(after)
         unchanged = {"_id": before.id, "refused": before.reason.value, "seen": seen_document(before.seen)}
-        return (await self._reviews.replace_one(unchanged, document)).matched_count == 1
+        return (await self._reviews.replace_one(unchanged, document, session=session)).matched_count == 1
 
     async def entities(self, ids: Collection[str]) -> dict[str, Entity | None]:
         """The object of each review, None for one that is deleted or refused; unknown ids are left out."""
@@ -149,6 +135,7 @@ class ReviewRepository:
                 [{"$replaceWith": {"_id": "$_id", "submittedAt": "$createdDate", "goneAt": "$$NOW"}}],
                 session=session,
             )
+            await self._claims.free(deleted, session)
 
     async def forget_gone(self, before: datetime) -> int:
         """Free the ids of reviews that were deleted, and of submissions that were refused, before that moment."""
@@ -192,6 +179,22 @@ class ReviewRepository:
         ).hint(_BY_USER)  # Products can have far more reviews than customers write.
         there = {ReviewedProduct(d["storeId"], d["userId"], d["entityId"]) async for d in found}
         return there.intersection(wanted)
+
+    async def written_by(self, wanted: Collection[ReviewIdentity]) -> dict[ReviewIdentity, set[str]]:
+        """The ids of the reviews that these authors wrote of these objects in these stores, in any status."""
+        if not wanted:
+            return {}
+        found = self._reviews.find(
+            {
+                "userId": {"$in": sorted({each.user_id for each in wanted if each.user_id is not None})},
+                "entityId": {"$in": sorted({each.entity.id for each in wanted})},
+            },
+            {"entityType": 1, "entityId": 1, "storeId": 1, "userId": 1},
+        )
+        ids: dict[ReviewIdentity, set[str]] = {}
+        async for document in found:
+            ids.setdefault(identity_from(document), set()).add(document["_id"])
+        return {identity: ids[identity] for identity in wanted if identity in ids}
 
     async def get(self, id: str) -> Review | None:
         """One review, or None."""
@@ -240,22 +243,3 @@ class ReviewRepository:
         later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         return set(await self._reviews.distinct("entityId", {"createdDate": {"$gte": moment}, **within}))
-
-
-def _place(document: Document) -> TakenId:
-    if "refused" in document:
-        reason, seen = Refusal(document["refused"]), seen_from(document["seen"])
-        return TakenId(refused=RefusedSubmission(document["_id"], reason, document["goneAt"], seen))
-    if "createdDate" not in document:
-        return TakenId(document.get("submittedAt"))
-    entity = Entity(document["entityType"], document["entityId"])
-    return TakenId(document["createdDate"], ReviewIdentity(entity, document["storeId"], document["userId"]))
-
-
-def _refused_document(refused: RefusedSubmission) -> Document:
-    return {
-        "_id": refused.id,
-        "refused": refused.reason.value,
-        "goneAt": refused.at,
-        "seen": seen_document(refused.seen),
-    }

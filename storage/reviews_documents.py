@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from domain.delivery import RecordPosition, Written
 from domain.ratings import Entity
-from domain.reviews import ModeratedReview, Review, ReviewStatus
+from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, ReviewStatus
+from domain.reviews_edits import EditableReview, message_mark
+from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.seen import seen_document, seen_from
 
@@ -25,6 +28,13 @@ MODERATED: Final[Document] = {
     **dict.fromkeys(("moderator", "moderationReason"), 1),
 }
 """The projection of a review for moderation."""
+
+EDITABLE: Final[Document] = {
+    **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
+    **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
+    **dict.fromkeys(("moderator", "moderationReason"), 1),
+}
+"""The projection of a review for edits."""
 
 _STATUSES: Final = {int(status): status for status in ReviewStatus}
 
@@ -48,6 +58,8 @@ def document_of(review: Review) -> Document:
     }
     if review.name_wanted:
         document["nameWanted"] = True
+    if review.written:
+        document |= written_fields(review.written)
     return document
 
 
@@ -96,3 +108,55 @@ def moderated_from(document: Document) -> ModeratedReview:
         moderator=document.get("moderator"),
         reason=document.get("moderationReason"),
     )
+
+
+def written_fields(written: Written) -> Document:
+    """What a review was written by, as fields."""
+    return {"writtenAt": list(written.position), "messages": list(written.messages)}
+
+
+def written_from(document: Document) -> Written:
+    """What a review was written by. Of one from before that was kept its time is known."""
+    if "writtenAt" in document:
+        return Written(RecordPosition(*document["writtenAt"]), tuple(document["messages"]))
+    return Written(RecordPosition(-1, -1, milliseconds(document["createdDate"]) + 1))
+
+
+def editable_from(document: Document) -> EditableReview:
+    """The part of a review that edits read; `document` has the fields of EDITABLE."""
+    content = Content(
+        document["review"],
+        document["ratingHundredths"],
+        document["title"],
+        document["userName"],
+        document["entityName"],
+    )
+    written = written_from(document)
+    if not written.messages:
+        written = written._replace(messages=(message_mark(None, content),))
+    return EditableReview(
+        ReviewIdentity(Entity(document["entityType"], document["entityId"]), document["storeId"], document["userId"]),
+        content,
+        ReviewStatus(document["status"]),
+        written,
+        document["modifiedDate"],
+        document.get("moderator"),
+        document.get("moderationReason"),
+    )
+
+
+def edited_fields(review: EditableReview) -> Document:
+    """The fields that an edit changes, as they are after it."""
+    content = review.content
+    return {
+        "review": content.review,
+        "ratingHundredths": content.rating,
+        "title": content.title,
+        "userName": content.user_name,
+        "entityName": content.entity_name,
+        "status": int(review.status),
+        "modifiedDate": review.modified,
+        "moderator": review.moderator,
+        "moderationReason": review.reason,
+        **written_fields(review.written),
+    }

@@ -111,6 +111,8 @@ def _store(document: Document) -> Store:
             reviews_enabled=settings.get("reviewsEnabled", default.reviews_enabled),
             anonymous_reviews_allowed=settings.get("anonymousReviewsAllowed", default.anonymous_reviews_allowed),
             purchase_required=settings.get("purchaseRequired", default.purchase_required),
+            one_review_per_customer=settings.get("oneReviewPerCustomer", default.one_review_per_customer),
+            edits_keep_status=settings.get("editsKeepStatus", default.edits_keep_status),
             rating_calculation_method=RatingMethod(method) if method else None,
             return_number_template=settings.get("returnNumberTemplate"),
         ),

@@ -24,9 +24,10 @@ _DESCRIPTION: Final = (
 
 
 class _Guard(SecurityBase):
-    """Tells who asks, and refuses those who may not."""
+    """Tells who asks, and refuses those who may not: who lacks the permissions of the endpoint, and this one, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, instead: Permission | None = None) -> None:
+        self._instead = instead
         self.model = HTTPBearer(description=_DESCRIPTION)
         self.scheme_name = "permissions"
 
@@ -53,7 +54,7 @@ class _Guard(SecurityBase):
             rate_limit.give_back(address)
         rate_limit.take(address if caller.subject is None else f"subject {caller.subject}")
         missing = [name for name in scopes.scopes if not caller.may(Permission(name))]
-        if missing:
+        if missing and not (self._instead and caller.may(self._instead)):
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")
         request.state.caller = caller
         check_query(request.scope)
@@ -63,6 +64,7 @@ class _Guard(SecurityBase):
 
 
 GUARD: Final = _Guard()
+_GUARD_OF_EDITS: Final = _Guard(instead=Permission.MODERATE_REVIEWS)
 
 
 def needs(*permissions: Permission) -> Any:
@@ -91,6 +93,8 @@ def _credential(request: Request) -> str | None:
 AnyCaller = Annotated[Caller, needs()]
 ReviewReader = Annotated[Caller, needs(Permission.READ_REVIEWS)]
 ReviewAuthor = Annotated[Caller, needs(Permission.CREATE_REVIEWS)]
+ReviewWriter = Annotated[Caller, Security(_GUARD_OF_EDITS, scopes=[Permission.CREATE_REVIEWS.value])]
+"""Who may submit reviews; or edit stored ones alone, which the endpoint has to see to."""
 Moderator = Annotated[Caller, needs(Permission.MODERATE_REVIEWS)]
 ReviewDeleter = Annotated[Caller, needs(Permission.DELETE_REVIEWS)]
 RatingReader = Annotated[Caller, needs(Permission.READ_RATINGS)]

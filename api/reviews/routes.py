@@ -14,9 +14,10 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api import examples
-from api.auth.permissions import ReviewAuthor, ReviewReader
+from api.auth.permissions import ReviewAuthor, ReviewReader, ReviewWriter
 from api.commands import Command, Commanded, carry_out, command_answers
 from api.reviews.counts import count_reviews, counts_by_status
+from api.reviews.edits import Wanted, wanted_by
 from api.reviews.rows import (
     ReviewDetails,
     ReviewDetailsList,
@@ -30,7 +31,7 @@ from api.reviews.rows import (
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
-from api.stores.rules import Author, check_store_rules, reasons_against
+from api.stores.rules import check_store_rules, reasons_against
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
@@ -41,7 +42,7 @@ from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.ratings import Entity
-from domain.reviews import Review
+from domain.reviews import Review, ReviewIdentity
 from domain.stores import Refusal, Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
@@ -77,25 +78,28 @@ router = APIRouter(
 )
 
 
-@router.post("", **command_answers(ProblemKind.REFUSED))
+@router.post("", **command_answers(ProblemKind.REFUSED, ProblemKind.ID_TAKEN))
 async def submit(
-    caller: ReviewAuthor,
+    caller: ReviewWriter,
     reviews: Annotated[list[SubmittedReview], Depends(NEW_REVIEWS)],
     command: Commanded,
     services: Injected,
 ) -> Response:
-    """Submit reviews for moderation: all of them, or none when one can't be taken."""
+    """Submit reviews for moderation: all of them, or none when one can't be taken. With the id of a stored review: edit
+    that one, as its author, or as a moderator (`customerReviews:update`). What is left out stays."""
     ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
     _check_different(ids)
-    check_submissions(caller, reviews)
-    await check_store_rules(services, reviews)
-    messages = [_submission(services, command, id, review) for id, review in zip(ids, reviews, strict=True)]
-    return await carry_out(services, command, ids, messages)
+    wanted = await wanted_by(services, caller, command, dict(zip(ids, reviews, strict=True)))
+    moderated = {index for index, item in enumerate(wanted) if item.is_moderated}
+    check_submissions(caller, [item.review for item in wanted], moderated)
+    await check_store_rules(services, wanted)
+    return await carry_out(services, command, ids, [_submission(services, command, item) for item in wanted])
 
 
-def _submission(services: Services, command: Command, id: str, review: SubmittedReview) -> OutgoingMessage:
-    given = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id"})
-    value = {"id": id, **given, **command.marks}
+def _submission(services: Services, command: Command, wanted: Wanted) -> OutgoingMessage:
+    review = wanted.review
+    given = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id", "editor"})
+    value = {"id": wanted.id, **given, **command.marks} | ({"editor": wanted.editor} if wanted.editor else {})
     return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 
 
@@ -214,7 +218,7 @@ async def can_leave_feedback(
     check_author(caller, user_id)
     reasons: list[Refusal] = []
     if store_id is not None:
-        reasons = await reasons_against(services, Author(store_id, user_id, Entity(entity_type, entity_id)))
+        reasons = await reasons_against(services, ReviewIdentity(Entity(entity_type, entity_id), store_id, user_id))
     return JsonResponse({"canLeaveFeedback": not reasons, "reasons": reasons})
 
 

@@ -55,6 +55,8 @@ class ShownStoreSettings(Row):
     reviews_enabled: bool
     anonymous_reviews_allowed: bool
     purchase_required: bool
+    one_review_per_customer: bool
+    edits_keep_status: bool
     rating_calculation_method: RatingMethod | None
     return_number_template: str | None
 

@@ -1,57 +1,57 @@
-"""The rules of stores about reviews, applied to the stored settings and purchases."""
+"""The rules of stores about reviews, applied to the stored settings, purchases and reviews."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
+from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
 from domain.orders import Purchase
-from domain.ratings import Entity
+from domain.reviews import ReviewIdentity
 from domain.stores import Refusal, Store, refusal, refusals
 from messaging.metrics import SUBMISSIONS
-from messaging.reviews import SubmittedReview
 
 
-class Author(NamedTuple):
-    """An author, the object to review, and the store."""
-
-    store_id: str
-    user_id: str | None
-    entity: Entity
-
-
-async def purchasers(services: Services, authors: Iterable[Author]) -> Callable[[Author], bool]:
+async def purchasers(services: Services, authors: Iterable[ReviewIdentity]) -> Callable[[ReviewIdentity], bool]:
     """Tells which of these authors bought what they review, by one look-up for all."""
     made = await services.purchases.made({p for author in authors if (p := _purchase(author))})
     return lambda author: _purchase(author) in made
 
 
-def _purchase(author: Author) -> Purchase | None:
-    """The purchase that the author must have made; an anonymous one can't have made any."""
-    return None if author.user_id is None else Purchase(author.store_id, author.user_id, author.entity)
+def _purchase(author: ReviewIdentity) -> Purchase | None:
+    """The purchase that the author must have made in a store; an anonymous one can't have made any."""
+    if author.user_id is None or author.store_id is None:
+        return None
+    return Purchase(author.store_id, author.user_id, author.entity)
 
 
-async def check_store_rules(services: Services, reviews: Sequence[SubmittedReview]) -> None:
-    """Raises ProblemError when a store doesn't take one of these reviews. Those without a store are taken."""
+async def check_store_rules(services: Services, wanted: Sequence[Wanted]) -> None:
+    """Raises ProblemError when a store doesn't take one of these reviews. Those without a store, and what moderators
+    edit, are taken."""
     authors = {
-        index: Author(review.store_id, review.user_id, review.entity)
-        for index, review in enumerate(reviews)
-        if review.store_id is not None
+        index: (item, item.review.identity)
+        for index, item in enumerate(wanted)
+        if item.review.store_id is not None and not item.is_moderated
     }
     if not authors:
         return
-    stores = await services.lookups.stores({author.store_id for author in authors.values()})
-    has_purchased = await purchasers(
-        services,
-        (a for a in authors.values() if a.store_id in stores and stores[a.store_id].settings.purchase_required),
-    )
+    stores = await services.lookups.stores({author.store_id for _, author in authors.values() if author.store_id})
+    known = [author for _, author in authors.values() if author.store_id in stores]
+    has_purchased = await purchasers(services, (a for a in known if _store(stores, a).settings.purchase_required))
+    once = {a for a in known if a.user_id is not None and _store(stores, a).settings.one_review_per_customer}
+    holders = await services.reviews.written_by(once)
     errors: list[ItemError] = []
-    for index, author in authors.items():
-        store = stores.get(author.store_id) or Store(author.store_id)
-        reason = refusal(store, user_id=author.user_id, has_purchased=partial(has_purchased, author))
+    for index, (item, author) in authors.items():
+        held_by = holders.setdefault(author, set())
+        reason = refusal(
+            stores.get(author.store_id or ""),
+            user_id=author.user_id,
+            has_purchased=partial(has_purchased, author),
+            has_reviewed=partial(_has_another, item, frozenset(held_by)),
+        )
+        held_by.add(item.id)  # the next one of this request is the second one
         if reason:
             errors.append({"pointer": f"/{index}", "code": reason.value, "message": reason.message})
     for error in errors:
@@ -60,9 +60,25 @@ async def check_store_rules(services: Services, reviews: Sequence[SubmittedRevie
         raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
 
 
-async def reasons_against(services: Services, author: Author) -> list[Refusal]:
+def _has_another(item: Wanted, held_by: Collection[str]) -> bool:
+    return not item.is_edit and any(id != item.id for id in held_by)
+
+
+def _store(stores: Mapping[str, Store], author: ReviewIdentity) -> Store:
+    return stores[author.store_id or ""]
+
+
+async def reasons_against(services: Services, author: ReviewIdentity) -> list[Refusal]:
     """Every reason for which the store wouldn't take a review by this author."""
-    store = await services.stores.get(author.store_id) or Store(author.store_id)
+    store = await services.stores.get(author.store_id or "")
     services.lookups.forget()
     has_purchased = await purchasers(services, [author])
-    return list(refusals(store, user_id=author.user_id, has_purchased=partial(has_purchased, author)))
+    written = await services.reviews.written_by([author] if author.user_id is not None else [])
+    return list(
+        refusals(
+            store,
+            user_id=author.user_id,
+            has_purchased=partial(has_purchased, author),
+            has_reviewed=partial(bool, written),
+        )
+    )

@@ -44,6 +44,7 @@ class ProblemKind(Enum):
     NOT_FOUND = ("not-found", 404, "Not found")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "Method not allowed")
     NOT_APPLIED = ("not-applied", 409, "Nothing was applied")
+    ID_TAKEN = ("id-taken", 409, "The id is taken")
     TOO_LARGE = ("too-large", 413, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be JSON")
     MISDIRECTED = ("misdirected", 421, "Not the service you asked for")

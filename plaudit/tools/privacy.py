@@ -111,10 +111,12 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
         counts["mails"] = await data.forget_mails(datetime.now(UTC))
         counts["reminders"] = await data.forget_reminders()
         counts["waiting"] = await data.forget_parked()
+        counts["edits"] = await data.forget_edits()
         await erasures.add(customer_id, datetime.now(UTC), counts)
     out.print(
         f"Deleted {counts['reviews']} reviews and {counts['mails']} mails that had not been sent; took the person out "
-        f"of {counts['orders']} orders, {counts['returns']} returns and {counts['waiting']} commands that wait. "
+        f"of {counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} commands that wait and "
+        f"{counts['edits']} entries of the audit log about edits. "
         "That it was done is on record."
     )
     days = settings.kafka.retention_days

@@ -73,6 +73,9 @@ class Checker:
             actual = row["entityId"], row["storeName"], row["rating"], row["title"], row["reviewStatus"]
             if actual != expected:
                 found.append(Difference("wrong", id, f"review {actual}, expected {expected}"))
+        for entity, ids in self.model.races.items():
+            if (count := sum(shown.pop(id, None) is not None for id in ids)) != 1:
+                found.append(Difference("duplicated" if count else "lost", entity, f"{count} reviews of one customer"))
         return found + [Difference("duplicated", id, f"review that must not be: {row}") for id, row in shown.items()]
 
     async def of_ratings(self) -> list[Difference]:
@@ -172,6 +175,7 @@ class Checker:
             if ("ce_type", b"plaudit.SubmissionRefused") in record.headers:
                 event = json.loads(record.value)
                 told[event["code"] == "id-taken"].add(event["reviewId"])
+        told[False] -= {id for ids in self.model.races.values() for id in ids}
         missing = [*(self.model.refused - told[False]), *(self.model.rivals - told[True])]
         wrong = [*(told[False] - self.model.refused), *(id for id in told[True] if not self.model.may_be_taken(id))]
         return [

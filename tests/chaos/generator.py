@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.chaos.clients import Answer, Http, Ledger, NotAcknowledgedError, Upstream
-from tests.chaos.model import CLOSED_STORE, MOST_MAILS, OPEN_STORE, Json, Model
+from tests.chaos.model import CLOSED_STORE, MOST_MAILS, ONE_EACH, OPEN_STORE, Json, Model
 
 EXPECTED = (None, None, "New", "Approved", "Rejected")
 ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
@@ -120,20 +120,26 @@ class Actor(ABC):
 
 
 class Reviewer(Actor):
-    """Submits reviews and moderates them, by HTTP and by Kafka."""
+    """Submits reviews, edits and moderates them, by HTTP and by Kafka.
+
+    Edits and moderation take different ways, so that nobody knows which is first. Edits therefore leave the status:
+    those by HTTP are a moderator's, those by Kafka the author's in a store that keeps it.
+    """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
         self.mine: list[str] = []
 
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
-        submissions = [(self.submit_by_http, 3), (self.submit_by_kafka, 3), (self.moderate_early, 1)]
+        submissions = [(self.submit_by_http, 3), (self.submit_by_kafka, 3), (self.moderate_early, 1), (self.race, 1)]
         if not self.mine:
             return submissions
         return [
             *submissions,
             (self.moderate_by_http, 5),
             (self.moderate_by_kafka, 4),
+            (self.edit_by_http, 2),
+            (self.edit_by_kafka, 2),
             (self.take_an_id, 1),
             (self.repeat, 1),
             (self.poison, 1),
@@ -184,6 +190,50 @@ class Reviewer(Actor):
         self.world.model.submit_as_another(id)
         self.world.ledger.acknowledge("wanted by another author", id)
 
+    def edited(self, id: str, **fields: Any) -> Json:
+        """The review with other words and another rating."""
+        known, marker = self.world.model.reviews[id], self.new_id("edit")
+        return self.review(id=id, EntityId=known.entity, storeId=known.store, title=marker, **fields)
+
+    async def edit_by_http(self) -> None:
+        id = self.chance.choice(self.mine)
+        if id not in self.world.model.reviews:
+            return
+        review = self.edited(id, userId=None)
+        del review["storeId"]
+        wait = self.chance.choice([None, None, 5])
+        answer = await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"), wait=wait)
+        outcome = self.world.model.edit(id, review, is_reset=False)
+        self.world.ledger.acknowledge(f"edited by HTTP to {review['title']}: {outcome}", id)
+        if outcome == "applied" and answer.status not in (200, 202):
+            self.world.ledger.object_to(f"edit of {id} refused: {answer}")
+        elif outcome == "applied":
+            self.expect(answer, [id], [outcome])
+
+    async def edit_by_kafka(self) -> None:
+        for id in self.chance.sample(self.mine, min(len(self.mine), 4)):
+            known = self.world.model.reviews.get(id)
+            if known is not None and known.store == OPEN_STORE:
+                review = self.edited(id)
+                await self.tell("review-submissions", f"Product:{known.entity}", review)
+                outcome = self.world.model.edit(id, review, is_reset=False)
+                self.world.ledger.acknowledge(f"edited by Kafka to {review['title']}: {outcome}", id)
+
+    async def race(self) -> None:
+        """Reviews of one object by one customer, of which the store takes one, by both ways and in all partitions."""
+        entity, chance = self.new_id("once"), self.chance
+        reviews = [self.review(id=self.new_id("race"), EntityId=entity, storeId=ONE_EACH) for _ in range(6)]
+        keys = [self.new_id("key") for _ in reviews]
+        by_kafka = [self.tell("review-submissions", k, r) for k, r in zip(keys[:3], reviews[:3], strict=True)]
+        by_http = [
+            self.world.http.send("POST", REVIEWS, [r], key=k) for k, r in zip(keys[3:], reviews[3:], strict=True)
+        ]
+        sent = [*by_kafka, *by_http]
+        chance.shuffle(sent)
+        await asyncio.gather(*sent)
+        self.world.model.races[entity] = [review["id"] for review in reviews]
+        self.world.ledger.acknowledge("race", entity)
+
     async def moderate_early(self) -> None:
         """Commands that come before the review they are about."""
         review = self.review(id=self.new_id("review"))
@@ -222,14 +272,15 @@ class Reviewer(Actor):
 
 
 class Importer(Actor):
-    """Sends reviews and moderates them in bulk: one message for many, the next once the last has taken effect."""
+    """Sends reviews, edits and moderates them in bulk: one message for many, the next once that has taken effect."""
 
     def __init__(self, world: World, name: str, seed: int) -> None:
         super().__init__(world, name, seed)
-        self.batches: deque[list[str]] = deque(maxlen=50)
+        self.batches: deque[tuple[str, list[str]]] = deque(maxlen=50)
 
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
-        return [(self.submit, 1), (self.repeat, 1), *([(self.moderate, 4)] if self.batches else [])]
+        more = [(self.moderate, 4), (self.edit, 2)] if self.batches else []
+        return [(self.submit, 1), (self.repeat, 1), *more]
 
     async def submit(self) -> None:
         """An array of reviews of many objects."""
@@ -243,11 +294,26 @@ class Importer(Actor):
             self.world.model.submit(id, review)
         self.world.ledger.acknowledge("submitted by Kafka in bulk", *ids)
         await self.until_shown(ids[-1])
-        self.batches.append(ids)
+        self.batches.append((batch, ids))
+
+    async def edit(self) -> None:
+        """An array with other words for a whole batch, by the key of the batch, so that it comes behind it."""
+        batch, ids = self.chance.choice(self.batches)
+        known = {id: self.world.model.reviews[id] for id in ids if id in self.world.model.reviews}
+        edits = [
+            self.review(id=id, EntityId=review.entity, storeId=review.store, title=self.new_id("edit"))
+            for id, review in known.items()
+        ]
+        await self.tell("review-submissions", batch, edits)
+        for edit in edits:
+            # The store keeps the status; without a store the review is New again.
+            self.world.model.edit(edit["id"], edit, is_reset=edit["storeId"] is None)
+            self.world.ledger.acknowledge(f"edited in bulk to {edit['title']}", edit["id"])
+        await self.until_shown(ids[-1])
 
     async def moderate(self) -> None:
         """One command for a whole batch. Its commands have one key, so they keep their order."""
-        batch, action = self.chance.choice(self.batches), self.chance.choice(ACTIONS)
+        (key, batch), action = self.chance.choice(self.batches), self.chance.choice(ACTIONS)
         command = {"action": action, "ids": batch, "commandId": self.new_id("command")}
         await self.tell("moderation-commands", batch[-1], command)
         for id in batch:
@@ -255,14 +321,16 @@ class Importer(Actor):
         self.world.ledger.acknowledge(f"{action} by Kafka in bulk", *batch)
         await self.until_shown(batch[-1])
         if action == "delete":
-            self.batches.remove(batch)
+            self.batches.remove((key, batch))
 
     async def until_shown(self, id: str) -> None:
         """Wait until a review is as the model has it; one that never is, is for the comparison to find."""
-        expected = self.world.model.reviews[id].status
+        review = self.world.model.reviews[id]
+        expected = (review.status, review.title) if review.status else (None, None)
         for _ in range(600):
             answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
-            if (answer.body["reviewStatus"] if answer.status == 200 else None) == expected:
+            row = answer.body if answer.status == 200 else {"reviewStatus": None, "title": None}
+            if (row["reviewStatus"], row["title"]) == expected:
                 return
             await asyncio.sleep(0.1)  # until it is asked again
 

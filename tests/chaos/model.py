@@ -18,6 +18,7 @@ Json = dict[str, Any]
 STATUS_AFTER = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 CLOSED_STORE = "chaos-closed"
 OPEN_STORE = "chaos-open"
+ONE_EACH = "chaos-one-each"
 MOST_MAILS = 2
 
 
@@ -60,6 +61,8 @@ class Model:
     reviews: dict[str, Review] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     rivals: set[str] = field(default_factory=set)
+    races: dict[str, list[str]] = field(default_factory=dict)
+    """The ids of the reviews of which a customer may have one, by object."""
     early_moderation: dict[str, list[tuple[str, str | None]]] = field(default_factory=lambda: defaultdict(list))
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
@@ -82,6 +85,16 @@ class Model:
         self.reviews[id] = Review(body["EntityId"], body.get("storeId"), body["rating"], body.get("title"))
         for action, expected in self.early_moderation.pop(id, ()):
             self.moderate(action, id, expected)
+        return "applied"
+
+    def edit(self, id: str, body: Json, *, is_reset: bool) -> str:
+        """Edit a review; its status is New then if `is_reset`. Returns the outcome."""
+        review = self.reviews[id]
+        if review.status is None:
+            return "refused"
+        review.rating, review.title = body["rating"], body["title"]
+        if is_reset:
+            review.status = "New"
         return "applied"
 
     def submit_as_another(self, id: str) -> None:
@@ -175,7 +188,7 @@ class Model:
 
     def counts(self) -> dict[str, int]:
         """The number of objects of each kind."""
-        kinds = ("reviews", "orders", "returns", "rushes", "mails", "poison", "unreadable")
+        kinds = ("reviews", "races", "orders", "returns", "rushes", "mails", "poison", "unreadable")
         return {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
 
     def living(self) -> Iterator[tuple[str, Review]]:

@@ -17,7 +17,7 @@ from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
-from tests.chaos.model import CLOSED_STORE, OPEN_STORE, Json, Model
+from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, Json, Model
 from tests.chaos.soak import EVERY_S, Soak
 
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
@@ -240,7 +240,8 @@ async def open_shop(http: Http) -> None:
     """Register the stores, and switch reminders on."""
     reminder: dict[str, Any] = {"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2}
     for path, body in (
-        (f"/api/stores/{OPEN_STORE}", {"settings": EVERYONE}),
+        (f"/api/stores/{OPEN_STORE}", {"settings": {**EVERYONE, "editsKeepStatus": True}}),
+        (f"/api/stores/{ONE_EACH}", {"settings": {**EVERYONE, "oneReviewPerCustomer": True}}),
         (f"/api/stores/{CLOSED_STORE}", {"settings": {**EVERYONE, "reviewsEnabled": False}}),
         ("/api/settings", {"reminder": reminder}),
     ):

@@ -189,7 +189,7 @@ async def test_refused_by_the_store_with_a_code_for_each(http: httpx.AsyncClient
     assert errors_of(await http.post(REVIEWS, json=reviews), 403) == [
         ("/1", "reviews-disabled"),
         ("/2", "anonymous-not-allowed"),
-        ("/4", "reviews-disabled"),
+        ("/4", "unknown-store"),
         ("/5", "purchase-required"),
     ]
     await facade.submit(submission(product, title="the only one"))

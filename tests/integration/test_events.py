@@ -40,11 +40,11 @@ async def test_events_tell_what_happened(facade: Facade, service: Service) -> No
     (id,) = await facade.submit(submission(product, 4, storeId=store))
     for action in ("approve", "approve", "reset", "reject", "delete", "delete"):
         await facade.moderate(action, id)
-    found = await eventually(lambda: service.events(f"Product:{product}"), lambda found: len(found) >= 6)
-    kinds = "ReviewApproved RatingChanged ReviewReset RatingChanged ReviewRejected ReviewDeleted"
+    found = await eventually(lambda: service.events(f"Product:{product}"), lambda found: len(found) >= 7)
+    kinds = "ReviewSubmitted ReviewApproved RatingChanged ReviewReset RatingChanged ReviewRejected ReviewDeleted"
     assert [kind for kind, _ in found] == kinds.split()
     assert {event["storeId"] for _, event in found} == {store}
-    assert [event["reviewId"] for kind, event in found if kind.startswith("Review")] == [id] * 4
+    assert [event["reviewId"] for kind, event in found if kind.startswith("Review")] == [id] * 5
     ratings = [event for kind, event in found if kind == "RatingChanged"]
     assert [(r["reviewCount"], r["average"]) for r in ratings] == [(1, 4.0), (0, 0.0)]
 

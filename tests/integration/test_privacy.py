@@ -52,11 +52,12 @@ async def test_a_person_is_shown_and_forgotten(
     own_service: Service, own_facade: Facade, own_returns: Returns, product: str
 ) -> None:
     facade, returns = own_facade, own_returns
-    anna, berta, store = new_id("anna"), new_id("berta"), await facade.open_store()
+    anna, berta, store = new_id("anna"), new_id("berta"), await facade.open_store(oneReviewPerCustomer=True)
     author = {"userId": anna, "userName": "Anna Berg", "review": WORDS}
     mine = await facade.submit_approved(
         {**submission(product, 1), **author}, {**submission(product, 2, storeId=store), **author}
     )
+    await facade.submit({**submission(product, 1), **author, "id": mine[0], "title": "Edited"})
     others = await facade.submit_approved(submission(product, 5, userId=berta, userName="Berta Holm"))
     customer = {"customerId": anna, "customerName": "Anna Berg", "customerEmail": EMAIL}
     order = await returns.ordered({"line": 5}, **customer, address={"street": STREET})
@@ -69,6 +70,7 @@ async def test_a_person_is_shown_and_forgotten(
 
     shown = await export(own_service, anna)
     assert {review["id"] for review in shown["reviews"]} == set(mine)
+    assert [(each["action"], each["fields"]) for each in shown["moderation"]] == [("edit", ["title"])]
     assert [each["address"] for each in shown["orders"]] == [{"street": STREET}]
     assert [each["resolution"] for each in shown["returns"]] == [WORDS]
     assert [letter["value"]["userId"] for letter in shown["deadLetters"]] == [anna]
@@ -88,7 +90,7 @@ async def test_a_person_is_shown_and_forgotten(
     # It is on record, without the name; and nothing of it comes back.
     async with own_service.mongo() as database:
         (record,) = await database["erasures"].find().to_list()
-    kept = {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2, "waiting": 0}
+    kept = {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2, "waiting": 0, "edits": 1}
     assert record["counts"] == kept
     audit = (await facade.get("/api/audit", action="delete"))["results"]
     assert {(entry["subject"], entry["reviewId"]) for entry in audit} == {("plaudit privacy", id) for id in mine}

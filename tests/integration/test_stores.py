@@ -16,6 +16,8 @@ DEFAULTS = {
     "reviewsEnabled": False,
     "anonymousReviewsAllowed": False,
     "purchaseRequired": True,
+    "oneReviewPerCustomer": False,
+    "editsKeepStatus": False,
     "ratingCalculationMethod": None,
     "returnNumberTemplate": None,
 }
@@ -104,7 +106,7 @@ async def test_feedback_as_the_store_allows_it(facade: Facade) -> None:
 
     assert await reasons(None, None) == []
     assert await reasons("") == []
-    assert "reviews-disabled" in await reasons(new_id("store"))
+    assert await reasons(new_id("store")) == ["unknown-store"]
     assert await reasons(await facade.open_store(), None) == []
     closed = await facade.open_store(reviewsEnabled=False, anonymousReviewsAllowed=False)
     assert await reasons(closed) == ["reviews-disabled"]
@@ -136,7 +138,7 @@ async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Ser
     assert set(found) == {
         (closed, "reviews-disabled"),
         (named, "anonymous-not-allowed"),
-        (reviews[2]["storeId"], "reviews-disabled"),
+        (reviews[2]["storeId"], "unknown-store"),
     }
 
 

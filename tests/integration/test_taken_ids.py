@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.support.facade import REVIEWS, Facade, new_id, once, submission
+from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
 from tests.support.messages import message, review_message
 from tests.support.orders import RETURNS, Returns, an_order, order_event, return_command, wanted_return
 from tests.support.service import Json, Service, kind_of
@@ -30,10 +30,10 @@ async def told(service: Service, id: str, *expected: tuple[str | None, str]) -> 
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
-async def is_taken(facade: Facade, review: Json) -> None:
-    """Submit a review whose id must be refused."""
-    answer = await facade.command("POST", REVIEWS, [review])
-    assert answer == [{"id": review["id"], "outcome": "refused", "reason": "id-taken"}]
+async def is_taken(facade: Facade, service: Service, review: Json) -> None:
+    """Submit a review whose id must be refused: the facade knows, and upstream systems are told."""
+    assert errors_of(await facade.http.post(REVIEWS, json=[review]), 409) == [("/0/id", "id-taken")]
+    await service.publish("review-submissions", review_message(review))
 
 
 @pytest.mark.parametrize("other", ["storeId", "userId", "EntityId", "EntityType"])
@@ -42,7 +42,7 @@ async def test_an_id_of_another_review(facade: Facade, service: Service, other: 
     review = submission(new_id(), id=id, storeId=mine)
     await facade.submit(review)
     rival = {**review, "title": "Theirs", other: theirs if other == "storeId" else "Vendor"}
-    await is_taken(facade, rival)
+    await is_taken(facade, service, rival)
     await told(service, id, (rival["storeId"], "id-taken"))
     # Whoever has it may send it again.
     assert await facade.command("POST", REVIEWS, [review]) == [{"id": id, "outcome": "unchanged"}]
@@ -71,7 +71,7 @@ async def test_an_id_that_was_refused_is_anybodys(facade: Facade, service: Servi
     await told(service, id, (closed, "reviews-disabled"))
     await facade.submit(submission(product, id=id, storeId=open_))
     await facade.open_store(closed)
-    await is_taken(facade, submission(product, id=id, storeId=closed))
+    await is_taken(facade, service, submission(product, id=id, storeId=closed))
     await told(service, id, (closed, "reviews-disabled"), (closed, "id-taken"))
 
 
@@ -87,7 +87,7 @@ async def test_the_id_of_a_deleted_review(own_service: Service, own_facade: Faca
     await own_service.replay()
     assert await refusals(own_service, review["id"]) == []
     assert await own_facade.listed(entityIds=[product]) == []
-    await is_taken(own_facade, review)
+    await is_taken(own_facade, own_service, review)
     await told(own_service, review["id"], (None, "id-taken"))
 
 

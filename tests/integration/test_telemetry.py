@@ -125,8 +125,8 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
     store = await facade.open_store(reviewsEnabled=False)
     (id,) = await facade.submit_approved(submission(product, 4))
     assert (await facade.http.post(REVIEWS, json=[submission(product, storeId=store)])).status_code == 403
-    repeated = message(submission(product, 5, id=id))
-    await service.publish("review-submissions", repeated, Message(None, b"not a review"))
+    repeated, edited = (message(submission(product, rating, id=id)) for rating in (4, 5))
+    await service.publish("review-submissions", repeated, edited, Message(None, b"not a review"))
 
     async def counted() -> Samples:
         _, now = await scraped(metrics_address(service, "worker"))
@@ -136,6 +136,7 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
     assert sample(samples, "dead_letters_total", topic="review-submissions", code="invalid-json") == 1
     assert sample(samples, "submissions_total", outcome="stored") == 1
     assert sample(samples, "submissions_total", outcome="repeated") == 1
+    assert sample(samples, "submissions_total", outcome="edited") == 1
     assert sample(samples, "moderations_total", action="approve", outcome="applied") == 1
     assert sample(samples, "published_messages_total", topic="review-changes") == 1
     assert sample(samples, "published_messages_total", topic="events") >= 2
@@ -208,7 +209,7 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
     await facade.command("POST", f"{REVIEWS}/approve", [submitted["id"]], traced(moderation))
 
     store, rate = "consume review-submissions", "consume review-changes"
-    expected = {f"POST {REVIEWS}", "publish review-submissions", store}
+    expected = {f"POST {REVIEWS}", "publish review-submissions", store, "publish events"}
     names = await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
     assert names == expected
     spans = spans_of(service, trace)

@@ -20,21 +20,31 @@ from domain.stores import (
     store_name,
 )
 
+ONE_EACH = StoreSettings(True, True, False, one_review_per_customer=True)
+
 
 @pytest.mark.parametrize(
-    ("settings", "user", "bought", "expected"),
+    ("settings", "user", "bought", "reviewed", "expected"),
     [
-        (StoreSettings(), "u", True, Refusal.REVIEWS_DISABLED),
-        (StoreSettings(reviews_enabled=True), None, True, Refusal.ANONYMOUS_NOT_ALLOWED),
-        (StoreSettings(reviews_enabled=True), "u", False, Refusal.PURCHASE_REQUIRED),
-        (StoreSettings(reviews_enabled=True), "u", True, None),
-        (StoreSettings(reviews_enabled=True, purchase_required=False), "u", False, None),
-        (StoreSettings(True, True, False), None, False, None),
-        (StoreSettings(True, True, True), None, False, Refusal.PURCHASE_REQUIRED),
+        (None, "u", True, False, Refusal.UNKNOWN_STORE),
+        (StoreSettings(), "u", True, True, Refusal.REVIEWS_DISABLED),
+        (StoreSettings(reviews_enabled=True), None, True, True, Refusal.ANONYMOUS_NOT_ALLOWED),
+        (StoreSettings(reviews_enabled=True), "u", False, True, Refusal.PURCHASE_REQUIRED),
+        (StoreSettings(reviews_enabled=True), "u", True, True, None),
+        (StoreSettings(reviews_enabled=True, purchase_required=False), "u", False, True, None),
+        (StoreSettings(True, True, False), None, False, True, None),
+        (StoreSettings(True, True, True), None, False, True, Refusal.PURCHASE_REQUIRED),
+        (ONE_EACH, "u", False, True, Refusal.DUPLICATE_REVIEW),
+        (ONE_EACH, "u", False, False, None),
+        (ONE_EACH, None, False, True, None),
     ],
 )
-def test_who_may_review(settings: StoreSettings, user: str | None, bought: bool, expected: Refusal | None) -> None:
-    assert refusal(Store("s", settings=settings), user_id=user, has_purchased=lambda: bought) is expected
+def test_who_may_review(
+    settings: StoreSettings | None, user: str | None, bought: bool, reviewed: bool, expected: Refusal | None
+) -> None:
+    store = Store("s", settings=settings) if settings else None
+    told = refusal(store, user_id=user, has_purchased=lambda: bought, has_reviewed=lambda: reviewed)
+    assert told is expected
 
 
 def test_default_return_number() -> None:
@@ -131,12 +141,17 @@ def test_a_store_is_shown_by_its_name_or_its_id(store_id: str | None, name: str 
 
 
 def test_every_reason_is_told_and_says_what_to_do() -> None:
-    told = list(refusals(Store("s"), user_id=None, has_purchased=lambda: False))
-    assert told == [reason for reason in Refusal if reason is not Refusal.ID_TAKEN]
-    assert all(reason.message.startswith("The store takes ") for reason in told)
+    strict = Store("s", settings=StoreSettings(one_review_per_customer=True))
+    told = {
+        reason
+        for store, user in ((strict, "u"), (strict, None), (None, "u"))
+        for reason in refusals(store, user_id=user, has_purchased=lambda: False, has_reviewed=lambda: True)
+    }
+    assert told == set(Refusal) - {Refusal.ID_TAKEN}
+    assert all(reason.message.startswith("The store takes ") for reason in told - {Refusal.UNKNOWN_STORE})
+    assert Refusal.UNKNOWN_STORE.message.startswith("No store is registered")
     assert Refusal.ID_TAKEN.message.startswith("The id is taken")
-    assert len({reason.message for reason in told}) == len(told)
-    assert refusal(Store("s"), user_id=None, has_purchased=lambda: False) is Refusal.REVIEWS_DISABLED
+    assert len({reason.message for reason in Refusal}) == len(Refusal)
 
 
 @pytest.mark.parametrize(

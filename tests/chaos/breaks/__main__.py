@@ -25,6 +25,8 @@ RUNS = {
     "no-tombstone": ["--faults=0", "--commands=3000"],
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
     "token-before-publish": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
+    "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
+    "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
 """The arguments of `python -m tests.chaos` that make it notice each break."""

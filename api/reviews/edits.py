@@ -1,0 +1,108 @@
+"""Submissions with ids: new reviews, or edits of stored ones, and by which right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api.auth.permissions import forbidden
+from api.commands import Command
+from api.services import Services
+from api.stores.bounds import stores_of
+from api.web.problems import ItemError, ProblemError, ProblemKind
+from domain.permissions import Caller, Permission
+from domain.reviews import Review, ReviewIdentity
+from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edit
+from domain.stores import Refusal
+from messaging.metrics import SUBMISSIONS
+from messaging.reviews import SubmittedReview
+from storage.reviews_places import TakenId
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A submission of a request: its id, and what the consumer is told of who sends it.
+
+    An edit names the store and the author of the review, also where the request leaves them out.
+    """
+
+    id: str
+    review: SubmittedReview
+    editor: Mapping[str, Any] | None = None
+    right: EditRight | None = None
+    is_edit: bool = False
+
+    @property
+    def is_moderated(self) -> bool:
+        """True for an edit by a moderator, to whom neither the rules of stores nor those of authors apply."""
+        return self.is_edit and self.right is EditRight.MODERATOR
+
+
+async def wanted_by(
+    services: Services, caller: Caller, command: Command, reviews: Mapping[str, SubmittedReview]
+) -> list[Wanted]:
+    """Tell edits from new reviews, by one look-up of the ids that the request names. Raises ProblemError: an id is
+    taken, or the caller may only edit."""
+    places = await services.reviews.taken({review.id for review in reviews.values() if review.id})
+    wanted: list[Wanted] = []
+    errors: list[ItemError] = []
+    for index, (id, review) in enumerate(reviews.items()):
+        place = places.get(id)
+        item = _wanted(caller, id, review, place)
+        if item is None or not await _is_free(services, command, item, place):
+            message = Refusal.ID_TAKEN.message
+            errors.append({"pointer": f"/{index}/id", "code": Refusal.ID_TAKEN.value, "message": message})
+        else:
+            wanted.append(item)
+    if errors:
+        SUBMISSIONS.labels(Refusal.ID_TAKEN.value).inc(len(errors))
+        raise ProblemError(ProblemKind.ID_TAKEN, f"{errors[0]['message']} Nothing was accepted.", errors)
+    if not caller.may(Permission.CREATE_REVIEWS) and not all(item.is_moderated for item in wanted):
+        raise forbidden(f"This needs the permission {Permission.CREATE_REVIEWS.value}.")
+    return wanted
+
+
+def _wanted(caller: Caller, id: str, review: SubmittedReview, place: TakenId | None) -> Wanted | None:
+    """The submission; None where it names another object, store or author than the review that has its id."""
+    if review.id is None:
+        return Wanted(id, review)
+    stored = place.identity if place else None
+    if stored is None:
+        right = right_to_edit(caller, review.user_id, review.user_id)
+        return Wanted(id, review, _editor(caller, right), right)
+    right = right_to_edit(caller, review.user_id, stored.user_id)
+    filled = _filled(review, stored)
+    if not is_same_review(filled.identity, stored, right):
+        return None
+    return Wanted(id, filled, _editor(caller, right), right, is_edit=True)
+
+
+async def _is_free(services: Services, command: Command, item: Wanted, place: TakenId | None) -> bool:
+    """True unless the id is a deleted review's, or that of a review which the caller may not edit.
+
+    What changes nothing is no edit: a repeat of a command, and a review that is sent again as it is.
+    """
+    if place is None or place.refused:
+        return True
+    if place.identity is None:
+        key = (command.id, item.id)
+        return command.repeatable and key in await services.outcomes.answers([key])
+    if item.right:
+        return True
+    stored = await services.reviews.get(item.id)
+    return stored is not None and _is_unchanged(item.review, stored)
+
+
+def _is_unchanged(review: SubmittedReview, stored: Review) -> bool:
+    return merged(stored.content, review.content) == stored.content
+
+
+def _filled(review: SubmittedReview, stored: ReviewIdentity) -> SubmittedReview:
+    names = {"store_id": review.store_id or stored.store_id, "user_id": review.user_id or stored.user_id}
+    return review.model_copy(update=names)
+
+
+def _editor(caller: Caller, right: EditRight | None) -> Mapping[str, Any]:
+    said = {"right": right, "name": caller.subject}
+    return {name: each for name, each in said.items() if each is not None} | stores_of(caller)

@@ -1,0 +1,187 @@
+"""Submissions as they come in: their ids, the records that held them, and the decision where an id is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID, uuid5
+
+from domain.commands import CommandMark, Outcome
+from domain.delivery import RecordPosition, Seen, Written
+from domain.reviews import Review, ReviewIdentity
+from domain.reviews_edits import Edit, EditRight, is_same_review, message_mark
+from domain.stores import Refusal
+from domain.timestamps import from_milliseconds
+from messaging.decoding import RawRecord, Received, position_of
+from messaging.envelope import cloud_event_identity, mark_in
+from messaging.reviews import SubmittedReview
+from messaging.tracing import cause_of
+from storage.reviews_places import RefusedSubmission, TakenId
+
+_SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
+
+
+class Key(NamedTuple):
+    """An id, the review that it is to stand for, and the mark of the message. Submissions with one id and different
+    identities are rivals; with one identity and different marks, the later ones are edits."""
+
+    id: str
+    identity: ReviewIdentity
+    message: int
+
+
+class Verdict(NamedTuple):
+    """The decision about a submission; `is_repeat` where its id was taken before.
+
+    `is_stored`: its review is there, because of this very submission. `is_edit`: decided by the transaction of edits.
+    """
+
+    outcome: Outcome
+    reason: Refusal | None = None
+    is_repeat: bool = False
+    is_stored: bool = False
+    is_edit: bool = False
+
+
+STORED = Verdict(Outcome.APPLIED, is_stored=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command."""
+
+    key: Key
+    review: SubmittedReview
+    positions: tuple[RecordPosition, ...]
+    mark: CommandMark | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of its review."""
+        return self.key.id
+
+    @property
+    def created(self) -> datetime:
+        """The time of its record, so that a redelivery writes the same document."""
+        return from_milliseconds(self.positions[0].timestamp)
+
+    @property
+    def answer_key(self) -> tuple[str, str]:
+        """The key of its stored outcome; without a command id it has none."""
+        return self.review.command_id or "", self.id
+
+    @property
+    def right(self) -> EditRight | None:
+        """The right by which it edits. An upstream system speaks for the author that it names."""
+        return self.review.editor.right if self.review.editor else EditRight.AUTHOR
+
+    @property
+    def written(self) -> Written:
+        """What its review is written by."""
+        return Written(self.positions[0], (self.key.message,))
+
+    def accepted(self) -> Review:
+        """The review that it becomes."""
+        return self.review.accepted(self.id, self.created, self.written)
+
+    def place(self, refused: RefusedSubmission | None) -> TakenId:
+        """The holder of its id once it is stored, or refused."""
+        return TakenId(refused=refused) if refused else TakenId(self.created, self.key.identity, self.written)
+
+    def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
+        """The place that it leaves where it is refused."""
+        seen = before or Seen()
+        for position in self.positions:
+            seen = seen.after(position)
+        return RefusedSubmission(self.id, reason, self.created, seen)
+
+    def repeated(self, position: RecordPosition) -> Submission:
+        """The same, held by one more record."""
+        return replace(self, positions=(*self.positions, position))
+
+    def edit(self, reason: Refusal | None) -> Edit:
+        """The edit that it is where its id is a review's; `reason` is what the store's rules have against it."""
+        editor = self.review.editor
+        return Edit(
+            self.id,
+            self.key.identity,
+            self.review.content,
+            source=self.positions[0],
+            message=self.key.message,
+            at=self.created,
+            right=self.right,
+            editor=editor.name if editor else None,
+            stores=editor.stores if editor else None,
+            # The review that it edits is the one that the author has.
+            refusal=None if reason is Refusal.DUPLICATE_REVIEW else reason,
+            command_id=self.review.command_id,
+            mark=self.mark,
+            trace=cause_of(self.positions[0]),
+        )
+
+    def news(self, place: TakenId | None) -> Submission | None:
+        """The part to decide anew where its id is taken: None, unless it was refused and has been submitted again."""
+        if place is None:
+            return self
+        if place.refused is None:
+            return None
+        fresh = tuple(p for p in self.positions if not place.refused.seen.covers(p))
+        return replace(self, positions=fresh) if fresh else None
+
+    def at(self, place: TakenId) -> Verdict | None:
+        """The decision where a review has the id, or had it until it was deleted; None where it is to be edited."""
+        is_first = place.created == self.created
+        if place.identity is None or place.written is None:
+            if is_first:
+                return Verdict(Outcome.APPLIED, is_repeat=True)  # the review was of this very record
+            return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+        if not is_same_review(self.key.identity, place.identity, self.right):
+            return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+        is_known = self.key.message in place.written.messages
+        if not is_known and not place.written.covers(self.positions[0]):
+            return None
+        if is_first and self.key.identity == place.identity:
+            return Verdict(Outcome.APPLIED, is_repeat=True, is_stored=True)
+        return Verdict(Outcome.UNCHANGED, is_repeat=True)
+
+
+def submissions_of(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[Key, Submission]:
+    """The submissions of a batch.
+
+    A message that comes twice counts where it comes first, as it does across batches, and so does a command. Of several
+    with one id and identity in one record the last one counts.
+    """
+    submissions: dict[Key, Submission] = {}
+    commands: dict[tuple[str, str], Key] = {}
+    for record, reviews in batch:
+        position, identity = position_of(record), cloud_event_identity(record.headers)
+        command_mark = mark_in(record.headers)
+        latest: dict[tuple[str, ReviewIdentity], Key] = {}
+        for index, review in enumerate(reviews):
+            mark = message_mark(identity and f"{identity}/{index}", review.content)
+            key = Key(review.id or _derived_id(record, identity, index), review.identity, mark)
+            if review.command_id:
+                key = commands.setdefault((review.command_id, key.id), key)
+            first = submissions.get(key)
+            if first:
+                submissions[key] = first if position in first.positions else first.repeated(position)
+                continue
+            earlier = submissions.pop(latest[key[:2]], None) if key[:2] in latest else None
+            latest[key[:2]] = key
+            submissions[key] = Submission(key, _filled(review, earlier), (position,), command_mark)
+    return submissions
+
+
+def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedReview:
+    """The review with what it leaves out as an earlier one in the same record has it."""
+    if earlier is None:
+        return review
+    missing = [name for name in ("title", "user_name", "entity_name") if getattr(review, name) is None]
+    return review.model_copy(update={name: getattr(earlier.review, name) for name in missing})
+
+
+def _derived_id(record: RawRecord, identity: str | None, index: int) -> str:
+    content = identity.encode() if identity else record.value or b""
+    return str(uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}"))

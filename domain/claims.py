@@ -1,0 +1,28 @@
+"""Claims: things that one review alone may have, such as the place of a customer's only review of an object."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+
+from domain.reviews import ReviewIdentity
+from domain.stores import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim by its id, which names nobody, and the refusal of a review that comes second.
+
+    The deletion of the review frees it, unless it `is_kept`.
+    """
+
+    id: str
+    refusal: Refusal
+    is_kept: bool = False
+
+
+def only_review(identity: ReviewIdentity) -> Claim:
+    """The claim of the one review that a customer may write of an object in a store."""
+    told = json.dumps([identity.store_id, *identity.entity, identity.user_id])
+    return Claim(f"only-review/{sha256(told.encode()).hexdigest()}", Refusal.DUPLICATE_REVIEW)

@@ -1,0 +1,52 @@
+"""Claims of reviews: each is held by one review, by its `_id`, so that two that want it conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from domain.claims import Claim
+from domain.stores import Refusal
+from storage.database import Database, Session
+
+COLLECTION: Final = "claims"
+
+INDEXES: Final = [IndexModel([("reviewId", ASCENDING)], name="review")]
+
+
+class ClaimRepository:
+    """Gives claims to reviews, in the transaction that stores the reviews."""
+
+    def __init__(self, database: Database) -> None:
+        self._claims = database[COLLECTION]
+
+    async def take(self, wanted: Mapping[str, Sequence[Claim]], session: Session) -> dict[str, Refusal]:
+        """Give each review, by id, its claims; returns the refusals of those of which another review has one.
+
+        Of two reviews that want the same the first gets it. Who is refused gets none.
+        """
+        ids = {claim.id for claims in wanted.values() for claim in claims}
+        found = self._claims.find({"_id": {"$in": list(ids)}}, session=session)
+        holders: dict[str, str] = {document["_id"]: document["reviewId"] async for document in found}
+        refused: dict[str, Refusal] = {}
+        given: dict[Claim, str] = {}
+        for review_id, claims in wanted.items():
+            lost = next((claim for claim in claims if holders.get(claim.id, review_id) != review_id), None)
+            if lost:
+                refused[review_id] = lost.refusal
+                continue
+            holders |= dict.fromkeys((claim.id for claim in claims), review_id)
+            given |= dict.fromkeys(claims, review_id)
+        writes = [
+            UpdateOne({"_id": claim.id}, {"$set": {"reviewId": id, "isKept": claim.is_kept}}, upsert=True)
+            for claim, id in given.items()
+        ]
+        if writes:
+            await self._claims.bulk_write(writes, ordered=False, session=session)
+        return refused
+
+    async def free(self, review_ids: Collection[str], session: Session) -> None:
+        """Free the claims of reviews that are deleted, but for those that are kept."""
+        await self._claims.delete_many({"reviewId": {"$in": list(review_ids)}, "isKept": False}, session=session)

@@ -1,0 +1,39 @@
+"""Reviews as edits read and write them, in a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pymongo import UpdateOne
+
+from domain.reviews_edits import EditableReview
+from storage.database import Database, Document, Session
+from storage.reviews import COLLECTION
+from storage.reviews_documents import EDITABLE, editable_from, edited_fields
+from storage.reviews_search import SINCE_EVER
+
+
+class ReviewEditRepository:
+    """Reads and writes what edits change."""
+
+    def __init__(self, database: Database) -> None:
+        self._reviews = database[COLLECTION]
+
+    async def load(self, ids: Collection[str], session: Session) -> dict[str, EditableReview]:
+        """These reviews by id; those that don't exist are left out."""
+        wanted = {"_id": {"$in": list(ids)}, "createdDate": {"$gte": SINCE_EVER}}
+        found = self._reviews.find(wanted, EDITABLE, session=session)
+        return {document["_id"]: editable_from(document) async for document in found}
+
+    async def save(self, reviews: Mapping[str, EditableReview], session: Session) -> None:
+        """Write reviews as edits left them."""
+        writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
+        if writes:
+            await self._reviews.bulk_write(writes, ordered=False, session=session)
+
+
+def _update(review: EditableReview) -> Document:
+    update: Document = {"$set": edited_fields(review)}
+    if review.content.entity_name:
+        update["$unset"] = {"nameWanted": ""}
+    return update

@@ -1,0 +1,73 @@
+"""Holders of ids: reviews, refused submissions, and what is left of deleted reviews."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from domain.delivery import Seen, Written
+from domain.ratings import Entity
+from domain.reviews import ReviewIdentity
+from domain.stores import Refusal
+from storage.database import Document
+from storage.reviews_documents import written_from
+from storage.seen import seen_document, seen_from
+
+PLACE: Final[Document] = dict.fromkeys(
+    (
+        *("createdDate", "submittedAt", "entityType", "entityId", "storeId", "userId", "refused", "goneAt", "seen"),
+        *("writtenAt", "messages"),
+    ),
+    1,
+)
+"""The projection of a document for what it says about its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSubmission:
+    """The place of a submission that was refused."""
+
+    id: str
+    reason: Refusal
+    at: datetime
+    seen: Seen
+
+
+@dataclass(frozen=True, slots=True)
+class TakenId:
+    """The holder of an id: a review, a refused submission, or, with neither, a deleted review.
+
+    `written`: what the review was last written by.
+    """
+
+    created: datetime | None = None
+    identity: ReviewIdentity | None = None
+    written: Written | None = None
+    refused: RefusedSubmission | None = None
+
+
+def place_from(document: Document) -> TakenId:
+    """The holder of an id; `document` has the fields of PLACE."""
+    if "refused" in document:
+        reason, seen = Refusal(document["refused"]), seen_from(document["seen"])
+        return TakenId(refused=RefusedSubmission(document["_id"], reason, document["goneAt"], seen))
+    if "createdDate" not in document:
+        return TakenId(document.get("submittedAt"))
+    return TakenId(document["createdDate"], identity_from(document), written_from(document))
+
+
+def identity_from(document: Document) -> ReviewIdentity:
+    """The identity of a stored review."""
+    entity = Entity(document["entityType"], document["entityId"])
+    return ReviewIdentity(entity, document["storeId"], document["userId"])
+
+
+def refused_document(refused: RefusedSubmission) -> Document:
+    """The place of a refused submission as it is stored."""
+    return {
+        "_id": refused.id,
+        "refused": refused.reason.value,
+        "goneAt": refused.at,
+        "seen": seen_document(refused.seen),
+    }

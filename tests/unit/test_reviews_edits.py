@@ -1,0 +1,250 @@
+"""Edits of reviews: who may, what changes, and that no older text wins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.claims import only_review
+from domain.commands import Outcome
+from domain.delivery import REMEMBERED_MESSAGES, RecordPosition, Written
+from domain.permissions import ANYBODY, Caller, Permission
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import Content, ReviewIdentity, ReviewStatus
+from domain.reviews_edits import (
+    Edit,
+    EditableReview,
+    Edited,
+    EditRight,
+    edit,
+    edit_reviews,
+    is_same_review,
+    message_mark,
+    right_to_edit,
+)
+from domain.stores import Refusal
+
+NOW = datetime(2022, 10, 4, tzinfo=UTC)
+CAMERA = Entity("Product", "camera")
+IDENTITY = ReviewIdentity(CAMERA, "shop", "anna")
+CONTENT = Content("Good", 400, "Title", "Anna", "Camera")
+REVIEW = EditableReview(
+    IDENTITY, CONTENT, ReviewStatus.APPROVED, Written(RecordPosition(0, 5, 100), (1,)), NOW, "maria", "fine"
+)
+AUTHOR, MODERATOR = EditRight.AUTHOR, EditRight.MODERATOR
+
+
+def an_edit(**fields: Any) -> Edit:
+    given: dict[str, Any] = {
+        "target": IDENTITY,
+        "content": Content("Better", 500),
+        "source": RecordPosition(0, 6, 200),
+        "message": 2,
+    }
+    return Edit("r", at=NOW, **given | fields)
+
+
+def edited(review: EditableReview = REVIEW, keeps: bool = False, **fields: Any) -> tuple[EditableReview, Edited]:
+    return edit(review, an_edit(**fields), keeps_status=keeps)
+
+
+def test_an_author_changes_what_is_given() -> None:
+    after, result = edited()
+    assert result == Edited(
+        Outcome.APPLIED, None, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.NEW, is_repeat=False
+    )
+    assert after.content == Content("Better", 500, "Title", "Anna", "Camera")
+    assert (after.status, after.moderator, after.reason, after.modified) == (ReviewStatus.NEW, None, None, NOW)
+    assert after.written == Written(RecordPosition(0, 6, 200), (1, 2))
+
+
+@pytest.mark.parametrize(("right", "keeps"), [(MODERATOR, False), (MODERATOR, True), (AUTHOR, True)])
+def test_the_status_stays(right: EditRight, keeps: bool) -> None:
+    after, result = edited(right=right, keeps=keeps)
+    assert (after.status, after.moderator, result.after) == (ReviewStatus.APPROVED, "maria", ReviewStatus.APPROVED)
+
+
+def test_the_names_of_fields() -> None:
+    _, result = edited(content=Content("a", 100, "b", "c", "d"))
+    assert result.fields == ("review", "rating", "title", "userName", "entityName")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"source": RecordPosition(0, 5, 100)},
+        {"source": RecordPosition(0, 4, 90)},
+        {"source": RecordPosition(1, 9, 99)},
+        {"message": 1},
+        {"content": Content("Good", 400)},
+    ],
+)
+def test_what_is_old_or_the_same_changes_nothing(fields: dict[str, Any]) -> None:
+    after, result = edited(**fields)
+    assert after is REVIEW
+    assert result.outcome is Outcome.UNCHANGED
+    assert result.is_repeat == ("content" not in fields)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [RecordPosition(0, 6, 50), RecordPosition(0, 1, 101), RecordPosition(1, 0, 100), RecordPosition(1, 0, 101)],
+)
+def test_what_is_newer_is_applied(source: RecordPosition) -> None:
+    after, result = edited(source=source)
+    assert result.outcome is Outcome.APPLIED
+    assert edit(after, an_edit(source=source, message=3), keeps_status=False)[1].is_repeat
+    assert after.written.position.timestamp == max(100, source.timestamp)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"target": IDENTITY._replace(user_id="bert")}, Refusal.ID_TAKEN),
+        ({"target": IDENTITY._replace(user_id=None)}, Refusal.ID_TAKEN),
+        ({"target": IDENTITY._replace(store_id="other")}, Refusal.ID_TAKEN),
+        ({"target": IDENTITY._replace(entity=Entity("Product", "lens")), "right": MODERATOR}, Refusal.ID_TAKEN),
+        ({"target": IDENTITY._replace(entity=Entity("Vendor", "camera"))}, Refusal.ID_TAKEN),
+        ({"right": None}, Refusal.ID_TAKEN),
+        ({"stores": ["other"], "right": MODERATOR}, Refusal.ID_TAKEN),
+    ],
+)
+def test_who_may_not(fields: dict[str, Any], reason: Refusal) -> None:
+    after, result = edited(**fields)
+    assert after is REVIEW
+    assert result == Edited(Outcome.REFUSED, reason)
+
+
+def test_rules_of_the_store_bind_authors_alone() -> None:
+    after, result = edited(refusal=Refusal.REVIEWS_DISABLED)
+    assert result == Edited(Outcome.REFUSED, Refusal.REVIEWS_DISABLED)
+    assert (after.content, after.status) == (REVIEW.content, REVIEW.status)
+    assert edit(after, an_edit(), keeps_status=False)[1].is_repeat
+    assert edited(refusal=Refusal.REVIEWS_DISABLED, right=MODERATOR)[1].outcome is Outcome.APPLIED
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_same"),
+    [({}, True), ({"store_id": None}, True), ({"store_id": "x"}, False), ({"user_id": None}, False)],
+)
+def test_what_a_submission_names(fields: dict[str, Any], is_same: bool) -> None:
+    assert is_same_review(IDENTITY._replace(**fields), IDENTITY, AUTHOR) is is_same
+
+
+def test_a_moderator_may_leave_the_author_out() -> None:
+    assert is_same_review(IDENTITY._replace(user_id=None), IDENTITY, MODERATOR)
+    assert not is_same_review(IDENTITY._replace(user_id="bert"), IDENTITY, MODERATOR)
+
+
+CREATE, FOR_OTHERS = Permission.CREATE_REVIEWS, Permission.CREATE_REVIEWS_FOR_OTHERS
+UPDATE = Permission.MODERATE_REVIEWS
+
+
+@pytest.mark.parametrize(
+    ("subject", "permissions", "user", "author", "right"),
+    [
+        ("anna", {CREATE}, "anna", "anna", AUTHOR),
+        ("anna", {CREATE}, None, "anna", AUTHOR),
+        ("anna", {CREATE, UPDATE}, "anna", "anna", AUTHOR),
+        ("anna", {UPDATE}, "anna", "anna", None),
+        ("anna", {CREATE}, "anna", "bert", None),
+        ("anna", {CREATE}, None, None, None),
+        ("anna", {UPDATE}, None, None, MODERATOR),
+        ("maria", {UPDATE}, "anna", "anna", MODERATOR),
+        ("shop", {CREATE, FOR_OTHERS}, "anna", "anna", AUTHOR),
+        ("shop", {CREATE, FOR_OTHERS}, None, None, AUTHOR),
+        ("shop", {CREATE, FOR_OTHERS}, None, "anna", None),
+        ("shop", {FOR_OTHERS}, "anna", "anna", None),
+        ("shop", {CREATE}, "anna", "anna", None),
+    ],
+)
+def test_the_right_to_edit(
+    subject: str, permissions: set[Permission], user: str | None, author: str | None, right: EditRight | None
+) -> None:
+    assert right_to_edit(Caller(subject, frozenset(permissions)), user, author) is right
+
+
+def test_the_right_to_edit_without_authentication() -> None:
+    assert right_to_edit(ANYBODY, "anna", "anna") is AUTHOR
+    assert right_to_edit(ANYBODY, None, "anna") is MODERATOR
+
+
+def test_a_command_never_edits_twice() -> None:
+    edits = [an_edit(command_id="c", message=n, source=RecordPosition(0, 5 + n, 200)) for n in (2, 3)]
+    changed = [edits[0], replace(edits[1], content=Content("Other", 100))]
+    told = edit_reviews(changed, {"r": REVIEW})
+    assert [result.outcome for result in told.results] == [Outcome.APPLIED, Outcome.UNCHANGED]
+    assert told.reviews["r"].content.review == "Better"
+    again = edit_reviews(changed[1:], {"r": REVIEW}, answered={("c", "r")})
+    assert (again.reviews, again.results[0].is_repeat) == ({}, True)
+    gone = edit_reviews([an_edit()], {})
+    assert gone.results == [Edited(Outcome.REFUSED, Refusal.ID_TAKEN)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(100, 500), st.sampled_from(EditRight)), max_size=30),
+    st.booleans(),
+)
+def test_tallies_are_those_of_a_recount_and_no_older_text_wins(
+    deliveries: list[tuple[int, int, EditRight]], keeps: bool
+) -> None:
+    edits = [
+        an_edit(
+            content=Content(f"text {n}", rating), source=RecordPosition(0, 10 + n, 200), message=10 + n, right=right
+        )
+        for n, rating, right in deliveries
+    ]
+    told = edit_reviews(edits, {"r": REVIEW}, (), {"shop"} if keeps else ())
+    after = told.reviews.get("r", REVIEW)
+    counted = Counter({after.content.rating: 1}) if after.status is ReviewStatus.APPROVED else Counter[int]()
+    expected = RatingTally(counted.total(), sum(counted.elements()))
+    change = told.tallies.get(TallyKey(CAMERA, "shop"), RatingTally())
+    assert RatingTally(1, 400) + change == expected
+    if deliveries:
+        assert after.content.review == f"text {max(n for n, _, _ in deliveries)}"
+
+
+def test_a_batch_redelivered_changes_nothing() -> None:
+    edits = [
+        an_edit(source=RecordPosition(0, n, n), message=n, content=Content(f"{n}", 100 + n)) for n in range(200, 300)
+    ]
+    once = edit_reviews(edits, {"r": REVIEW})
+    again = edit_reviews(edits, once.reviews)
+    assert (again.reviews, again.tallies) == ({}, {})
+    assert all(result.is_repeat for result in again.results)
+
+
+def test_the_first_message_and_the_last_ones_are_remembered() -> None:
+    written = Written(RecordPosition(0, 0, 0), (0,))
+    for n in range(1, 1_000):
+        written = written.after(RecordPosition(0, n, n), n)
+    assert written.messages == (0, *range(1_001 - REMEMBERED_MESSAGES, 1_000))
+
+
+def test_marks_of_messages() -> None:
+    marks = {
+        message_mark(None, CONTENT),
+        message_mark(None, CONTENT._replace(title=None)),
+        message_mark("a", CONTENT),
+        message_mark("b", CONTENT),
+    }
+    assert len(marks) == 4
+    assert message_mark("a", CONTENT) == message_mark("a", Content("x", 100))
+    assert all(0 <= mark < 2**63 for mark in marks)
+
+
+def test_a_claim_names_nobody() -> None:
+    others = [
+        IDENTITY._replace(user_id="bert"),
+        IDENTITY._replace(store_id="s"),
+        IDENTITY._replace(entity=Entity("a", "b")),
+    ]
+    claims = [only_review(each) for each in (IDENTITY, *others)]
+    assert len({claim.id for claim in claims}) == 4
+    assert all("anna" not in claim.id and claim.refusal is Refusal.DUPLICATE_REVIEW for claim in claims)
