@@ -74,6 +74,8 @@ class ReminderSettings:
     days_in_status: int = 10
     order_status: str = "Complete"
     max_emails_per_customer: int = 2
+    max_age_days: int = 30
+    limit_period_days: int | None = None
 
 
 Setting = str | int | bool | Sequence[str] | None

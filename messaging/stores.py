@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from domain.ratings import RatingMethod
+from domain.reminders import MOST_TIMES
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
 from messaging.schemas import Id, Message, Name, OptionalId, usable
@@ -52,7 +53,13 @@ class ReminderSettingsUpdate(Message):
     cron: Annotated[str, Field(max_length=128), usable(check_cron, "invalid_cron")] = "*/15 * * * *"
     days_in_status: Annotated[int, Field(ge=0, le=3_650)] = 10
     order_status: Annotated[str, Field(min_length=1, max_length=128)] = "Complete"
-    max_emails_per_customer: Annotated[int, Field(ge=0, le=1_000)] = 2
+    max_emails_per_customer: Annotated[int, Field(ge=0, le=MOST_TIMES)] = 2
+    max_age_days: Annotated[
+        int, Field(ge=0, le=3_650, description="An order that is longer in the status than both is never asked about")
+    ] = 30
+    limit_period_days: Annotated[
+        int | None, Field(ge=1, le=3_650, description="The limit holds within so many days; null: for good")
+    ] = None
 
 
 class GeneralSettingsFields(Message):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
-from domain.reminders import Decided, ReviewableOrder, decide_in_turn
+from domain.reminders import Decided, ReviewableOrder, SentReminders, decide_in_turn
 from domain.stores import ReminderSettings
 from storage.database import Database, Session
 from storage.reminders import ReminderRepository
@@ -37,8 +37,10 @@ class Decisions:
     ) -> list[Decided]:
         """Decide on orders. `unwritten` are reminders by customer that count though they are not stored."""
         customers = {order.customer.id for order in orders if order.customer.id}
-        written = await self.reminders.sent_to(customers, session)
-        sent = {id: written.get(id, 0) + unwritten.get(id, 0) for id in customers}
+        sent = await self.reminders.sent_to(customers, session)
+        for id in customers & unwritten.keys():
+            for _ in range(unwritten[id]):
+                sent[id] = sent.get(id, SentReminders()).after(now)
         stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
         reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
         return list(decide_in_turn(orders, settings, stores, reviewed, sent, now))

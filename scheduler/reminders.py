@@ -127,7 +127,7 @@ class ReminderJob:
                     break
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
             await self._decisions.reminders.save([d.order for d in decided if d.is_changed], work.session)
-            await self._decisions.reminders.save_sent(_sent(decided), work.session)
+            await self._decisions.reminders.add_sent(_reminded(decided), now, work.session)
             work.emit(messages)
             return decided
 
@@ -146,10 +146,6 @@ class ReminderJob:
         return [mail, self._envelope.wrap(topic, order.id, "ReminderRequested", event)]
 
 
-def _sent(decided: Iterable[Decided]) -> dict[str, int]:
-    """The number of reminders that each customer of these has got then."""
-    return {
-        each.decision.customer_id: each.order.reminders.sent_to_customer
-        for each in decided
-        if isinstance(each.decision, Reminder)
-    }
+def _reminded(decided: Iterable[Decided]) -> list[str]:
+    """The customers of these reminders, as often as each is reminded."""
+    return [each.decision.customer_id for each in decided if isinstance(each.decision, Reminder)]

@@ -15,6 +15,7 @@ from storage import (
     parking,
     privacy,
     ratings,
+    reminders_states,
     replays,
     returns,
     reviews,
@@ -22,7 +23,7 @@ from storage import (
 )
 from storage.database import Database, create_indexes, drop_indexes
 
-SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED}
+SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: reminders_states.SUPERSEDED}
 """The names of indexes that earlier versions made, by collection."""
 
 

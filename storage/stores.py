@@ -59,6 +59,8 @@ class StoreRepository:
                 days_in_status=reminder.get("daysInStatus", default.days_in_status),
                 order_status=reminder.get("orderStatus", default.order_status),
                 max_emails_per_customer=reminder.get("maxEmailsPerCustomer", default.max_emails_per_customer),
+                max_age_days=reminder.get("maxAgeDays", default.max_age_days),
+                limit_period_days=reminder.get("limitPeriodDays"),
             ),
         )
 

@@ -38,6 +38,8 @@ class ShownReminder(Row):
     days_in_status: int
     order_status: str
     max_emails_per_customer: int
+    max_age_days: int
+    limit_period_days: int | None
 
 
 class ShownSettings(Row):
