@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from consumers.names_known import KnownNames
+from consumers.reviews_rules import Candidate, SubmissionRules
 from consumers.routing import CommandRouter
 from consumers.services import Services
 from domain.delivery import RecordPosition, Seen
-from domain.orders import Purchase
 from domain.ratings import Entity, TallyKey
 from domain.reviews import Outcome, Review, ReviewIdentity
-from domain.stores import Refusal, Store, refusal
+from domain.stores import Refusal
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity
@@ -54,6 +53,7 @@ class _Submission:
     key: _Key
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
+    object_name: str | None = None
 
     @property
     def id(self) -> str:
@@ -69,7 +69,8 @@ class _Submission:
         return self.review.command_id or "", self.id
 
     def accepted(self) -> Review:
-        return self.review.accepted(self.id, self.created)
+        review = self.review.accepted(self.id, self.created)
+        return replace(review, entity_name=review.entity_name or self.object_name)
 
     def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
         seen = before or Seen()
@@ -112,15 +113,27 @@ class SubmissionConsumer:
     router: CommandRouter
     names: KnownNames
 
+    @property
+    def rules(self) -> SubmissionRules:
+        """The rules that decide about them."""
+        return SubmissionRules(self.services)
+
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
-        submissions = _submissions(batch)
-        reasons = await self._refusals(submissions.values())
+        keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
+        submissions = _submissions(batch, keys)
+        judgement = await self.rules.judge(
+            {key: Candidate(key.id, each.review, each.created) for key, each in submissions.items()},
+            {key: p for key, each in submissions.items() if (p := each.review.proof(keys, each.created))},
+        )
+        reasons, names = judgement.reasons, judgement.names
+        submissions = {key: replace(each, object_name=names.get(key)) for key, each in submissions.items()}
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
         places = await self.services.reviews.taken({key.id for key in reasons})
         # Before anything is stored: a refusal that is stored is not told again.
         await self._announce((submissions[k].news(places.get(k.id)), reason) for k, reason in reasons.items())
         verdicts = await self._store(submissions, reasons)
+        await self.rules.release(judgement, (k for k, v in verdicts.items() if v.reason is Refusal.ID_TAKEN))
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
         await asyncio.gather(
@@ -181,27 +194,6 @@ class SubmissionConsumer:
             place = TakenId(again.created, submission.key.identity, refused)
         return True
 
-    async def _refusals(self, submissions: Iterable[_Submission]) -> dict[_Key, Refusal]:
-        with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
-        stores = await self.services.stores.of_ids({store_id for _, store_id in with_store})
-        purchases = {
-            submission.key: Purchase(store_id, submission.review.user_id, submission.review.entity)
-            for submission, store_id in with_store
-            if submission.review.user_id is not None
-            and store_id in stores
-            and stores[store_id].settings.purchase_required
-        }
-        made = await self.services.purchases.made(set(purchases.values()))
-        reasons = {
-            submission.key: refusal(
-                stores.get(store_id) or Store(store_id),
-                user_id=submission.review.user_id,
-                has_purchased=partial(made.__contains__, purchases.get(submission.key)),
-            )
-            for submission, store_id in with_store
-        }
-        return {key: reason for key, reason in reasons.items() if reason}
-
     async def _tell_rivals(self, submissions: Mapping[_Key, _Submission], verdicts: Mapping[_Key, _Verdict]) -> None:
         rivals = [submissions[key] for key, v in verdicts.items() if v.reason is Refusal.ID_TAKEN]
         # A command that has its answer is repeated: its review was stored, and has been deleted since.
@@ -235,12 +227,19 @@ class SubmissionConsumer:
         await self.services.outcomes.remember(answers, datetime.now(UTC))
 
 
-def _submissions(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[_Key, _Submission]:
+def _has_tokens(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> bool:
+    return any(review.token for _, reviews in batch for review in reviews)
+
+
+def _submissions(
+    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes]
+) -> dict[_Key, _Submission]:
     """The submissions of a batch. One that comes twice counts where it comes first, as it does across batches."""
     submissions: dict[_Key, _Submission] = {}
     for record, reviews in batch:
         position = position_of(record)
-        for index, review in enumerate(reviews):
+        for index, submitted in enumerate(reviews):
+            review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
             key = _Key(review.id or _derived_id(record, index), review.identity)
             first = submissions.get(key)
             submissions[key] = first.repeated(position) if first else _Submission(key, review, (position,))

@@ -27,6 +27,10 @@ class Refusal(StrEnum):
     ANONYMOUS_NOT_ALLOWED = "anonymous-not-allowed"
     PURCHASE_REQUIRED = "purchase-required"
     ID_TAKEN = "id-taken"
+    INVALID_PROOF = "token-invalid"
+    EXPIRED_PROOF = "token-expired"
+    MISMATCHED_PROOF = "token-mismatch"
+    USED_PROOF = "token-used"
 
     @property
     def message(self) -> str:
@@ -35,11 +39,16 @@ class Refusal(StrEnum):
 
 
 _REFUSAL_MESSAGES: Final = {
-    Refusal.REVIEWS_DISABLED: "The store takes no reviews: enable `reviewsEnabled` in its settings.",
+    Refusal.REVIEWS_DISABLED: "No reviews are taken: enable `reviewsEnabled` in the settings of the store, or of "
+    "the object where an object update has switched it off.",
     Refusal.ANONYMOUS_NOT_ALLOWED: "The store takes no anonymous reviews: send the author's `userId`.",
     Refusal.PURCHASE_REQUIRED: "The store takes reviews only from customers who made a purchase: "
     "the author has no order with this object.",
     Refusal.ID_TAKEN: "The id is taken: choose another one, or leave it out.",
+    Refusal.INVALID_PROOF: "The review token is not one of ours: send it as it stands in the mail's link.",
+    Refusal.EXPIRED_PROOF: "The review token has expired.",
+    Refusal.MISMATCHED_PROOF: "The review token is for another object, store or author.",
+    Refusal.USED_PROOF: "The review token was used before: it is for one review.",
 }
 
 
@@ -52,6 +61,7 @@ class StoreSettings:
     purchase_required: bool = True
     rating_calculation_method: RatingMethod | None = None
     return_number_template: str = DEFAULT_RETURN_NUMBER_TEMPLATE
+    review_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

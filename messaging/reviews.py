@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
 from domain.ratings import Entity, hundredths
+from domain.review_tokens import ReviewToken, proof
 from domain.reviews import Review, ReviewIdentity
+from domain.stores import Refusal
 from messaging.moderation import ModerationOfReview
 from messaging.schemas import (
     MAX_ITEMS,
@@ -19,6 +22,7 @@ from messaging.schemas import (
     OptionalId,
     Rating,
     ReviewText,
+    ReviewTokenText,
     Title,
 )
 
@@ -43,6 +47,12 @@ class SubmittedReview(Message):
     title: Title | None = None
     review: ReviewText
     rating: Rating
+    token: Annotated[
+        ReviewTokenText | None,
+        Field(
+            repr=False, description="The review token of a reminder's link: it proves the purchase and the author, once"
+        ),
+    ] = None
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
 
     @property
@@ -54,6 +64,15 @@ class SubmittedReview(Message):
     def identity(self) -> ReviewIdentity:
         """The part of it that an id stands for."""
         return ReviewIdentity(self.entity, self.store_id, self.user_id)
+
+    def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
+        """The purchase that its token proves, or why it proves none; None without a token."""
+        return proof(self.token, self.identity, token_keys, at) if self.token else None
+
+    def by_author(self, token_keys: Sequence[bytes], at: datetime) -> SubmittedReview:
+        """The review with its author, whom the token names where the review itself doesn't."""
+        token = self.proof(token_keys, at) if self.user_id is None else None
+        return self.model_copy(update={"user_id": token.customer_id}) if isinstance(token, ReviewToken) else self
 
     def accepted(self, review_id: str, at: datetime) -> Review:
         """The review that this submission becomes."""

@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from domain.ratings import RatingMethod
 from domain.reminders import MOST_TIMES
+from domain.review_urls import URL_LENGTH, check_review_url
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
 from messaging.schemas import Id, Message, Name, OptionalId, usable
@@ -24,6 +25,10 @@ class StoreSettingsUpdate(Message):
         None
     )
     return_number_template: Annotated[Name, usable(check_return_number_template, "invalid_template")] = ""
+    review_url: Annotated[
+        Annotated[str, Field(max_length=URL_LENGTH), usable(check_review_url, "invalid_url")] | None,
+        Field(description="The page where a customer writes, for the links of reminders; null: no links"),
+    ] = None
 
 
 class StoreFields(Message):

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
+from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from domain.review_tokens import KEY_LENGTH
 from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
 
@@ -143,7 +144,7 @@ class SmtpSettings(BaseModel):
     retry_pause: Annotated[
         float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
     ] = 30.0
-    sender: str = "no-reply@localhost"
+    sender: Annotated[str | None, Field(description="From: of mails whose store has no `email`")] = None
 
 
 class SchedulerSettings(BaseModel):
@@ -185,6 +186,30 @@ class PrivacySettings(BaseModel):
     ] = None
 
 
+class ReviewTokenSettings(BaseModel):
+    """The keys of review tokens."""
+
+    key: Annotated[
+        SecretStr | None,
+        Field(description="At least 32 characters; several with commas: the first signs. Missing: one in the database"),
+    ] = None
+
+    @field_validator("key")
+    @classmethod
+    def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
+        if key and any(len(each) < KEY_LENGTH for each in _parts(key)):
+            raise ValueError(f"each key must have at least {KEY_LENGTH} characters")
+        return key
+
+    def keys(self) -> list[bytes]:
+        """The keys that are configured, the one to sign by first."""
+        return [each.encode() for each in _parts(self.key)] if self.key else []
+
+
+def _parts(key: SecretStr) -> list[str]:
+    return [each.strip() for each in key.get_secret_value().split(",")]
+
+
 class LogSettings(BaseModel):
     """The format and level of the log."""
 
@@ -208,6 +233,7 @@ class Settings(BaseSettings):
     traces: TracesSettings = TracesSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     privacy: PrivacySettings = PrivacySettings()
+    review_tokens: ReviewTokenSettings = ReviewTokenSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")

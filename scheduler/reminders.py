@@ -74,20 +74,30 @@ class ReminderJob:
     repeats, and finds that nothing is due any more.
     """
 
-    def __init__(self, database: Database, publisher: Publisher, topics: TopicNames, *, sender: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        publisher: Publisher,
+        topics: TopicNames,
+        *,
+        sender: str | None,
+        token_keys: Sequence[bytes] = (),
+    ) -> None:
         self._topics = topics
         self._sender = sender
         self._envelope = Envelope("/plaudit/scheduler")
         self._decisions = Decisions(database)
-        repositories = Repositories(database)
+        repositories = Repositories(database, token_keys=token_keys)
         self._templates = repositories.templates
+        self._tokens = repositories.review_tokens
         self._transactions = Transactions(database, repositories, publisher.publish)
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send what is due at that moment, in batches, until nothing is or `may_go_on` says no."""
         report, told, fruitless = RunReport(), 0, 0
         await self._transactions.outbox.settle_overdue()
-        writer = MailWriter(await self._templates.all_of(ORDER_REVIEW_REQUEST), self._sender)
+        templates, token_key = await self._templates.all_of(ORDER_REVIEW_REQUEST), await self._tokens.signing_key()
+        writer = MailWriter(templates, self._sender, token_key, now)
         while fruitless < _MOST_FRUITLESS and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder

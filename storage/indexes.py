@@ -18,6 +18,7 @@ from storage import (
     reminders_states,
     replays,
     returns,
+    review_tokens,
     reviews,
     templates,
 )
@@ -49,6 +50,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         replays.COLLECTION: replays.indexes(remember_days),
         templates.COLLECTION: templates.indexes(remember_days),
         audit.COLLECTION: audit.INDEXES,
+        review_tokens.COLLECTION: review_tokens.INDEXES,
         privacy.ERASURES: privacy.INDEXES,
         privacy.LETTERS: privacy.letter_indexes(remember_days),
     }

@@ -105,5 +105,6 @@ def _store(document: Document) -> Store:
             purchase_required=settings.get("purchaseRequired", default.purchase_required),
             rating_calculation_method=RatingMethod(method) if method else None,
             return_number_template=settings.get("returnNumberTemplate") or default.return_number_template,
+            review_url=settings.get("reviewUrl") or None,
         ),
     )

@@ -20,7 +20,7 @@ from api.reviews.rows import ReviewDetails, ReviewList, ReviewRow, review_detail
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
-from api.stores.rules import Author, check_store_rules, reasons_against
+from api.stores.rules import check_rules, read_proofs, reasons_against
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
@@ -76,8 +76,9 @@ async def submit(
     """Submit reviews for moderation: all of them, or none when one can't be taken."""
     ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
     _check_different(ids)
-    check_submissions(caller, reviews)
-    await check_store_rules(services, reviews)
+    proofs = await read_proofs(services, reviews)
+    check_submissions(caller, reviews, proven=proofs.proven)
+    await check_rules(services, proofs, ids)
     messages = [_submission(services, command, id, review) for id, review in zip(ids, reviews, strict=True)]
     return await carry_out(services, command, ids, messages)
 
@@ -178,9 +179,7 @@ async def can_leave_feedback(
     """Tell if this author may review this object in this store; without a store, everybody may."""
     check_store(caller, store_id)
     check_author(caller, user_id)
-    reasons: list[Refusal] = []
-    if store_id is not None:
-        reasons = await reasons_against(services, Author(store_id, user_id, Entity(entity_type, entity_id)))
+    reasons = await reasons_against(services, store_id, user_id, Entity(entity_type, entity_id))
     return JsonResponse({"canLeaveFeedback": not reasons, "reasons": reasons})
 
 

@@ -57,6 +57,7 @@ class ShownStoreSettings(Row):
     purchase_required: bool
     rating_calculation_method: RatingMethod | None
     return_number_template: str
+    review_url: str | None
 
 
 class ShownStore(Row):

@@ -60,6 +60,7 @@ async def run_api(settings: Settings) -> None:
             version=version("plaudit"),
             entity_types=entity_types,
             lag=lag,
+            token_keys=settings.review_tokens.keys(),
             authenticator=authenticator(settings, database),
             limits=Limits(
                 max_body_bytes=http.max_body_bytes,

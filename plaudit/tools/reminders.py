@@ -41,7 +41,8 @@ async def run_once(settings: Settings, out: Console, now: datetime | None) -> No
         if not (await StoreRepository(database).general()).reminder.enabled:
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
-        job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender)
+        keys = settings.review_tokens.keys()
+        job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender, token_keys=keys)
         with out.status("Sending reminders"):
             report = await job.run(now or datetime.now(UTC))
     skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())

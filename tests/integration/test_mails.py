@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from consumers.mails.sender import MailSender
+from consumers.mails.sender import MailSender, Senders
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
@@ -336,8 +336,9 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
     plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=3))
     server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
-    transactions = Transactions(database, Repositories(database), publisher.publish)
-    sender = MailSender(transactions, mails, server, plan)
+    repositories = Repositories(database)
+    transactions = Transactions(database, repositories, publisher.publish)
+    sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, None))
     running = asyncio.create_task(sender.run())
     try:
         now = datetime.now(UTC)
