@@ -14,16 +14,33 @@ import httpx
 import pytest
 
 from domain.review_tokens import VALIDITY, ReviewToken, signed
-from scheduler.reminders import ReminderJob
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
 from tests.support.messages import message
 from tests.support.reminders import DAY, Shop, connected_job
-from tests.support.service import Json, Service
+from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 
 TEMPLATE = "https://shop.example/review?product={productId}&store={storeId}&token={token}"
 NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """A service whose general settings are these tests' own."""
+    async with running_service(servers, tmp_path_factory.mktemp("tokens")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with service.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+async def facade(http: httpx.AsyncClient) -> Facade:
+    return Facade(http)
 
 
 @pytest.fixture
@@ -109,15 +126,9 @@ async def test_ninety_days_and_keys(shop: Shop, http: httpx.AsyncClient) -> None
 
 async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> None:
     first, second = b"first-key-of-the-configuration-0", b"second-key-of-the-configuration-"
-    job = ReminderJob(
-        shop.database,
-        shop.job._transactions.outbox._publish.__self__,  # type: ignore[attr-defined]
-        shop.job._topics,
-        sender="shop@example.com",
-        token_keys=[first, second],
-    )
     order = await shop.bought(customer := new_id("anna"), "camera", at=NOW - 11 * DAY)
-    assert (await job.run(NOW)).reminders == 1
+    async with connected_job(shop.service, [first, second]) as (_, job):
+        assert (await job.run(NOW)).reminders == 1
     (mail,) = await shop.mails(order)
     expected = ReviewToken(shop.id, order, "0", "camera", customer, (NOW + VALIDITY).replace(microsecond=0))
     assert signed(expected, first) in mail["text"]
@@ -185,10 +196,9 @@ async def test_objects_that_take_no_reviews(shop: Shop, http: httpx.AsyncClient,
 
         async def known() -> bool:
             id = {"entityType": "Product", "entityId": closed, "storeId": facts.get("storeId")}
-            stored = await shop.database["objects"].find_one({"_id": id}) or {"facts": {}}
-            return {k: v for k, v in facts.items() if k != "storeId" and v is not None}.items() <= stored[
-                "facts"
-            ].items()
+            stored = await shop.database["objects"].find_one({"_id": id}) or {}
+            told = {name: fact for name, fact in facts.items() if name != "storeId" and fact is not None}
+            return {**stored.get("facts", {}), **told} == stored.get("facts")
 
         await eventually(known)
 
