@@ -187,6 +187,22 @@ async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, faca
     await facade.submit(review(shop, "camera", text))
 
 
+async def test_a_request_that_was_seen(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+    customer = new_id("gerd")
+    order = await shop.bought(customer, "camera", at=NOW - 11 * DAY)
+    path = f"{REVIEWS}/viewedRequestReview"
+    for outcome in ("applied", "unchanged"):
+        seen = {"customerOrderId": order, "storeId": shop.id}
+        assert await facade.command("POST", path, seen) == [{"id": order, "outcome": outcome}]
+    unknown = new_id("order")
+    told = await http.post(path, json={"customerOrderId": unknown}, headers=once())
+    assert told.json()["results"] == [{"id": unknown, "outcome": "not-found"}]
+    assert errors_of(await http.post(path, json={"storeId": shop.id})) == [("/customerOrderId", "missing")]
+    assert (await http.post(path, json={"customerOrderId": order})).status_code == 202
+    await shop.job.run(NOW)
+    assert await shop.mails(order) == []
+
+
 async def test_objects_that_take_no_reviews(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
     closed, open_ = new_id("lamp"), new_id("camera")
 
