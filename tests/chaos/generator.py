@@ -17,7 +17,7 @@ from tests.chaos.model import CLOSED_STORE, MOST_MAILS, OPEN_STORE, Json, Model
 ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
 TOPICS = (
     *("review-submissions", "moderation-commands", "review-changes"),
-    *("order-events", "return-commands", "store-updates"),
+    *("order-events", "return-commands", "store-updates", "object-updates", "reminder-commands"),
 )
 REVIEWS = "/api/customerReviews"
 RETURNS = "/api/return"
