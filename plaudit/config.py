@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr, field_validator
+from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from domain.review_tokens import KEY_LENGTH
 from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
+from plaudit.review_token_settings import ReviewTokenSettings
 
 AuthMode = Literal["none", "api_key", "jwt"]
 SignatureAlgorithm = Literal[
@@ -184,30 +184,6 @@ class PrivacySettings(BaseModel):
         SecretStr | None,
         Field(min_length=32, description="Makes the marks of who was forgotten; missing: a key in the database"),
     ] = None
-
-
-class ReviewTokenSettings(BaseModel):
-    """The keys of review tokens."""
-
-    key: Annotated[
-        SecretStr | None,
-        Field(description="At least 32 characters; several with commas: the first signs. Missing: one in the database"),
-    ] = None
-
-    @field_validator("key")
-    @classmethod
-    def _long_enough(cls, key: SecretStr | None) -> SecretStr | None:
-        if key and any(len(each) < KEY_LENGTH for each in _parts(key)):
-            raise ValueError(f"each key must have at least {KEY_LENGTH} characters")
-        return key
-
-    def keys(self) -> list[bytes]:
-        """The keys that are configured, the one to sign by first."""
-        return [each.encode() for each in _parts(self.key)] if self.key else []
-
-
-def _parts(key: SecretStr) -> list[str]:
-    return [each.strip() for each in key.get_secret_value().split(",")]
 
 
 class LogSettings(BaseModel):
