@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from consumers.names_known import KnownNames
-from consumers.reviews_rules import Candidate, SubmissionRules
+from consumers.review_tokens import Candidate, SubmissionRules
 from consumers.routing import CommandRouter
 from consumers.services import Services
 from domain.delivery import RecordPosition, Seen
