@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from api import asyncapi, audit, entity_types, health, me, metrics, moderation, outcomes, templates
 from api.ratings import routes as ratings
 from api.returns import routes as returns
+from api.reviews import requests
 from api.reviews import routes as reviews
 from api.services import Services
 from api.stores import routes as stores
@@ -35,6 +36,7 @@ WEB_RULES: Final = WebRules()
 ROUTERS: Final = (
     ratings.router,
     moderation.router,
+    requests.router,
     reviews.router,
     returns.router,
     stores.router,

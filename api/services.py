@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
@@ -41,8 +42,9 @@ class Services(Repositories):
         lag: ConsumerLag | None = None,
         authenticator: Authenticator = _OPEN,
         limits: Limits = _LIMITS,
+        token_keys: Sequence[bytes] = (),
     ) -> None:
-        super().__init__(database, entity_types.purchase_item_fields)
+        super().__init__(database, entity_types.purchase_item_fields, token_keys)
         self.database = database
         self.lookups = Lookups(self.ratings, self.stores)
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)

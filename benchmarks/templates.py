@@ -24,7 +24,10 @@ LARGEST: Final = order_review_context(
     store_name="'<ü>" * 100,
     store_email="shop@example.com",
     language_code="de-AT",
-    items=[(f"product-{number}", f"{number} {'ö& ' * 100}") for number in range(100)],
+    items=[
+        (f"product-{number}", f"{number} {'ö& ' * 100}", f"https://shop.example/?token={'x' * 300}")
+        for number in range(100)
+    ],
 )
 
 

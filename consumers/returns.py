@@ -16,7 +16,8 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
-from domain.returns import DeletedReturn, RefusalReason, Return, ReturnRequest, decide, unknown_order, with_return
+from domain.returns import DeletedReturn, Return, ReturnRequest, decide, unknown_order, with_return
+from domain.returns_refusals import RefusalReason
 from domain.reviews import ModerationAction
 from domain.stores import GeneralSettings, return_number, return_number_template, return_series
 from messaging.decoding import RawRecord, Received, position_of

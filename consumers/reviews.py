@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as with_changes
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -13,7 +14,7 @@ from uuid import UUID, uuid5
 
 from consumers.names_known import KnownNames
 from consumers.reviews_edits import ReviewEditor
-from consumers.reviews_rules import Rules, insert_claimed, replace_claimed, rules_about
+from consumers.reviews_rules import Rules, insert_claimed, release_tokens, replace_claimed, rules_about
 from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
 from consumers.routing import CommandRouter
 from consumers.services import Services
@@ -68,8 +69,7 @@ class SubmissionConsumer:
 
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
-        submissions = submissions_of(batch)
-        rules = await rules_about(self.services, submissions.values())
+        submissions, rules = await self._read(batch)
         # The rules may have changed since a record was decided about: what is taken isn't told to be refused.
         places = await self.services.reviews.taken({key.id for key in rules.reasons})
         # Before anything is stored: a refusal that is stored is not told again.
@@ -78,6 +78,7 @@ class SubmissionConsumer:
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits)
         verdicts = decisions.verdicts | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
+        await release_tokens(self.services, rules, (key for key, v in verdicts.items() if v.reason))
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
         await asyncio.gather(
@@ -86,6 +87,14 @@ class SubmissionConsumer:
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.router.release(_entities(verdicts)),
         )
+
+    async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
+        """The submissions of a batch, with what the rules have against them."""
+        token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
+        submissions = submissions_of(batch, token_keys)
+        rules = await rules_about(self.services, submissions.values(), token_keys)
+        named = {k: with_changes(each, object_name=rules.names.get(k)) for k, each in submissions.items()}
+        return named, rules
 
     async def _store(self, submissions: Iterable[Submission], decisions: _Decisions) -> _Decisions:
         """Store reviews and the places of refused submissions, and decide about each as if it had come alone."""
@@ -228,6 +237,10 @@ def _beside(submission: Submission, first: Submission, reason: Refusal | None) -
     if is_same_review(submission.key.identity, first.key.identity, submission.right):
         return None
     return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+
+
+def _has_tokens(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> bool:
+    return any(review.token for _, reviews in batch for review in reviews)
 
 
 def _of_edit(edited: Edited) -> Verdict:

@@ -1,42 +1,82 @@
-"""The rules of stores about submissions, by the stored settings, purchases and reviews."""
+"""The rules about submissions: those of their stores, of their objects, and of review tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.claims import Claim, only_review
+from domain.objects import ObjectPlace, is_closed, object_name
 from domain.orders import Purchase
+from domain.review_tokens import ReviewToken
 from domain.reviews import Review
 from domain.stores import Refusal, Store, refusal
+from storage.review_tokens import UsedToken
 from storage.reviews_places import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
+
+Proofs = Mapping[Key, ReviewToken | Refusal]
+"""What the tokens of submissions prove, or why they prove nothing."""
 
 
 @dataclass(slots=True)
 class Rules:
-    """What the rules have against each submission, and the claims that its review needs. Reasons are added later where
-    a claim turns out to be another review's."""
+    """What the rules have against each submission, and what its review needs: claims, the name of its object, and the
+    token that was used up for it just now. Reasons are added later where a claim turns out to be another review's."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
+    names: dict[Key, str] = field(default_factory=dict)
+    used: dict[Key, UsedToken] = field(default_factory=dict)
 
 
-async def rules_about(services: Services, submissions: Iterable[Submission]) -> Rules:
-    """Look up what the rules of their stores say, by one query of each kind."""
+async def rules_about(services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]) -> Rules:
+    """Look up what the rules say, by one query of each kind. The tokens of those that may be stored are used up."""
+    places = {s.key: ObjectPlace(s.review.entity, s.review.store_id) for s in submissions}
+    proofs = {s.key: proof for s in submissions if (proof := s.review.proof(token_keys, s.created))}
+    objects = await services.objects.of_places(set(places.values()))
+    rules = await _rules_of_stores(services, submissions, proofs)
+    rules.reasons |= {key: Refusal.REVIEWS_DISABLED for key, place in places.items() if is_closed(objects, place)}
+    rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
+    rules.names = {key: name for key, place in places.items() if (name := object_name(objects, place))}
+    await _use_tokens(services, proofs, rules)
+    return rules
+
+
+async def release_tokens(services: Services, rules: Rules, refused: Iterable[Key]) -> None:
+    """Give the tokens of submissions back that were refused in the end."""
+    await services.review_tokens.release(rules.used[key] for key in refused if key in rules.used)
+
+
+async def _use_tokens(services: Services, proofs: Proofs, rules: Rules) -> None:
+    wanted = {
+        key: UsedToken(proof, key.id)
+        for key, proof in proofs.items()
+        if isinstance(proof, ReviewToken) and key not in rules.reasons
+    }
+    fresh, holders = await services.review_tokens.use(wanted.values())
+    for key, used in wanted.items():
+        if holders[used.token.line] != used.review_id:
+            rules.reasons[key] = Refusal.USED_PROOF
+        elif used.token.line in fresh:
+            rules.used[key] = used
+
+
+async def _rules_of_stores(services: Services, submissions: Iterable[Submission], proofs: Proofs) -> Rules:
     with_store = [(s, s.review.store_id) for s in submissions if s.review.store_id is not None]
     stores = await services.stores.of_ids({store_id for _, store_id in with_store})
     known = [(s, stores[store_id]) for s, store_id in with_store if store_id in stores]
     purchases = {
         s.key: Purchase(store.id, s.review.user_id, s.review.entity)
         for s, store in known
-        if s.review.user_id is not None and store.settings.purchase_required
+        if s.key not in proofs and s.review.user_id is not None and store.settings.purchase_required
     }
     claims = {s.key: [only_review(s.key.identity)] for s, store in known if _wants_claim(s, store)}
     made = await services.purchases.made(set(purchases.values()))
+    bought = proofs.keys() | {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in claims})
     rules = Rules(claims=dict(claims))
     for submission, store_id in with_store:
@@ -44,7 +84,7 @@ async def rules_about(services: Services, submissions: Iterable[Submission]) -> 
         reason = refusal(
             stores.get(store_id),
             user_id=submission.review.user_id,
-            has_purchased=partial(made.__contains__, purchases.get(key)),
+            has_purchased=partial(bought.__contains__, key),
             has_reviewed=partial(_is_another, key.id, written.get(key.identity, ())),
         )
         if reason:

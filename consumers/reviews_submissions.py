@@ -56,6 +56,7 @@ class Submission:
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
     mark: CommandMark | None = None
+    object_name: str | None = None
 
     @property
     def id(self) -> str:
@@ -84,7 +85,8 @@ class Submission:
 
     def accepted(self) -> Review:
         """The review that it becomes."""
-        return self.review.accepted(self.id, self.created, self.written)
+        review = self.review.accepted(self.id, self.created, self.written)
+        return replace(review, entity_name=review.entity_name or self.object_name)
 
     def place(self, refused: RefusedSubmission | None) -> TakenId:
         """The holder of its id once it is stored, or refused."""
@@ -147,8 +149,10 @@ class Submission:
         return Verdict(Outcome.UNCHANGED, is_repeat=True)
 
 
-def submissions_of(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict[Key, Submission]:
-    """The submissions of a batch.
+def submissions_of(
+    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes] = ()
+) -> dict[Key, Submission]:
+    """The submissions of a batch, with the authors whom review tokens name.
 
     A message that comes twice counts where it comes first, as it does across batches, and so does a command. Of several
     with one id and identity in one record the last one counts.
@@ -159,7 +163,8 @@ def submissions_of(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> dict
         position, identity = position_of(record), cloud_event_identity(record.headers)
         command_mark = mark_in(record.headers)
         latest: dict[tuple[str, ReviewIdentity], Key] = {}
-        for index, review in enumerate(reviews):
+        for index, submitted in enumerate(reviews):
+            review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
             mark = message_mark(identity and f"{identity}/{index}", review.content)
             key = Key(review.id or _derived_id(record, identity, index), review.identity, mark)
             if review.command_id:

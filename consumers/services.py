@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from domain.delivery import OutgoingMessage
@@ -20,9 +21,14 @@ class Services(Repositories):
     """Repositories and transactions in MongoDB, and the way out to Kafka."""
 
     def __init__(
-        self, database: Database, publisher: Publisher, topics: TopicNames, entity_types: EntityTypes = SAMPLE
+        self,
+        database: Database,
+        publisher: Publisher,
+        topics: TopicNames,
+        entity_types: EntityTypes = SAMPLE,
+        token_keys: Sequence[bytes] = (),
     ) -> None:
-        super().__init__(database, entity_types.purchase_item_fields)
+        super().__init__(database, entity_types.purchase_item_fields, token_keys)
         self.transactions = Transactions(database, self, publisher.publish)
         self.publisher = publisher
         self.topics = topics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,8 +16,10 @@ from consumers.inbox import Inbox
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names import fill_names
 from consumers.names_known import KnownNames
+from consumers.objects import ObjectConsumer
 from consumers.orders import OrderConsumer
 from consumers.ratings import Recounter
+from consumers.reminders import ReminderConsumer
 from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
 from consumers.reviews_relay import ReviewRelay
@@ -29,8 +31,10 @@ from domain.entity_types import SAMPLE, EntityTypes
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
+from messaging.objects import OBJECT_UPDATE
 from messaging.orders import order_event
 from messaging.reading import Reader
+from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.stores import STORE_UPDATE
@@ -65,18 +69,19 @@ async def running_worker(
     entity_types: EntityTypes = SAMPLE,
     *,
     remember: timedelta,
+    token_keys: Sequence[bytes] = (),
 ) -> AsyncIterator[RunningWorker]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
-    Ids of deleted reviews are remembered for that long.
+    Ids of deleted reviews are remembered for that long; review tokens are checked by these keys.
     """
-    services = Services(database, publisher, topics, entity_types)
+    services = Services(database, publisher, topics, entity_types, token_keys)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
     submissions = SubmissionConsumer(services, commands, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
     orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
-    stores, publish = StoreConsumer(services), publisher.publish
+    stores, objects, publish = StoreConsumer(services), ObjectConsumer(services), publisher.publish
     broker = subscribed_broker(
         connection,
         topics,
@@ -85,7 +90,9 @@ async def running_worker(
             Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, max_records=1_000),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
+            Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
+            Inbox(Topic.OBJECT_UPDATES, Reader(OBJECT_UPDATE), objects, publish),
             Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), stores, publish, is_slow=True),
         ],
         group_prefix=topics.prefix,

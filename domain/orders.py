@@ -47,15 +47,18 @@ class Customer:
 class ReminderState:
     """The reminders of an order so far.
 
-    `sent` of them were sent, the last at `last`. `sent_to_customer` is how many the customer had got, over all
-    orders, when this one was decided on: it never gets less, so while the limit is no higher there is no need to
-    decide again. `is_over` says that there is nothing to ask for as the order is now.
+    `sent` of them were sent, the last at `last`. `sent_to_customer` is how many of the customer's reminders, over all
+    orders, counted for the limit when this one was decided on: while the limit is no higher, and the reminder of
+    `limit_since` still counts, there is no need to decide again. `is_over` says that there is nothing to ask for as
+    the order is now, `is_viewed` that the customer has seen the request: then there never is again.
     """
 
     sent: int = 0
     last: datetime | None = None
     sent_to_customer: int = 0
     is_over: bool = False
+    limit_since: datetime | None = None
+    is_viewed: bool = False
 
     def counted_from(self, status_since: datetime) -> datetime:
         """The moment from which the days are counted until the next reminder."""
@@ -63,7 +66,11 @@ class ReminderState:
 
     def after_news(self) -> ReminderState:
         """The state once an event has changed the order: what stood in the way may not any more."""
-        return replace(self, sent_to_customer=0, is_over=False)
+        return replace(self, sent_to_customer=0, limit_since=None, is_over=self.is_viewed)
+
+    def viewed(self) -> ReminderState:
+        """The state once the customer has seen the request."""
+        return replace(self, is_over=True, is_viewed=True)
 
 
 @dataclass(frozen=True, slots=True)

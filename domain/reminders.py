@@ -18,6 +18,9 @@ PRODUCT: Final = "Product"
 MOST_ITEMS: Final = 100
 """The most products that a mail names."""
 
+MOST_TIMES: Final = 1_000
+"""The most reminders of a customer whose times are kept: the highest limit."""
+
 _REMINDERS: Final = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
 
 
@@ -29,11 +32,43 @@ class ReviewedProduct(NamedTuple):
     product_id: str
 
 
+class PlacedProduct(NamedTuple):
+    """A product in a store, or without one."""
+
+    store_id: str | None
+    product_id: str
+
+
 class Item(NamedTuple):
-    """Something bought that can be reviewed."""
+    """Something bought that can be reviewed, and the order line that it was bought by."""
 
     product_id: str
     name: str
+    line_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SentReminders:
+    """The reminders to one customer over all orders: their number, and the times of the latest, ascending."""
+
+    count: int = 0
+    times: tuple[datetime, ...] = ()
+
+    def after(self, now: datetime) -> SentReminders:
+        """The same with one more."""
+        return SentReminders(self.count + 1, tuple(sorted((*self.times, now)))[-MOST_TIMES:])
+
+    def counted(self, settings: ReminderSettings, now: datetime) -> int:
+        """The number that counts for the limit: all, or those of its period."""
+        if settings.limit_period_days is None:
+            return self.count
+        since = now - timedelta(days=settings.limit_period_days)
+        return sum(since < at for at in self.times)
+
+    def limit_since(self, settings: ReminderSettings) -> datetime | None:
+        """The time of the reminder that has to leave the limit's period before there may be another."""
+        limit = settings.max_emails_per_customer
+        return self.times[-limit] if 0 < limit <= len(self.times) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +89,10 @@ class ReviewableOrder(OrderHeader):
             for item in self.items:
                 yield ReviewedProduct(self.store_id, self.customer.id, item.product_id)
 
+    def placed_products(self) -> Iterator[PlacedProduct]:
+        """The products, in the order's store."""
+        return (PlacedProduct(self.store_id, item.product_id) for item in self.items)
+
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
@@ -70,11 +109,14 @@ class Skip(StrEnum):
 
     NOT_IN_STATUS = "not-in-status"
     NOT_YET = "not-yet"
+    TOO_OLD = "too-old"
+    VIEWED = "request-viewed"
     CANCELLED = "order-cancelled"
     NO_CUSTOMER = "no-customer"
     NO_ADDRESS = "no-address"
     NOTHING_TO_REVIEW = "nothing-to-review"
     EVERYTHING_REVIEWED = "everything-reviewed"
+    PRODUCTS_DISABLED = "products-disabled"
     REVIEWS_DISABLED = "reviews-disabled"
     CUSTOMER_LIMIT = "customer-limit"
     MAIL_FAILED = "mail-failed"
@@ -97,7 +139,7 @@ class Decided(NamedTuple):
 _FINAL: Final = frozenset(
     {
         *(Skip.CANCELLED, Skip.NO_CUSTOMER, Skip.NO_ADDRESS, Skip.NOTHING_TO_REVIEW, Skip.EVERYTHING_REVIEWED),
-        Skip.MAIL_FAILED,
+        *(Skip.TOO_OLD, Skip.VIEWED, Skip.PRODUCTS_DISABLED, Skip.MAIL_FAILED),
     }
 )
 
@@ -113,6 +155,11 @@ def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
     return now - max(timedelta(days=settings.days_in_status), timedelta(microseconds=1))
 
 
+def due_from(settings: ReminderSettings, now: datetime) -> datetime:
+    """An order that came into its status before this moment is never asked about."""
+    return now - timedelta(days=settings.days_in_status + settings.max_age_days)
+
+
 def takes_reviews(store_id: str | None, store: Store | None) -> bool:
     """True if the order's store takes reviews. Without a store there is no setting, and they are taken."""
     return store_id is None or (store is not None and store.settings.reviews_enabled)
@@ -123,18 +170,24 @@ def decide(
     settings: ReminderSettings,
     store: Store | None,
     reviewed: Collection[ReviewedProduct],
-    sent_to_customer: int,
+    sent: SentReminders,
     now: datetime,
+    closed: Collection[PlacedProduct] = frozenset(),
 ) -> Reminder | Skip:
     """The reminder that is due for an order, or why there is none.
 
     `store` is the order's, None if it isn't registered; `reviewed` holds at least those of the order's products
-    that its customer has reviewed; `sent_to_customer` counts the reminders over all orders.
+    that its customer has reviewed; `sent` are the customer's reminders over all orders; `closed` holds at least those
+    of the order's products that take no reviews.
     """
     if status_key(order.status) != status_key(settings.order_status):
         return Skip.NOT_IN_STATUS
     if order.counted_from > due_up_to(settings, now):
         return Skip.NOT_YET
+    if order.status_since < due_from(settings, now):
+        return Skip.TOO_OLD
+    if order.reminders.is_viewed:
+        return Skip.VIEWED
     if order.is_cancelled:
         return Skip.CANCELLED
     customer, address = order.customer, order.customer.address
@@ -147,20 +200,26 @@ def decide(
     open_items = [i for i in order.items if (order.store_id, customer.id, i.product_id) not in reviewed]
     if not open_items:
         return Skip.EVERYTHING_REVIEWED
+    open_items = [item for item in open_items if (order.store_id, item.product_id) not in closed]
+    if not open_items:
+        return Skip.PRODUCTS_DISABLED
     if not takes_reviews(order.store_id, store):
         return Skip.REVIEWS_DISABLED
-    if sent_to_customer >= settings.max_emails_per_customer:
+    if sent.counted(settings, now) >= settings.max_emails_per_customer:
         return Skip.CUSTOMER_LIMIT
     id = str(uuid5(_REMINDERS, f"{order.id}/{order.reminders.sent + 1}"))
     return Reminder(id, address, customer.id, tuple(open_items[:MOST_ITEMS]))
 
 
-def state_after(state: ReminderState, decision: Reminder | Skip, sent_to_customer: int, now: datetime) -> ReminderState:
+def state_after(
+    state: ReminderState, decision: Reminder | Skip, sent: SentReminders, settings: ReminderSettings, now: datetime
+) -> ReminderState:
     """The state of an order after a decision, with what its customer has got then; the same when it has to wait."""
+    counted, limit_since = sent.counted(settings, now), sent.limit_since(settings)
     if isinstance(decision, Reminder):
-        return replace(state, sent=state.sent + 1, last=now, sent_to_customer=sent_to_customer)
+        return replace(state, sent=state.sent + 1, last=now, sent_to_customer=counted, limit_since=limit_since)
     if decision is Skip.CUSTOMER_LIMIT:
-        return replace(state, sent_to_customer=sent_to_customer)
+        return replace(state, sent_to_customer=counted, limit_since=limit_since)
     return replace(state, is_over=True) if decision.is_final else state
 
 
@@ -169,20 +228,22 @@ def decide_in_turn(
     settings: ReminderSettings,
     stores: Mapping[str, Store],
     reviewed: Collection[ReviewedProduct],
-    sent: MutableMapping[str, int],
+    sent: MutableMapping[str, SentReminders],
     now: datetime,
+    closed: Collection[PlacedProduct] = frozenset(),
 ) -> Iterator[Decided]:
     """Decide on orders, those that have waited longest first.
 
     `sent` holds the reminders to each customer, and counts on: a customer with several orders gets no more than the
     limit.
     """
+    none = SentReminders()
     for order in sorted(orders, key=lambda order: (order.counted_from, order.id)):
         customer_id, store = order.customer.id or "", stores.get(order.store_id or "")
-        decision = decide(order, settings, store, reviewed, sent.get(customer_id, 0), now)
+        decision = decide(order, settings, store, reviewed, sent.get(customer_id, none), now, closed)
         if isinstance(decision, Reminder):
-            sent[customer_id] = sent.get(customer_id, 0) + 1
-        after = state_after(order.reminders, decision, sent.get(customer_id, 0), now)
+            sent[customer_id] = sent.get(customer_id, none).after(now)
+        after = state_after(order.reminders, decision, sent.get(customer_id, none), settings, now)
         yield Decided(replace(order, reminders=after), store, decision, is_changed=after != order.reminders)
 
 

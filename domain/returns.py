@@ -5,38 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Final, TypeVar
 from uuid import UUID, uuid5
 
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
+from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
 
 _LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
 
 LineKey = tuple[str, int]
-
-
-class ReturnRefusal(StrEnum):
-    """The reason for refusing a return."""
-
-    UNKNOWN_ORDER = "unknown-order"
-    UNKNOWN_LINE = "unknown-line"
-    TOO_MANY = "quantity-not-available"
-    UNKNOWN_RETURN = "unknown-return"
-    ID_TAKEN = "id-taken"
-    UNKNOWN_STATUS = "unknown-status"
-
-
-@dataclass(frozen=True, slots=True)
-class RefusalReason:
-    """One reason of a refusal: a code, a sentence, and the place in the list of line items, if it has one."""
-
-    code: ReturnRefusal
-    message: str
-    line_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

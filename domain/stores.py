@@ -30,6 +30,10 @@ class Refusal(StrEnum):
     PURCHASE_REQUIRED = "purchase-required"
     DUPLICATE_REVIEW = "duplicate-review"
     ID_TAKEN = "id-taken"
+    INVALID_PROOF = "token-invalid"
+    EXPIRED_PROOF = "token-expired"
+    MISMATCHED_PROOF = "token-mismatch"
+    USED_PROOF = "token-used"
 
     @property
     def message(self) -> str:
@@ -39,13 +43,18 @@ class Refusal(StrEnum):
 
 _REFUSAL_MESSAGES: Final = {
     Refusal.UNKNOWN_STORE: "No store is registered with this id: register it, or correct `storeId`.",
-    Refusal.REVIEWS_DISABLED: "The store takes no reviews: enable `reviewsEnabled` in its settings.",
+    Refusal.REVIEWS_DISABLED: "No reviews are taken: enable `reviewsEnabled` in the settings of the store, or of "
+    "the object where an object update has switched it off.",
     Refusal.ANONYMOUS_NOT_ALLOWED: "The store takes no anonymous reviews: send the author's `userId`.",
     Refusal.PURCHASE_REQUIRED: "The store takes reviews only from customers who made a purchase: "
     "the author has no order with this object.",
     Refusal.DUPLICATE_REVIEW: "The store takes one review of an object from each customer, and the author has written "
     "one: edit that one by its id.",
     Refusal.ID_TAKEN: "The id is taken: choose another one, or leave it out.",
+    Refusal.INVALID_PROOF: "The review token is not one of ours: send it as it stands in the mail's link.",
+    Refusal.EXPIRED_PROOF: "The review token has expired.",
+    Refusal.MISMATCHED_PROOF: "The review token is for another object, store or author.",
+    Refusal.USED_PROOF: "The review token was used before: it is for one review.",
 }
 
 
@@ -60,6 +69,7 @@ class StoreSettings:
     edits_keep_status: bool = False
     rating_calculation_method: RatingMethod | None = None
     return_number_template: str | None = None
+    review_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,8 @@ class ReminderSettings:
     days_in_status: int = 10
     order_status: str = "Complete"
     max_emails_per_customer: int = 2
+    max_age_days: int = 30
+    limit_period_days: int | None = None
 
 
 Setting = str | int | bool | Sequence[str] | None

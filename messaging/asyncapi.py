@@ -20,7 +20,9 @@ from messaging.events import (
 )
 from messaging.mails import MAIL_COMMAND
 from messaging.moderation import MODERATION_COMMAND
+from messaging.objects import OBJECT_UPDATE
 from messaging.orders import ORDER_EVENT
+from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.reviews_state import ReviewState
@@ -62,11 +64,17 @@ CHANNELS: Final = {
         "Reviews to approve, reject, reset or delete", "in", "review id", {"ModerationCommand": MODERATION_COMMAND}
     ),
     Topic.ORDER_EVENTS: _Channel("Orders as they are now", "in", "order id", {"OrderEvent": ORDER_EVENT}),
+    Topic.REMINDER_COMMANDS: _Channel(
+        "Requests for reviews that customers have seen", "in", "order id", {"ReminderCommand": REMINDER_COMMAND}
+    ),
     Topic.RETURN_COMMANDS: _Channel(
         "Returns to store, to change or to delete", "in", "order id", {"ReturnCommand": RETURN_COMMAND}
     ),
     Topic.STORE_UPDATES: _Channel(
         "Stores and settings; what is left out stays", "in", "store id", {"StoreUpdate": STORE_UPDATE}
+    ),
+    Topic.OBJECT_UPDATES: _Channel(
+        "Facts of objects; what is left out stays", "in", "EntityType:EntityId", {"ObjectUpdate": OBJECT_UPDATE}
     ),
     Topic.REVIEW_CHANGES: _Channel(
         "Ours alone: moderation on its way to the owner of the object",

@@ -10,7 +10,8 @@ from typing_extensions import TypedDict
 
 from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
-from domain.returns import RefusalReason, Return, ReturnRefusal
+from domain.returns import Return
+from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.reviews import ModerationAction, Review
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal

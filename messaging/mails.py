@@ -29,7 +29,10 @@ class MailCommand(Message):
     id: Annotated[Id, Field(description="The same for a repeat")]
     template: str
     to: Annotated[str, NotBlank]
-    from_: Annotated[str, NotBlank, Field(alias="from")]
+    from_: Annotated[
+        Annotated[str, NotBlank] | None,
+        Field(alias="from", description="Missing: the address of the store, else that of the mailer"),
+    ] = None
     subject: str
     text: str
     html: str

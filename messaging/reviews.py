@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -10,8 +11,10 @@ from pydantic.json_schema import SkipJsonSchema
 
 from domain.delivery import Written
 from domain.ratings import Entity, hundredths
+from domain.review_tokens import ReviewToken, proof
 from domain.reviews import Content, Review, ReviewIdentity
 from domain.reviews_edits import EditRight
+from domain.stores import Refusal
 from messaging.moderation import ModerationOfReview
 from messaging.reading import Reader
 from messaging.schemas import (
@@ -23,6 +26,7 @@ from messaging.schemas import (
     OptionalId,
     Rating,
     ReviewText,
+    ReviewTokenText,
     Stores,
     Title,
 )
@@ -56,6 +60,12 @@ class SubmittedReview(Message):
     title: Title | None = None
     review: ReviewText
     rating: Rating
+    token: Annotated[
+        ReviewTokenText | None,
+        Field(
+            repr=False, description="The review token of a reminder's link: it proves the purchase and the author, once"
+        ),
+    ] = None
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
     editor: SkipJsonSchema[Editor | None] = None
 
@@ -73,6 +83,15 @@ class SubmittedReview(Message):
     def content(self) -> Content:
         """The part of it that an edit can change."""
         return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name)
+
+    def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
+        """The purchase that its token proves, or why it proves none; None without a token."""
+        return proof(self.token, self.identity, token_keys, at) if self.token else None
+
+    def by_author(self, token_keys: Sequence[bytes], at: datetime) -> SubmittedReview:
+        """The review with its author, whom the token names where the review itself doesn't."""
+        token = self.proof(token_keys, at) if self.user_id is None else None
+        return self.model_copy(update={"user_id": token.customer_id}) if isinstance(token, ReviewToken) else self
 
     def accepted(self, review_id: str, at: datetime, written: Written | None = None) -> Review:
         """The review that this submission becomes."""

@@ -84,6 +84,7 @@ Stores = Annotated[
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=_NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=_NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=_NO_NULL), NotBlank]
+ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=_NO_NULL), AfterValidator(_none_if_empty)]
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=_NO_NULL), NotBlank]

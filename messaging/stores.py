@@ -9,7 +9,9 @@ from pydantic_core import PydanticCustomError
 
 from domain.addresses import mailbox
 from domain.ratings import RatingMethod
+from domain.reminders import MOST_TIMES
 from domain.returns_statuses import InvalidStatusesError, usable_statuses
+from domain.review_urls import URL_LENGTH, check_review_url
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
 from messaging.schemas import ClosedMessage, Id, Name, OptionalId, ReturnStatusName, usable
@@ -45,6 +47,10 @@ class StoreSettingsUpdate(ClosedMessage):
     return_number_template: Annotated[NumberTemplate | None, Field(description="null: as in the general settings")] = (
         None
     )
+    review_url: Annotated[
+        Annotated[str, Field(max_length=URL_LENGTH), usable(check_review_url, "invalid_url")] | None,
+        Field(description="The page where a customer writes, for the links of reminders; null: no links"),
+    ] = None
 
 
 class StoreFields(ClosedMessage):
@@ -82,7 +88,13 @@ class ReminderSettingsUpdate(ClosedMessage):
     cron: Annotated[str, Field(max_length=128), usable(check_cron, "invalid_cron")] = "*/15 * * * *"
     days_in_status: Annotated[int, Field(ge=0, le=3_650)] = 10
     order_status: Annotated[str, Field(min_length=1, max_length=128)] = "Complete"
-    max_emails_per_customer: Annotated[int, Field(ge=0, le=1_000)] = 2
+    max_emails_per_customer: Annotated[int, Field(ge=0, le=MOST_TIMES)] = 2
+    max_age_days: Annotated[
+        int, Field(ge=0, le=3_650, description="An order that is longer in the status than both is never asked about")
+    ] = 30
+    limit_period_days: Annotated[
+        int | None, Field(ge=1, le=3_650, description="The limit holds within so many days; null: for good")
+    ] = None
 
 
 class GeneralSettingsFields(ClosedMessage):

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
+from plaudit.review_token_settings import ReviewTokenSettings
 
 AuthMode = Literal["none", "api_key", "jwt"]
 SignatureAlgorithm = Literal[
@@ -143,7 +144,7 @@ class SmtpSettings(BaseModel):
     retry_pause: Annotated[
         float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
     ] = 30.0
-    sender: str = "no-reply@localhost"
+    sender: Annotated[str | None, Field(description="From: of mails whose store has no `email`")] = None
 
 
 class SchedulerSettings(BaseModel):
@@ -208,6 +209,7 @@ class Settings(BaseSettings):
     traces: TracesSettings = TracesSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     privacy: PrivacySettings = PrivacySettings()
+    review_tokens: ReviewTokenSettings = ReviewTokenSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from html import escape
+from typing import Final
 
 import structlog
 from pydantic import ValidationError
 
 from domain.reminders import Reminder, ReviewableOrder
+from domain.review_tokens import signed, tokens_of
+from domain.review_urls import review_url
 from domain.stores import Store
 from domain.templates import MailTemplate, Place, by_preference, template_id
 from messaging.mails import MailCommand, MailItem
@@ -22,6 +27,9 @@ from messaging.templates.rendering import RenderedMail, TemplateError, render
 
 log = structlog.get_logger()
 
+LINKS_LENGTH: Final = 50_000
+"""Characters of all links of a mail in HTML, far beyond those of usual ids; what doesn't fit any more goes without."""
+
 
 class UnwritableMailError(Exception):
     """No mail can be made of this order. The text says why, and holds nothing personal."""
@@ -32,11 +40,13 @@ class MailWriter:
     """Writes the reminders of a run by the templates that were saved.
 
     A template that fails is told of once, and the next better one takes its place. `sender` is the address of mails
-    that no store sends.
+    that no store sends; None: that of the mailer. Links have tokens that are signed by `token_key` at `now`.
     """
 
     templates: Mapping[Place, MailTemplate]
-    sender: str
+    sender: str | None
+    token_key: bytes
+    now: datetime
     _failed: set[Place] = field(default_factory=set)
 
     def command(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> MailCommand:
@@ -64,6 +74,19 @@ class MailWriter:
             wrong = ", ".join(str(detail["loc"][0]) for detail in error.errors(include_input=False))
             raise UnwritableMailError(f"a mail can't have such a field: {wrong}") from error
 
+    def _items(
+        self, reminder: Reminder, order: ReviewableOrder, store: Store | None
+    ) -> Iterator[tuple[str, str, str | None]]:
+        """The id and name of each item, and the address to write a review of it at, where the store has such a page."""
+        template, room = store.settings.review_url if store else None, LINKS_LENGTH
+        for item, token in zip(reminder.items, tokens_of(reminder, order, self.now), strict=True):
+            url = None
+            if template:
+                text = signed(token, self.token_key)
+                url = review_url(template, token, text, order.customer.language_code)
+                room -= len(escape(url))
+            yield item.product_id, item.name, url if room >= 0 else None
+
     def _rendered(self, reminder: Reminder, order: ReviewableOrder, store: Store | None) -> RenderedMail:
         language = order.customer.language_code
         context = order_review_context(
@@ -75,7 +98,7 @@ class MailWriter:
             store_name=store.name if store else None,
             store_email=store.email if store else None,
             language_code=language,
-            items=reminder.items,
+            items=self._items(reminder, order, store),
         )
         for place, template in by_preference(self.templates, order.store_id, language):
             try:

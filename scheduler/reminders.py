@@ -74,20 +74,30 @@ class ReminderJob:
     repeats, and finds that nothing is due any more.
     """
 
-    def __init__(self, database: Database, publisher: Publisher, topics: TopicNames, *, sender: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        publisher: Publisher,
+        topics: TopicNames,
+        *,
+        sender: str | None,
+        token_keys: Sequence[bytes] = (),
+    ) -> None:
         self._topics = topics
         self._sender = sender
         self._envelope = Envelope("/plaudit/scheduler")
         self._decisions = Decisions(database)
-        repositories = Repositories(database)
+        repositories = Repositories(database, token_keys=token_keys)
         self._templates = repositories.templates
+        self._tokens = repositories.review_tokens
         self._transactions = Transactions(database, repositories, publisher.publish)
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send what is due at that moment, in batches, until nothing is or `may_go_on` says no."""
         report, told, fruitless = RunReport(), 0, 0
         await self._transactions.outbox.settle_overdue()
-        writer = MailWriter(await self._templates.all_of(ORDER_REVIEW_REQUEST), self._sender)
+        templates, token_key = await self._templates.all_of(ORDER_REVIEW_REQUEST), await self._tokens.signing_key()
+        writer = MailWriter(templates, self._sender, token_key, now)
         while fruitless < _MOST_FRUITLESS and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
@@ -127,7 +137,7 @@ class ReminderJob:
                     break
             # All writes at the end: killed from here on, the process leaves orders that nobody can write for a while.
             await self._decisions.reminders.save([d.order for d in decided if d.is_changed], work.session)
-            await self._decisions.reminders.save_sent(_sent(decided), work.session)
+            await self._decisions.reminders.add_sent(_reminded(decided), now, work.session)
             work.emit(messages)
             return decided
 
@@ -146,10 +156,6 @@ class ReminderJob:
         return [mail, self._envelope.wrap(topic, order.id, "ReminderRequested", event)]
 
 
-def _sent(decided: Iterable[Decided]) -> dict[str, int]:
-    """The number of reminders that each customer of these has got then."""
-    return {
-        each.decision.customer_id: each.order.reminders.sent_to_customer
-        for each in decided
-        if isinstance(each.decision, Reminder)
-    }
+def _reminded(decided: Iterable[Decided]) -> list[str]:
+    """The customers of these reminders, as often as each is reminded."""
+    return [each.decision.customer_id for each in decided if isinstance(each.decision, Reminder)]

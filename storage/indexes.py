@@ -16,14 +16,16 @@ from storage import (
     parking,
     privacy,
     ratings,
+    reminders_states,
     replays,
     returns,
+    review_tokens,
     reviews,
     templates,
 )
 from storage.database import Database, create_indexes, drop_indexes
 
-SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED}
+SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: reminders_states.SUPERSEDED}
 """The names of indexes that earlier versions made, by collection."""
 
 
@@ -50,6 +52,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         templates.COLLECTION: templates.indexes(remember_days),
         audit.COLLECTION: audit.INDEXES,
         claims.COLLECTION: claims.INDEXES,
+        review_tokens.COLLECTION: review_tokens.INDEXES,
         privacy.ERASURES: privacy.INDEXES,
         privacy.LETTERS: privacy.letter_indexes(remember_days),
     }

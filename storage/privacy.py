@@ -20,6 +20,7 @@ from domain.privacy import (
     mark_of,
     unkeyed_mark_of,
 )
+from domain.reminders import SentReminders
 from domain.returns import Return
 from domain.reviews import Moderation, Review
 from messaging.moderation import moderation_from
@@ -30,8 +31,9 @@ from storage.mails import MailRepository
 from storage.orders import COLLECTION as ORDERS
 from storage.orders import OrderRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
-from storage.reminders import CUSTOMERS
+from storage.reminders import CUSTOMERS, ReminderRepository
 from storage.returns import ParkedReturn, ReturnRepository, ReturnSearch
+from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository
 from storage.stores import SETTINGS
@@ -80,10 +82,14 @@ class PersonalData:
         """The returns of their orders."""
         return [each for id in await self.order_ids() for each in await self._returns_of(id)]
 
-    async def reminders(self) -> int:
-        """The number of reminders they have got."""
-        document = await self._database[CUSTOMERS].find_one({"_id": self._customer})
-        return int(document["sent"]) if document else 0
+    async def reminders(self) -> SentReminders:
+        """The reminders that they have got."""
+        sent = await ReminderRepository(self._database).sent_to([self._customer])
+        return sent.get(self._customer, SentReminders())
+
+    async def used_tokens(self) -> list[TokenUse]:
+        """The review tokens that they have used."""
+        return await ReviewTokenRepository(self._database).of_customer(self._customer)
 
     async def waiting_mails(self) -> list[bytes]:
         """The mails to them that have not been sent yet."""
@@ -140,7 +146,11 @@ class PersonalData:
         """Forget how many reminders they got; returns how many that were."""
         sent = await self.reminders()
         await self._database[CUSTOMERS].delete_one({"_id": self._customer})
-        return sent
+        return sent.count
+
+    async def forget_tokens(self) -> int:
+        """Take them out of the review tokens that they used, which stay used; returns how many there were."""
+        return await ReviewTokenRepository(self._database).forget_customer(self._customer)
 
     async def forget_edits(self) -> int:
         """Take their name out of the audit log's entries of edits; returns how many there were."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pymongo import UpdateOne
 
-from domain.reminders import Item, ReviewableOrder, due_up_to, status_key
+from domain.reminders import MOST_TIMES, Item, ReviewableOrder, SentReminders, due_from, due_up_to, status_key
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
 from storage.database import Database, Document, Session
@@ -19,7 +20,7 @@ CUSTOMERS: Final = "reminderCustomers"
 _FIELDS: Final = dict.fromkeys(
     (
         *("number", "status", "statusSince", "isCancelled", "storeId", "customerId", "customerName", "customerEmail"),
-        *("languageCode", "lines.productId", "lines.name", "reminder"),
+        *("languageCode", "lines.id", "lines.productId", "lines.name", "reminder"),
     ),
     1,
 )
@@ -39,8 +40,12 @@ class ReminderRepository:
 
         What is not due costs nothing, whatever its number: see the index.
         """
-        found = self._orders.find(_due(settings, stores, now), {"_id": 1}).hint(reminders_states.INDEX_NAME)
-        return [document["_id"] async for document in found.limit(limit)]
+        ids: list[str] = []
+        for due in _due(settings, stores, now):
+            if len(ids) < limit:
+                found = self._orders.find(due, {"_id": 1}).hint(reminders_states.INDEX_NAME).limit(limit - len(ids))
+                ids += [document["_id"] async for document in found]
+        return ids
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> list[ReviewableOrder]:
         """These orders."""
@@ -50,10 +55,11 @@ class ReminderRepository:
         self, settings: ReminderSettings, stores: Collection[str | None], now: datetime
     ) -> AsyncIterator[ReviewableOrder]:
         """Every order in the status that reminders are for: first those that are due, in the order of `due`."""
-        due = _due(settings, stores, now)
-        others = {"statusKey": due["statusKey"], "$nor": [due]}
-        async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_NAME):
-            yield _order(document)
+        dues = _due(settings, stores, now)
+        others = {"statusKey": status_key(settings.order_status), "$nor": dues}
+        for due in dues:
+            async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_NAME):
+                yield _order(document)
         async for document in self._orders.find(others, _FIELDS):
             yield _order(document)
 
@@ -66,25 +72,46 @@ class ReminderRepository:
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)
 
-    async def sent_to(self, customers: Collection[str], session: Session | None = None) -> dict[str, int]:
-        """The number of reminders to each of these customers over all orders; those without any are left out."""
+    async def sent_to(self, customers: Collection[str], session: Session | None = None) -> dict[str, SentReminders]:
+        """The reminders to each of these customers over all orders; those without any are left out."""
         found = self._customers.find({"_id": {"$in": list(customers)}}, session=session)
-        return {document["_id"]: document["sent"] async for document in found}
+        return {document["_id"]: sent_from(document) async for document in found}
 
-    async def save_sent(self, sent: Mapping[str, int], session: Session) -> None:
-        """Write how many reminders these customers have got by now."""
-        writes = [UpdateOne({"_id": id}, {"$set": {"sent": count}}, upsert=True) for id, count in sent.items()]
+    async def add_sent(self, customers: Iterable[str], now: datetime, session: Session) -> None:
+        """Count a reminder to each of these customers; one that is named twice has got two."""
+        writes = [
+            UpdateOne({"_id": id}, {"$inc": {"sent": count}, "$push": {"times": _latest([now] * count)}}, upsert=True)
+            for id, count in Counter(customers).items()
+        ]
         if writes:
             await self._customers.bulk_write(writes, ordered=False, session=session)
 
 
-def _due(settings: ReminderSettings, stores: Collection[str | None], now: datetime) -> Document:
-    return {
+def sent_from(document: Document) -> SentReminders:
+    """The reminders in a customer's document; earlier versions kept no times."""
+    return SentReminders(document["sent"], tuple(map(moment, document.get("times", ()))))
+
+
+def _latest(times: Iterable[datetime]) -> Document:
+    return {"$each": [*map(microseconds, times)], "$sort": 1, "$slice": -MOST_TIMES}
+
+
+def _due(settings: ReminderSettings, stores: Collection[str | None], now: datetime) -> list[Document]:
+    """The criteria of orders that are due: below the limit, and those for which its period may be over."""
+    limit, period_days = settings.max_emails_per_customer, settings.limit_period_days
+    due: Document = {
         "statusKey": status_key(settings.order_status),
         "storeId": {"$in": list(stores)},
-        "reminder.toCustomer": {"$lt": settings.max_emails_per_customer},
-        "reminder.from": {"$lte": microseconds(due_up_to(settings, now))},
+        "reminder.from": {
+            "$gte": microseconds(due_from(settings, now)),
+            "$lte": microseconds(due_up_to(settings, now)),
+        },
     }
+    below = {**due, "reminder.toCustomer": {"$lt": limit}}
+    if period_days is None or limit == 0:
+        return [below]
+    free = {"$not": {"$gt": microseconds(now - timedelta(days=period_days))}}
+    return [below, {**due, "reminder.toCustomer": {"$gte": limit}, "reminder.limitSince": free}]
 
 
 def _order(document: Document) -> ReviewableOrder:
@@ -106,5 +133,5 @@ def _items(lines: Iterable[Mapping[str, Any]]) -> Iterable[Item]:
     products: dict[str, Item] = {}
     for line in lines:
         if product_id := line["productId"]:
-            products.setdefault(product_id, Item(product_id, line["name"] or product_id))
+            products.setdefault(product_id, Item(product_id, line["name"] or product_id, line["id"]))
     return products.values()

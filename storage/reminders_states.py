@@ -11,19 +11,22 @@ from domain.orders import ReminderState
 from storage.database import Document
 from storage.moments import microseconds, moment
 
-INDEX_NAME: Final = "reminder_due"
+INDEX_NAME: Final = "reminder_due_limit"
+SUPERSEDED: Final = ("reminder_due",)
 INDEX: Final = IndexModel(
     [
         ("statusKey", ASCENDING),
         ("storeId", ASCENDING),
         ("reminder.toCustomer", ASCENDING),
         ("reminder.from", ASCENDING),
+        ("reminder.limitSince", ASCENDING),
     ],
     name=INDEX_NAME,
     partialFilterExpression={"reminder.from": {"$exists": True}},
 )
-"""Orders that are over aren't in it. Those in stores that take no reviews, and those of customers who have got all
-that the limit allows, have a place of their own in it: they cost nothing, and are due at once when that changes."""
+"""Orders that are over aren't in it. Those in stores that take no reviews, those that are too old, and those of
+customers who have got all that the limit allows, have a place of their own in it: they cost nothing (with a period of
+the limit: an entry of the index each), and are due at once when that changes."""
 
 
 def document_of(state: ReminderState, status_since: datetime) -> Document:
@@ -31,6 +34,10 @@ def document_of(state: ReminderState, status_since: datetime) -> Document:
     document: Document = {"sent": state.sent, "toCustomer": state.sent_to_customer}
     if state.last is not None:
         document["last"] = microseconds(state.last)
+    if state.limit_since is not None:
+        document["limitSince"] = microseconds(state.limit_since)
+    if state.is_viewed:
+        document["viewed"] = True
     if not state.is_over:
         document["from"] = microseconds(state.counted_from(status_since))
     return document
@@ -38,10 +45,12 @@ def document_of(state: ReminderState, status_since: datetime) -> Document:
 
 def state_from(document: Document) -> ReminderState:
     """The state in a document."""
-    last = document.get("last")
+    last, limit_since = document.get("last"), document.get("limitSince")
     return ReminderState(
         sent=document["sent"],
         last=None if last is None else moment(last),
         sent_to_customer=document["toCustomer"],
         is_over="from" not in document,
+        limit_since=None if limit_since is None else moment(limit_since),
+        is_viewed=document.get("viewed", False),
     )

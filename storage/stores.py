@@ -69,6 +69,8 @@ class StoreRepository:
                 days_in_status=reminder.get("daysInStatus", default.days_in_status),
                 order_status=reminder.get("orderStatus", default.order_status),
                 max_emails_per_customer=reminder.get("maxEmailsPerCustomer", default.max_emails_per_customer),
+                max_age_days=reminder.get("maxAgeDays", default.max_age_days),
+                limit_period_days=reminder.get("limitPeriodDays"),
             ),
         )
 
@@ -115,5 +117,6 @@ def _store(document: Document) -> Store:
             edits_keep_status=settings.get("editsKeepStatus", default.edits_keep_status),
             rating_calculation_method=RatingMethod(method) if method else None,
             return_number_template=settings.get("returnNumberTemplate"),
+            review_url=settings.get("reviewUrl") or None,
         ),
     )

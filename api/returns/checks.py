@@ -9,7 +9,8 @@ from api.commands import Command
 from api.services import Services
 from api.web.problems import ItemError, invalid
 from domain.delivery import RecordPosition
-from domain.returns import RefusalReason, Return, ReturnRefusal, changed, created
+from domain.returns import Return, changed, created
+from domain.returns_refusals import RefusalReason, ReturnRefusal
 from messaging.returns import CreateReturn, NewReturn, SavedReturn, UpdateReturn, return_request
 
 _UNPUBLISHED: Final = RecordPosition(partition=-1, offset=-1, timestamp=-1)

@@ -11,6 +11,7 @@ from api.commands import Command
 from api.services import Services
 from api.stores.bounds import stores_of
 from api.web.problems import ItemError, ProblemError, ProblemKind
+from domain.objects import ObjectPlace
 from domain.permissions import Caller, Permission
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edit
@@ -32,6 +33,11 @@ class Wanted:
     editor: Mapping[str, Any] | None = None
     right: EditRight | None = None
     is_edit: bool = False
+
+    @property
+    def place(self) -> ObjectPlace:
+        """The object and the store."""
+        return ObjectPlace(self.review.entity, self.review.store_id)
 
     @property
     def is_moderated(self) -> bool:

@@ -31,7 +31,7 @@ from api.reviews.rows import (
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
-from api.stores.rules import check_store_rules, reasons_against
+from api.stores.rules import check_rules, read_proofs, reasons_against
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
@@ -89,10 +89,11 @@ async def submit(
     that one, as its author, or as a moderator (`customerReviews:update`). What is left out stays."""
     ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
     _check_different(ids)
-    wanted = await wanted_by(services, caller, command, dict(zip(ids, reviews, strict=True)))
+    proofs = await read_proofs(services, reviews)
+    wanted = await wanted_by(services, caller, command, dict(zip(ids, proofs.reviews, strict=True)))
     moderated = {index for index, item in enumerate(wanted) if item.is_moderated}
-    check_submissions(caller, [item.review for item in wanted], moderated)
-    await check_store_rules(services, wanted)
+    check_submissions(caller, [item.review for item in wanted], moderated | proofs.proven)
+    await check_rules(services, wanted, proofs.of_reviews)
     return await carry_out(services, command, ids, [_submission(services, command, item) for item in wanted])
 
 
@@ -216,9 +217,7 @@ async def can_leave_feedback(
     """Tell if this author may review this object in this store; without a store, everybody may."""
     check_store(caller, store_id)
     check_author(caller, user_id)
-    reasons: list[Refusal] = []
-    if store_id is not None:
-        reasons = await reasons_against(services, ReviewIdentity(Entity(entity_type, entity_id), store_id, user_id))
+    reasons = await reasons_against(services, ReviewIdentity(Entity(entity_type, entity_id), store_id, user_id))
     return JsonResponse({"canLeaveFeedback": not reasons, "reasons": reasons})
 
 

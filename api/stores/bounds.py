@@ -49,16 +49,18 @@ def check_author(caller: Caller, user_id: str | None) -> None:
 
 
 def check_submissions(
-    caller: Caller, reviews: Sequence[SubmittedReview], moderated: Collection[int] = frozenset()
+    caller: Caller, reviews: Sequence[SubmittedReview], by_others: Collection[int] = frozenset()
 ) -> None:
-    """Raises ProblemError when one of these reviews is for a store or by an author that is not the caller's. Those that
-    the caller edits as a moderator, by their indexes, are by anybody."""
+    """Raises ProblemError when one of these reviews is for a store or by an author that is not the caller's.
+
+    Those at the places `by_others` may be by anybody: the caller edits as a moderator, or a token proves the author.
+    """
     errors: list[ItemError] = []
     for index, review in enumerate(reviews):
         if not caller.may_touch(review.store_id):
             message = "You may not submit reviews to this store, or without a store"
             errors.append({"pointer": f"/{index}/storeId", "code": "other-store", "message": message})
-        if index not in moderated and not caller.may_write_as(review.user_id):
+        if index not in by_others and not caller.may_write_as(review.user_id):
             message = "You may not submit reviews of another user"
             errors.append({"pointer": f"/{index}/userId", "code": "other-user", "message": message})
     if errors:

@@ -38,6 +38,8 @@ class ShownReminder(Row):
     days_in_status: int
     order_status: str
     max_emails_per_customer: int
+    max_age_days: int
+    limit_period_days: int | None
 
 
 class ShownSettings(Row):
@@ -59,6 +61,7 @@ class ShownStoreSettings(Row):
     edits_keep_status: bool
     rating_calculation_method: RatingMethod | None
     return_number_template: str | None
+    review_url: str | None
 
 
 class ShownStore(Row):

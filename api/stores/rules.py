@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 
 from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
+from domain.objects import ObjectPlace, is_closed
 from domain.orders import Purchase
+from domain.review_tokens import ReviewToken
 from domain.reviews import ReviewIdentity
 from domain.stores import Refusal, Store, refusal, refusals
 from messaging.metrics import SUBMISSIONS
+from messaging.reviews import SubmittedReview
 
 
 async def purchasers(services: Services, authors: Iterable[ReviewIdentity]) -> Callable[[ReviewIdentity], bool]:
@@ -27,37 +32,85 @@ def _purchase(author: ReviewIdentity) -> Purchase | None:
     return Purchase(author.store_id, author.user_id, author.entity)
 
 
-async def check_store_rules(services: Services, wanted: Sequence[Wanted]) -> None:
-    """Raises ProblemError when a store doesn't take one of these reviews. Those without a store, and what moderators
-    edit, are taken."""
-    authors = {
-        index: (item, item.review.identity)
-        for index, item in enumerate(wanted)
-        if item.review.store_id is not None and not item.is_moderated
-    }
+class Proofs(NamedTuple):
+    """Reviews with the authors whom their tokens name, and what the tokens prove, by their places in the request."""
+
+    reviews: Sequence[SubmittedReview]
+    of_reviews: Mapping[int, ReviewToken | Refusal]
+
+    @property
+    def proven(self) -> set[int]:
+        """The places of the reviews whose tokens prove their authors."""
+        return {index for index, proof in self.of_reviews.items() if isinstance(proof, ReviewToken)}
+
+
+async def read_proofs(services: Services, reviews: Sequence[SubmittedReview]) -> Proofs:
+    """Read the tokens of reviews."""
+    if not any(review.token for review in reviews):
+        return Proofs(reviews, {})
+    keys, now = await services.review_tokens.keys(), datetime.now(UTC)
+    reviews = [review.by_author(keys, now) for review in reviews]
+    proofs = {index: proof for index, review in enumerate(reviews) if (proof := review.proof(keys, now))}
+    return Proofs(reviews, proofs)
+
+
+async def check_rules(
+    services: Services, wanted: Sequence[Wanted], proofs: Mapping[int, ReviewToken | Refusal]
+) -> None:
+    """Raises ProblemError when one of these reviews can't be taken. What moderators edit is."""
+    ruled = {index: item for index, item in enumerate(wanted) if not item.is_moderated}
+    objects = await services.objects.of_places({item.place for item in ruled.values()})
+    reasons = await _reasons_of_stores(services, ruled, proofs)
+    reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if is_closed(objects, item.place)}
+    reasons |= await _reasons_of_tokens(services, wanted, proofs)
+    errors: list[ItemError] = [
+        {"pointer": f"/{index}", "code": reason.value, "message": reason.message}
+        for index, reason in sorted(reasons.items())
+    ]
+    for error in errors:
+        SUBMISSIONS.labels(error["code"]).inc()
+    if errors:
+        raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
+
+
+async def _reasons_of_tokens(
+    services: Services, wanted: Sequence[Wanted], proofs: Mapping[int, ReviewToken | Refusal]
+) -> dict[int, Refusal]:
+    """The reasons against tokens: what is known of their use may have changed when the reviews are stored."""
+    lines = {index: proof.line for index, proof in proofs.items() if isinstance(proof, ReviewToken)}
+    used = await services.review_tokens.used(set(lines.values()))
+    reasons = {index: proof for index, proof in proofs.items() if isinstance(proof, Refusal)}
+    for index, line in lines.items():
+        if used.setdefault(line, wanted[index].id) != wanted[index].id:
+            reasons[index] = Refusal.USED_PROOF
+    return reasons
+
+
+async def _reasons_of_stores(
+    services: Services, wanted: Mapping[int, Wanted], proofs: Mapping[int, ReviewToken | Refusal]
+) -> dict[int, Refusal]:
+    """The reasons of stores against reviews. Those without a store are taken."""
+    authors = {i: (item, item.review.identity) for i, item in wanted.items() if item.review.store_id is not None}
     if not authors:
-        return
+        return {}
     stores = await services.lookups.stores({author.store_id for _, author in authors.values() if author.store_id})
     known = [author for _, author in authors.values() if author.store_id in stores]
     has_purchased = await purchasers(services, (a for a in known if _store(stores, a).settings.purchase_required))
     once = {a for a in known if a.user_id is not None and _store(stores, a).settings.one_review_per_customer}
     holders = await services.reviews.written_by(once)
-    errors: list[ItemError] = []
+    reasons = {}
     for index, (item, author) in authors.items():
         held_by = holders.setdefault(author, set())
         reason = refusal(
             stores.get(author.store_id or ""),
             user_id=author.user_id,
-            has_purchased=partial(has_purchased, author),
+            has_purchased=partial(bool, True) if index in proofs else partial(has_purchased, author),
             has_reviewed=partial(_has_another, item, frozenset(held_by)),
         )
         held_by.add(item.id)  # the next one of this request is the second one
         if reason:
-            errors.append({"pointer": f"/{index}", "code": reason.value, "message": reason.message})
-    for error in errors:
-        SUBMISSIONS.labels(error["code"]).inc()
-    if errors:
-        raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
+            reasons[index] = reason
+    return reasons
 
 
 def _has_another(item: Wanted, held_by: Collection[str]) -> bool:
@@ -69,16 +122,20 @@ def _store(stores: Mapping[str, Store], author: ReviewIdentity) -> Store:
 
 
 async def reasons_against(services: Services, author: ReviewIdentity) -> list[Refusal]:
-    """Every reason for which the store wouldn't take a review by this author."""
-    store = await services.stores.get(author.store_id or "")
-    services.lookups.forget()
-    has_purchased = await purchasers(services, [author])
-    written = await services.reviews.written_by([author] if author.user_id is not None else [])
-    return list(
-        refusals(
+    """Every reason for which a review of the object by this author, in the store or without one, wouldn't be taken."""
+    reasons: list[Refusal] = []
+    if author.store_id is not None:
+        store = await services.stores.get(author.store_id)
+        services.lookups.forget()
+        has_purchased = await purchasers(services, [author])
+        written = await services.reviews.written_by([author] if author.user_id is not None else [])
+        reasons += refusals(
             store,
             user_id=author.user_id,
             has_purchased=partial(has_purchased, author),
             has_reviewed=partial(bool, written),
         )
-    )
+    place = ObjectPlace(author.entity, author.store_id)
+    if is_closed(await services.objects.of_places([place]), place) and Refusal.REVIEWS_DISABLED not in reasons:
+        reasons.insert(0, Refusal.REVIEWS_DISABLED)
+    return reasons

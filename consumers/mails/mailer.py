@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from consumers.inbox import Inbox
 from consumers.mails.consumer import MailConsumer
 from consumers.mails.message import mail_command
-from consumers.mails.sender import MailSender
+from consumers.mails.sender import MailSender, Senders
 from consumers.mails.smtp import SmtpServer
 from consumers.subscriptions import start, subscribed_broker
 from domain.mails import RetryPlan
@@ -30,24 +30,27 @@ async def running_mailer(
     publisher: Publisher,
     server: SmtpServer,
     plan: RetryPlan,
+    sender: str | None = None,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Take in and send mails until the block ends; then finish those in hand. Topics and indexes must exist.
+    """Take in and send mails until the block ends; then finish those in hand. Topics and indexes must exist. Mails are
+    from `sender` where neither they nor their store say otherwise.
 
     Yields the sending task, which never ends by itself: if it does, the mailer is broken.
     """
     mails = MailRepository(database)
-    transactions = Transactions(database, Repositories(database), publisher.publish)
-    sender = MailSender(transactions, mails, server, plan)
-    inbox = Inbox(Topic.MAIL_COMMANDS, mail_command, MailConsumer(mails, sender.wake), publisher.publish)
+    repositories = Repositories(database)
+    transactions = Transactions(database, repositories, publisher.publish)
+    mail_sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, sender))
+    inbox = Inbox(Topic.MAIL_COMMANDS, mail_command, MailConsumer(mails, mail_sender.wake), publisher.publish)
     broker = subscribed_broker(
         connection,
         topics,
         [inbox],
         group_prefix=topics.prefix,
     )
-    sending = asyncio.create_task(sender.run())
+    sending = asyncio.create_task(mail_sender.run())
     try:
         await start(broker)
         yield sending
     finally:
-        await asyncio.gather(broker.stop(), sender.stop(sending))
+        await asyncio.gather(broker.stop(), mail_sender.stop(sending))

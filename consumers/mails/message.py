@@ -42,7 +42,8 @@ def mail_command(value: bytes) -> MailCommand:
     """The command in a record. Raises InvalidContentError, or InvalidMessageError for an address that can't be one."""
     command = READER(value)
     mailbox("to", command.to)
-    mailbox("from", command.from_)
+    if command.from_ is not None:
+        mailbox("from", command.from_)
     return command
 
 
@@ -64,6 +65,8 @@ def mail_message(command: MailCommand, at: datetime) -> Mail:
     here, and the whole is read again: it must have the headers that were set, and no others. Raises
     InvalidMessageError.
     """
+    if command.from_ is None:
+        raise InvalidMessageError("no-sender", "Nothing says whom the mail is from: set PLAUDIT_SMTP__SENDER")
     sender, recipient = mailbox("from", command.from_), mailbox("to", command.to)
     body = MIMEMultipart("alternative")
     parts = [_part("plain", command.text), _part("html", command.html)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,9 +17,11 @@ from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayE
 from domain.mails import RetryPlan
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
+from messaging.mails import MailCommand
 from messaging.metrics import MAILS, RETRIES, note_wait
 from storage.mails import ClaimedMail, MailRepository
 from storage.pymongo_internals import cancel_and_wait
+from storage.stores import StoreRepository
 from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 
 log = structlog.get_logger()
@@ -40,6 +43,21 @@ _GRACE_S: Final = 5.0
 """At a stop, a mail in progress may take so long; what is not done by then is sent again when its claim runs out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Senders:
+    """Whom mails are from that name nobody: their store, else `default`."""
+
+    stores: StoreRepository
+    default: str | None
+
+    async def with_sender(self, command: MailCommand) -> MailCommand:
+        """The mail with a sender, unless there is none for it."""
+        if command.from_ is not None:
+            return command
+        store = await self.stores.get(command.store_id) if command.store_id else None
+        return command.model_copy(update={"from_": (store and store.email) or self.default})
+
+
 class MailSender:
     """Sends each mail once, as far as SMTP allows.
 
@@ -49,8 +67,16 @@ class MailSender:
     dead letter. While the server is away, few mails are tried, again and again.
     """
 
-    def __init__(self, transactions: Transactions, mails: MailRepository, server: SmtpServer, plan: RetryPlan) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        mails: MailRepository,
+        server: SmtpServer,
+        plan: RetryPlan,
+        senders: Senders,
+    ) -> None:
         self._transactions = transactions
+        self._senders = senders
         self._mails = mails
         self._server = server
         self._plan = plan
@@ -104,7 +130,7 @@ class MailSender:
     async def _send(self, mail: ClaimedMail, connection: SmtpConnection) -> None:
         """Send a mail, and note what became of it. Raises ServerAwayError, once the mail has been put back."""
         try:
-            command = mail_command(mail.record.value or b"")
+            command = await self._senders.with_sender(mail_command(mail.record.value or b""))
             await connection.send(mail_message(command, mail.accepted_at))
         except (MailRefusedError, InvalidMessageError, ValueError) as error:
             code = error.code if isinstance(error, InvalidMessageError) else "mail-rejected"

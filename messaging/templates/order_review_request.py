@@ -25,9 +25,10 @@ def order_review_context(
     store_name: str | None = None,
     store_email: str | None = None,
     language_code: str | None = None,
-    items: Iterable[tuple[str, str | None]] = (),
+    items: Iterable[tuple[str, str | None, str | None]] = (),
 ) -> dict[str, Any]:
-    """The data of the mail. `items` are the products not yet reviewed: id and name. What isn't known is None."""
+    """The data of the mail. What isn't known is None. `items` are the products not yet reviewed: id, name, and the
+    address of the page to write at."""
     return {
         "order": {"id": order_id, "number": shortened(order_number or order_id)},
         "customer": {"id": customer_id or None, "name": shortened(customer_name)},
@@ -37,7 +38,10 @@ def order_review_context(
             "email": bare_address(store_email or "") or None,
         },
         "languageCode": language_code or None,
-        "items": [{"productId": product_id, "name": shortened(name or product_id)} for product_id, name in items],
+        "items": [
+            {"productId": product_id, "name": shortened(name or product_id), "reviewUrl": review_url}
+            for product_id, name, review_url in items
+        ],
     }
 
 
@@ -57,11 +61,14 @@ SAMPLE_CONTEXT: Final = order_review_context(
     store_name="Electronics",
     store_email="shop@example.com",
     language_code="en-US",
-    items=[("9cbd8f316e254a679ba34a900fccb076", "3DR Solo Quadcopter"), ("f9330eb5ed78427abb4dc4089bc37d9f", "Camera")],
+    items=[
+        ("9cbd8f316e254a679ba34a900fccb076", "3DR Solo Quadcopter", "https://shop.example/review?token=WyJFbGVjdHJv"),
+        ("f9330eb5ed78427abb4dc4089bc37d9f", "Camera", "https://shop.example/review?token=WyJGbGFzaGxp"),
+    ],
 )
 """The data of a preview."""
 
-SPARSE_CONTEXT: Final = order_review_context(order_id="1", items=[("1", None)])
+SPARSE_CONTEXT: Final = order_review_context(order_id="1", items=[("1", None, None)])
 """A mail with only the required data."""
 
 DEFAULT_ORDER_REVIEW_REQUEST: Final = MailTemplate(
@@ -72,7 +79,7 @@ Hello{% if customer.name %} {{ customer.name }}{% endif %},
 thank you for your order {{ order.number }}. Others would like to know what you think of:
 
 {% for item in items -%}
-- {{ item.name }}
+- {{ item.name }}{% if item.reviewUrl %}: {{ item.reviewUrl }}{% endif %}
 {% endfor %}
 A few words and a rating are enough.
 {% if store.name %}
@@ -87,7 +94,7 @@ A few words and a rating are enough.
 <p>thank you for your order <strong>{{ order.number }}</strong>. Others would like to know what you think of:</p>
 <ul>
 {%- for item in items %}
-<li>{{ item.name }}</li>
+<li>{% if item.reviewUrl %}<a href="{{ item.reviewUrl }}">{{ item.name }}</a>{% else %}{{ item.name }}{% endif %}</li>
 {%- endfor %}
 </ul>
 <p>A few words and a rating are enough.</p>

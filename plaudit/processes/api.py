@@ -89,6 +89,7 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         version=version("plaudit"),
         entity_types=registered_entity_types(settings),
         lag=lag,
+        token_keys=settings.review_tokens.keys(),
         authenticator=authenticator(settings, database),
         limits=Limits(
             max_body_bytes=http.max_body_bytes,

@@ -8,13 +8,16 @@ from datetime import timedelta
 import structlog
 
 from consumers.mails.mailer import running_mailer
+from consumers.mails.message import mailbox
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
+from messaging.decoding import InvalidMessageError
 from messaging.kafka.publisher import Publisher
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.processes.connections import run_process
 from plaudit.processes.probes import Probes
 from storage.database import Database
+from storage.stores import StoreRepository
 
 log = structlog.get_logger()
 
@@ -28,13 +31,30 @@ async def run_mailer(settings: Settings) -> None:
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
 
     async def send_mails(database: Database, publisher: Publisher, probes: Probes) -> None:
-        connection, topics = settings.kafka_connection(), settings.topics
-        async with running_mailer(connection, topics, database, publisher, server, plan) as sending:
+        await check_sender(settings, StoreRepository(database))
+        connection, topics, sender = settings.kafka_connection(), settings.topics, settings.smtp.sender
+        async with running_mailer(connection, topics, database, publisher, server, plan, sender) as sending:
             probes.is_ready = True
             log.info("mailer ready")
             await asyncio.shield(sending)
 
     await run_process(settings, "mailer", send_mails)
+
+
+async def check_sender(settings: Settings, stores: StoreRepository) -> None:
+    """Raises ConfigurationError while nothing says whom mails are from: neither the configuration nor every store."""
+    sender = settings.smtp.sender
+    if sender is not None:
+        try:
+            mailbox("from", sender)
+        except InvalidMessageError as error:
+            raise ConfigurationError("PLAUDIT_SMTP__SENDER: that is not one mail address.") from error
+        return
+    registered = await stores.all()
+    without = [store.id for store in registered if not store.email]
+    if without or not registered:
+        stores_named = f", or give each store an `email` (missing: {', '.join(without[:5])})" if without else ""
+        raise ConfigurationError(f"Set PLAUDIT_SMTP__SENDER: the address that mails are from{stores_named}.")
 
 
 def _server(settings: Settings) -> SmtpServer:

@@ -26,7 +26,13 @@ async def run_scheduler(settings: Settings) -> None:
 
     async def keep_time(database: Database, publisher: Publisher, probes: Probes) -> None:
         clock = ReminderClock(
-            ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender),
+            ReminderJob(
+                database,
+                publisher,
+                settings.topics,
+                sender=settings.smtp.sender,
+                token_keys=settings.review_tokens.keys(),
+            ),
             StoreRepository(database),
             LeaseRepository(database),
             holder=f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}",

@@ -29,6 +29,7 @@ from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
+from plaudit.processes.mailer import check_sender
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running
 from storage.database import Database
 from storage.stores import StoreRepository
@@ -83,6 +84,8 @@ async def _start(
             await publisher.publish([Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)])
         # The store can only be seen once the worker consumes: then all is ready.
         await _until_a_store(database)
+        if settings.smtp.host:
+            await check_sender(settings, StoreRepository(database))
     for process in processes:
         if process.name not in FIRST_PROCESSES:
             await process.start()

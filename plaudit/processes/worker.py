@@ -36,6 +36,7 @@ async def run_worker(settings: Settings) -> None:
             publisher,
             entity_types,
             remember=timedelta(days=settings.remember_days),
+            token_keys=settings.review_tokens.keys(),
         ) as running:
             tune_memory()
             probes.is_ready = True

@@ -23,11 +23,13 @@ from plaudit.processes.waiting import admin_client, existing_topics
 
 FLOW: Final = (
     Topic.STORE_UPDATES,
+    Topic.OBJECT_UPDATES,
     Topic.ORDER_EVENTS,
     Topic.REVIEW_SUBMISSIONS,
     Topic.MODERATION_COMMANDS,
     Topic.REVIEW_CHANGES,
     Topic.RETURN_COMMANDS,
+    Topic.REMINDER_COMMANDS,
     Topic.MAIL_COMMANDS,
 )
 """Dependencies first: a store before its reviews, an order before its returns."""

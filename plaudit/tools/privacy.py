@@ -30,12 +30,13 @@ from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter, dead_letters
 from storage.database import Database
 from storage.privacy import Erasures, PersonalData
+from storage.review_tokens import TokenUse
 from storage.stores import StoreRepository
 
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"
 
-_KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.RETURN_COMMANDS)
+_KEYED_BY_PERSON: Final = (*(Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS),)
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
 
@@ -52,7 +53,9 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
             "reviews": [_without(review_details(each, stores), "moderator") for each in await data.reviews()],
             "orders": [orjson.Fragment(order.body) for order in orders.values()],
             "returns": [_without_order(each) for each in await data.returns()],
-            "remindersSent": await data.reminders(),
+            "remindersSent": (reminders := await data.reminders()).count,
+            "latestReminders": reminders.times,
+            "usedReviewTokens": [_used(each) for each in await data.used_tokens()],
             "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
             "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
             "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
@@ -79,6 +82,17 @@ def _without_order(stored: Return) -> dict[str, Any]:
 
 def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in names}
+
+
+def _used(token: TokenUse) -> dict[str, Any]:
+    """A review token that was used; the token itself is not kept."""
+    return {
+        "orderId": token.line.order_id,
+        "orderLineItemId": token.line.line_id,
+        "productId": token.product_id,
+        "reviewId": token.review_id,
+        "at": token.at,
+    }
 
 
 def _waiting(command: Moderation) -> dict[str, Any]:
@@ -110,6 +124,7 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
         counts = {"reviews": reviews, **await data.forget_orders()}
         counts["mails"] = await data.forget_mails(datetime.now(UTC))
         counts["reminders"] = await data.forget_reminders()
+        counts["reviewTokens"] = await data.forget_tokens()
         counts["waiting"] = await data.forget_parked()
         counts["edits"] = await data.forget_edits()
         await erasures.add(customer_id, datetime.now(UTC), counts)

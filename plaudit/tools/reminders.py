@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from domain.reminders import Decided, Reminder
+from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
@@ -22,11 +23,7 @@ async def show_preview(settings: Settings, out: Console, now: datetime | None) -
     moment = now or datetime.now(UTC)
     async with connected(settings) as (database, _):
         reminder = (await StoreRepository(database).general()).reminder
-        heading = (
-            f"At {timestamp(moment)}: orders in status {reminder.order_status} for {reminder.days_in_status} days; "
-            f"at most {reminder.max_emails_per_customer} reminders for each customer."
-        )
-        out.print(shown(heading), markup=False)
+        out.print(shown(f"At {timestamp(moment)}: {_rule(reminder)}"), markup=False)
         counts: Counter[str] = Counter()
         async for decided in preview(database, reminder, moment):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
@@ -44,11 +41,20 @@ async def run_once(settings: Settings, out: Console, now: datetime | None) -> No
         if not (await StoreRepository(database).general()).reminder.enabled:
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
-        job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender)
+        keys = settings.review_tokens.keys()
+        job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender, token_keys=keys)
         with out.status("Sending reminders"):
             report = await job.run(now or datetime.now(UTC))
     skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())
     out.print(f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}.")
+
+
+def _rule(reminder: ReminderSettings) -> str:
+    days, limit, period = reminder.days_in_status, reminder.max_emails_per_customer, reminder.limit_period_days
+    return (
+        f"orders in status {reminder.order_status} for {days} days, and for at most {days + reminder.max_age_days}; "
+        f"at most {limit} reminders for each customer{f' within {period} days' if period else ''}."
+    )
 
 
 def _told(decided: Decided) -> str:

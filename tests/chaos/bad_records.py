@@ -26,13 +26,21 @@ from tests.support.waiting import eventually
 
 COLLECTIONS: Final = {
     "store-updates": "stores",
+    "object-updates": "objects",
     "order-events": "orders",
+    "reminder-commands": "orders",
     "review-submissions": "reviews",
     "return-commands": "returns",
     "moderation-commands": "reviews",
     "review-changes": "reviews",
 }
 """The collection in which a message of each topic has its effect."""
+CONDITIONS: Final[dict[str, Json]] = {
+    "moderation-commands": {"status": 1},
+    "review-changes": {"status": 1},
+    "reminder-commands": {"reminder.viewed": True},
+}
+"""The state in which it is then, beyond being there."""
 TOPICS: Final = tuple(COLLECTIONS)
 LIMIT_MIB: Final = 512
 """Memory of a worker in deploy/kubernetes."""
@@ -55,6 +63,8 @@ def good_value(topic: str, id: str) -> bytes:
     values: Mapping[str, Callable[[], Json]] = {
         "store-updates": lambda: {"id": id, "name": "Shop"},
         "order-events": lambda: an_order(id, {"l": 1}),
+        "object-updates": lambda: {"entityType": "Product", "entityId": id, "name": "Camera"},
+        "reminder-commands": lambda: {"action": "viewed", "customerOrderId": id},
         "review-submissions": lambda: submission(new_id(), 4, id=id),
         "return-commands": lambda: {
             "action": "create",
@@ -68,8 +78,8 @@ def good_value(topic: str, id: str) -> bytes:
 
 async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
     """Put there what the good messages of a topic are about."""
-    if topic == "return-commands":
-        orders = [f"{id}-order" for id in ids]
+    if topic in ("return-commands", "reminder-commands"):
+        orders = [f"{id}-order" for id in ids] if topic == "return-commands" else list(ids)
         await put(service, "order-events", [json.dumps(an_order(order, {"l": 1})).encode() for order in orders])
         await eventually(partial(effects, service, "order-events", orders), lambda done: done == set(orders))
     if topic in ("moderation-commands", "review-changes"):
@@ -86,10 +96,10 @@ async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
 
 async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
     """Those of the ids whose message of that topic has had its effect."""
-    condition = {"status": 1} if topic in ("moderation-commands", "review-changes") else {}
+    name = "_id.entityId" if topic == "object-updates" else "_id"
     async with service.mongo() as database:
-        found = database[COLLECTIONS[topic]].find({"_id": {"$in": list(ids)}, **condition}, {"_id": 1})
-        return {document["_id"] async for document in found}
+        there = {name: {"$in": list(ids)}, **CONDITIONS.get(topic, {})}
+        return set(await database[COLLECTIONS[topic]].distinct(name, there))
 
 
 async def send(service: Service, topic: str, kinds: Mapping[str, Kind], chance: random.Random, sent: Sent) -> None:

@@ -62,12 +62,19 @@ ORDER: Final[Json] = {
 }
 STORE: Final[Json] = {
     **{"id": "s", "name": "Shop", "email": "shop@example.com", "languages": ["en"]},
-    "settings": {"reviewsEnabled": True, "ratingCalculationMethod": "wilson", "returnNumberTemplate": "R{0:yyMMdd}"},
+    "settings": {
+        **{"reviewsEnabled": True, "ratingCalculationMethod": "wilson", "returnNumberTemplate": "R{0:yyMMdd}"},
+        "reviewUrl": "https://shop.example/review?token={token}",
+    },
 }
-SETTINGS: Final[Json] = {"reminder": {"enabled": False, "cron": "0 0 1 1 *", "daysInStatus": 10}}
+SETTINGS: Final[Json] = {
+    "reminder": {
+        **{"enabled": False, "cron": "0 0 1 1 *", "daysInStatus": 10, "maxAgeDays": 30, "limitPeriodDays": 90},
+    }
+}
 
 MESSAGES: Final[dict[str, list[Json]]] = {
-    "review-submissions": [REVIEW, {**REVIEW, "id": "r", "commandId": "c"}],
+    "review-submissions": [REVIEW, {**REVIEW, "id": "r", "token": "t", "commandId": "c"}],
     "moderation-commands": [
         {"action": "approve", "ids": ["r"], "moderator": "m", "reason": "fine", "commandId": "c"},
         {"action": "delete", "ids": ["r", "s"]},
@@ -78,6 +85,14 @@ MESSAGES: Final[dict[str, list[Json]]] = {
         {"kind": "recount-store", "storeId": "s", "commandId": "c"},
     ],
     "order-events": [ORDER],
+    "object-updates": [
+        {
+            **{"entityType": "Product", "entityId": "e", "storeId": "s", "name": "Lens", "reviewsEnabled": True},
+            **{"url": "https://shop.example/e", "imageUrl": "https://shop.example/e.png", "gtins": ["4006381333931"]},
+            **{"mpns": ["m"], "skus": ["k"], "brands": ["b"]},
+        }
+    ],
+    "reminder-commands": [{"action": "viewed", "customerOrderId": "o", "storeId": "s", "commandId": "c"}],
     "return-commands": [
         {"action": "create", "return": {**RETURN, "id": "t"}, "user": "u", "commandId": "c"},
         {"action": "update", "return": {"id": "t", "status": "Approved", "lineItems": RETURN["lineItems"]}},
@@ -100,6 +115,7 @@ REQUESTS: Final[list[tuple[str, str, Any]]] = [
             **{"startDate": "2026-01-01T00:00:00Z", "endDate": "2026-01-01T00:00:00Z", "endRating": 5},
         },
     ),
+    ("POST", "/api/customerReviews/viewedRequestReview", {"customerOrderId": "o", "storeId": "s"}),
     ("POST", "/api/customerReviews/changes", {"modifiedDate": "2026-01-01T00:00:00Z"}),
     ("POST", "/api/rating/entityRating", {"entityIds": ["e"], "entityType": "Product"}),
     ("POST", "/api/return", RETURN),

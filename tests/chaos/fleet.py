@@ -16,7 +16,10 @@ import httpx
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
 
-TOPICS = ("store-updates", "review-submissions", "order-events", "moderation-commands", "return-commands")
+TOPICS = (
+    *("store-updates", "object-updates", "review-submissions", "order-events", "moderation-commands"),
+    *("reminder-commands", "return-commands"),
+)
 """In the order of the flow; what is passed on goes by `review-changes` in the end."""
 
 STOP_S = 30.0

@@ -18,7 +18,7 @@ EXPECTED = (None, None, "New", "Approved", "Rejected")
 ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
 TOPICS = (
     *("review-submissions", "moderation-commands", "review-changes"),
-    *("order-events", "return-commands", "store-updates"),
+    *("order-events", "return-commands", "store-updates", "object-updates", "reminder-commands"),
 )
 REVIEWS = "/api/customerReviews"
 RETURNS = "/api/return"

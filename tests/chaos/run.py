@@ -238,7 +238,10 @@ class Run:
 
 async def open_shop(http: Http) -> None:
     """Register the stores, and switch reminders on."""
-    reminder: dict[str, Any] = {"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2}
+    reminder: dict[str, Any] = {
+        **{"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2},
+        "maxAgeDays": 3_650,  # the clocks jump
+    }
     for path, body in (
         (f"/api/stores/{OPEN_STORE}", {"settings": {**EVERYONE, "editsKeepStatus": True}}),
         (f"/api/stores/{ONE_EACH}", {"settings": {**EVERYONE, "oneReviewPerCustomer": True}}),

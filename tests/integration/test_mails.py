@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from consumers.mails.sender import MailSender
+from consumers.mails.sender import MailSender, Senders
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
@@ -32,6 +33,7 @@ from tests.support.service import Json, Service, own_database
 from tests.support.waiting import eventually
 
 SCRIPT = "<script>alert(1)</script>"
+DEFAULT_SENDER = "Plaudit <no-reply@shop.example>"
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,7 @@ async def mailers(
 ) -> AsyncIterator[Service]:
     """Two mailers beside the service of the session."""
     settings = {"HOST": "127.0.0.1", "PORT": str(mail_server.port), "RETRY_PAUSE": "0.2", "TIMEOUT": "5"}
+    settings["SENDER"] = DEFAULT_SENDER
     environment = {f"PLAUDIT_SMTP__{name}": value for name, value in settings.items()}
     folder = tmp_path_factory.mktemp("mailers")
     mailers = Service(service.servers, folder, prefix=service.prefix, environment=environment)
@@ -326,6 +329,42 @@ async def test_a_replay_sends_no_rejected_mail(service: Service, own_mails: tupl
     assert again.attempts == 1
 
 
+async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailServer) -> None:
+    """It is from its store, else from the mailer."""
+    store = new_id("store")
+    async with service.mongo() as database:
+        await database["stores"].insert_one({"_id": store, "email": "photo@shop.example"})
+    for store_id, sender in ((store, "photo@shop.example"), (new_id("store"), "no-reply@shop.example")):
+        to = address_of()
+        command = mail_command(to, storeId=store_id)
+        del command["from"]
+        await service.publish("mail-commands", message(command, to))
+        (mail,) = await eventually(partial(mail_server.to, to))
+        assert sender in str(mail["From"])
+
+
+async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> None:
+    mailer = Service(service.servers, tmp_path, environment={"PLAUDIT_SMTP__HOST": "127.0.0.1"})
+    assert (
+        "Set PLAUDIT_SMTP__SENDER: the address that mails are from." in (await mailer.run("mailer", code=None)).stderr
+    )
+    async with mailer.mongo() as database:
+        await database["stores"].insert_many([{"_id": "photo", "email": "photo@shop.example"}, {"_id": "audio"}])
+    ended = await mailer.run("mailer", code=None)
+    assert ended.returncode != 0
+    assert "PLAUDIT_SMTP__SENDER: the address that mails are from, or give each store an `email` (missing: audio)." in (
+        ended.stderr
+    )
+    mailer.environment["PLAUDIT_SMTP__SENDER"] = "nobody"
+    assert "PLAUDIT_SMTP__SENDER: that is not one mail address." in (await mailer.run("mailer", code=None)).stderr
+    del mailer.environment["PLAUDIT_SMTP__SENDER"]
+    async with mailer.mongo() as database:
+        await database["stores"].delete_one({"_id": "audio"})
+    mailer.start("mailer")
+    await eventually(lambda: "mailer ready" in mailer.log("mailer"))
+    assert await mailer.stop("mailer") == 0
+
+
 async def test_what_is_refused_for_too_long_is_a_dead_letter(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:
@@ -336,8 +375,9 @@ async def test_what_is_refused_for_too_long_is_a_dead_letter(
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
     plan = RetryPlan(first_pause=timedelta(seconds=0.1), give_up_after=timedelta(seconds=3))
     server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
-    transactions = Transactions(database, Repositories(database), publisher.publish)
-    sender = MailSender(transactions, mails, server, plan)
+    repositories = Repositories(database)
+    transactions = Transactions(database, repositories, publisher.publish)
+    sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, None))
     running = asyncio.create_task(sender.run())
     try:
         now = datetime.now(UTC)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from domain.review_tokens import ReviewToken
 from storage.mails import MailRepository, StoredRecord
+from storage.review_tokens import ReviewTokenRepository, UsedToken
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import Message, message, moderation
 from tests.support.orders import Returns, return_command, wanted_return
@@ -67,6 +69,9 @@ async def test_a_person_is_shown_and_forgotten(
     await own_service.publish("review-submissions", bad)
     await eventually(own_service.dead_letters, lambda letters: len(letters) == 1)
     await _mail_to(own_service, anna)
+    async with own_service.mongo() as database:
+        token = ReviewToken(None, order, "line", product, anna, datetime.now(UTC))
+        await ReviewTokenRepository(database).use([UsedToken(token, mine[0])])
 
     shown = await export(own_service, anna)
     assert {review["id"] for review in shown["reviews"]} == set(mine)
@@ -75,11 +80,15 @@ async def test_a_person_is_shown_and_forgotten(
     assert [each["resolution"] for each in shown["returns"]] == [WORDS]
     assert [letter["value"]["userId"] for letter in shown["deadLetters"]] == [anna]
     assert shown["mailsNotSentYet"] == [{"to": EMAIL}]
+    assert [each["orderId"] for each in shown["usedReviewTokens"]] == [order]
+    assert (shown["remindersSent"], len(shown["latestReminders"])) == (2, 2)
     assert berta not in json.dumps(shown)
 
     assert "1 dead letters" in await erase(own_service, anna)
     everything = await everything_in(own_service)
     assert [trace for trace in (anna, "Anna Berg", EMAIL, STREET, WORDS) if trace in everything] == []
+    async with own_service.mongo() as database:
+        assert await ReviewTokenRepository(database).used([token.line]) == {token.line: mine[0]}
     # What is others', and what the shop has to count, is as it was.
     assert await facade.listed(entityIds=[product]) == others
     assert await facade.rating(product) == (5.0, 1)
@@ -90,7 +99,8 @@ async def test_a_person_is_shown_and_forgotten(
     # It is on record, without the name; and nothing of it comes back.
     async with own_service.mongo() as database:
         (record,) = await database["erasures"].find().to_list()
-    kept = {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2, "waiting": 0, "edits": 1}
+    kept = {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2, "reviewTokens": 1, "waiting": 0}
+    kept |= {"edits": 1}
     assert record["counts"] == kept
     audit = (await facade.get("/api/audit", action="delete"))["results"]
     assert {(entry["subject"], entry["reviewId"]) for entry in audit} == {("plaudit privacy", id) for id in mine}
@@ -187,7 +197,7 @@ async def _mail_to(service: Service, customer: str) -> None:
     async with service.mongo() as database:
         record = StoredRecord("mail-commands", 0, 0, 0, customer.encode(), json.dumps({"to": EMAIL}).encode(), [])
         await MailRepository(database).accept({"mail": record}, datetime.now(UTC))
-        await database["reminderCustomers"].insert_one({"_id": customer, "sent": 2})
+        await database["reminderCustomers"].insert_one({"_id": customer, "sent": 2, "times": [0, 1]})
 
 
 async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:

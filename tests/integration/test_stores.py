@@ -20,6 +20,7 @@ DEFAULTS = {
     "editsKeepStatus": False,
     "ratingCalculationMethod": None,
     "returnNumberTemplate": None,
+    "reviewUrl": None,
 }
 GENERAL = {
     "ratingCalculationMethod": "average",
@@ -31,6 +32,8 @@ GENERAL = {
         "daysInStatus": 10,
         "orderStatus": "Complete",
         "maxEmailsPerCustomer": 2,
+        "maxAgeDays": 30,
+        "limitPeriodDays": None,
     },
 }
 
@@ -54,6 +57,11 @@ async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.As
     assert await put({"settings": {"reviewsEnabled": True}}) == store
     store["settings"] = {**DEFAULTS, "reviewsEnabled": True, "ratingCalculationMethod": "wilson"}
     assert await put({"settings": {"ratingCalculationMethod": "wilson"}}) == store
+    url = "https://shop.example/review?token={token}"
+    store["settings"] = {**store["settings"], "reviewUrl": url}
+    assert await put({"settings": {"reviewUrl": url}}) == store
+    store["settings"] = {**store["settings"], "reviewUrl": None}
+    assert await put({"settings": {"reviewUrl": None}}) == store
     store |= {"name": None, "languages": [], "settings": {**DEFAULTS, "reviewsEnabled": True}}
     assert await put({"name": None, "languages": [], "settings": {"ratingCalculationMethod": None}}) == store
 
@@ -69,6 +77,10 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
         assert await put({"reminder": {"enabled": True, "daysInStatus": 3}}) == {**GENERAL, "reminder": reminder}
         wilson = {"ratingCalculationMethod": "wilson"}
         assert await put(wilson) == {**GENERAL, **wilson, "reminder": reminder}
+        reminder |= {"limitPeriodDays": 90, "maxAgeDays": 7}
+        changed = {"reminder": {"limitPeriodDays": 90, "maxAgeDays": 7}}
+        assert await put(changed) == {**GENERAL, **wilson, "reminder": reminder}
+        assert (await put({"reminder": {"limitPeriodDays": None}}))["reminder"] == {**reminder, "limitPeriodDays": None}
     finally:
         assert await put(GENERAL) == GENERAL
 
@@ -81,6 +93,10 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
         ("/api/settings", {"reminder": {"daysInStatus": 1.5}}),
         ("/api/settings", {"reminder": {"maxEmailsPerCustomer": "2"}}),
         ("/api/settings", {"reminder": {"cron": "every day"}}),
+        ("/api/settings", {"reminder": {"maxAgeDays": -1}}),
+        ("/api/settings", {"reminder": {"limitPeriodDays": 0}}),
+        ("/api/stores/s", {"settings": {"reviewUrl": "https://shop.example/{tokn}"}}),
+        ("/api/stores/s", {"settings": {"reviewUrl": "shop.example/{token}"}}),
         ("/api/stores/s", {"settings": {"reviewsEnabled": "yes"}}),
         ("/api/stores/s", {"settings": {"ratingCalculationMethod": "median"}}),
         ("/api/stores/s", {"settings": {"returnNumberTemplate": "always the same"}}),

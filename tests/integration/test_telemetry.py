@@ -29,6 +29,7 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
     service = Service(servers, folder)
     service.environment |= {
         "PLAUDIT_SMTP__HOST": "127.0.0.1",
+        "PLAUDIT_SMTP__SENDER": "shop@example.com",
         "PLAUDIT_TRACES__FILE": str(folder / "traces.jsonl"),
         "PLAUDIT_LOG__FORMAT": "json",
         "PLAUDIT_LOG__LEVEL": "debug",

@@ -24,7 +24,7 @@ from .waiting import eventually
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
-SENDER = "no-reply@localhost"
+SENDER = "no-reply@shop.example"
 
 
 def order_with_products(
@@ -125,12 +125,15 @@ def connection(service: Service) -> KafkaConnection:
 
 
 @asynccontextmanager
-async def connected_job(service: Service) -> AsyncIterator[tuple[Database, ReminderJob]]:
-    """The job on the topics and the database of a service."""
+async def connected_job(
+    service: Service, token_keys: Sequence[bytes] = ()
+) -> AsyncIterator[tuple[Database, ReminderJob]]:
+    """The job on the topics and the database of a service, with these keys of review tokens."""
     client, database = connect(service.servers.mongo, service.database)
     publisher = Publisher(connection(service))
     try:
-        yield database, ReminderJob(database, publisher, TopicNames(service.prefix), sender=SENDER)
+        topics = TopicNames(service.prefix)
+        yield database, ReminderJob(database, publisher, topics, sender=SENDER, token_keys=token_keys)
     finally:
         await publisher.stop()
         await client.close()

@@ -105,7 +105,8 @@ async def test_the_document_is_complete(http: httpx.AsyncClient) -> None:
     assert {reference.removeprefix("#/components/schemas/") for reference in _references(document)} <= schemas.keys()
     assert "$defs" not in json.dumps(document)
     assert list(schemas["SubmittedReview"]["properties"])[1:] == [
-        *("storeId", "userId", "userName", "EntityId", "EntityType", "EntityName", "title", "review", "rating")
+        *("storeId", "userId", "userName", "EntityId", "EntityType", "EntityName", "title", "review", "rating"),
+        "token",
     ]
     assert list(schemas["ReviewRow"]["properties"]) == [
         *("id", "entityId", "entityName", "entityType", "reviewStatus", "reviewStatusId", "title", "review"),

@@ -57,6 +57,7 @@ DECLARED = {
     "POST /api/customerReviews/reject": "customerReviews:update",
     "POST /api/customerReviews/reset": "customerReviews:update",
     "POST /api/customerReviews/reviewList": "customerReviews:read",
+    "POST /api/customerReviews/viewedRequestReview": "customerReviews:create",
     "POST /api/notificationTemplates/{name}/preview": "templates:read",
     "POST /api/rating/calculateStore": "customerReviews:ratingRecalc",
     "POST /api/rating/entityRating": "customerReviews:ratingRead",

@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from domain.orders import Customer, Order, OrderLine, ReminderState, after_event
 from domain.reminders import (
     MOST_ITEMS,
+    MOST_TIMES,
     Decided,
     Item,
+    PlacedProduct,
     Reminder,
     ReviewableOrder,
     ReviewedProduct,
+    SentReminders,
     Skip,
     decide,
     decide_in_turn,
+    due_from,
     due_up_to,
     state_after,
     takes_reviews,
@@ -35,6 +39,10 @@ ANNA = Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
 ORDER = ReviewableOrder("o1", "CO1", "Complete", False, "shop", ANNA, NOON, (CAMERA, TRIPOD))
 
 
+def sent_at(count: int, day: int = -1) -> SentReminders:
+    return SentReminders(count, (NOON + day * DAY,) * count)
+
+
 def outcome(
     order: ReviewableOrder = ORDER,
     *,
@@ -43,9 +51,12 @@ def outcome(
     reviewed: tuple[str, ...] = (),
     sent: int = 0,
     after: timedelta = 10 * DAY,
+    closed: tuple[str, ...] = (),
 ) -> Reminder | Skip:
     products = {ReviewedProduct("shop", "anna", product) for product in reviewed}
-    return decide(order, settings, store, products, sent, NOON + after)
+    return decide(
+        order, settings, store, products, sent_at(sent), NOON + after, {PlacedProduct("shop", each) for each in closed}
+    )
 
 
 def named(decision: Reminder | Skip) -> tuple[Item, ...]:
@@ -65,7 +76,7 @@ def test_what_is_reviewed_is_not_named() -> None:
 
 def test_a_review_in_another_store_or_by_another_customer_does_not_count() -> None:
     elsewhere = {ReviewedProduct(None, "anna", "camera"), ReviewedProduct("shop", "bert", "tripod")}
-    assert named(decide(ORDER, SETTINGS, OPEN, elsewhere, 0, NOON + 10 * DAY)) == (CAMERA, TRIPOD)
+    assert named(decide(ORDER, SETTINGS, OPEN, elsewhere, SentReminders(), NOON + 10 * DAY)) == (CAMERA, TRIPOD)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +141,9 @@ def test_ids_are_stable_and_tell_reminders_apart() -> None:
 # What follows looks at whole histories: a job that runs again and again.
 
 
-def run(orders: list[ReviewableOrder], sent: dict[str, int], now: datetime, **settings: int) -> list[Reminder]:
+def run(
+    orders: list[ReviewableOrder], sent: dict[str, SentReminders], now: datetime, **settings: int
+) -> list[Reminder]:
     """One run of the job; `orders` and `sent` are as it leaves them."""
     rules = ReminderSettings(enabled=True, **settings)  # type: ignore[arg-type]
     outcomes = list(decide_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
@@ -152,7 +165,7 @@ def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int],
         replace(ORDER, id=str(number), customer=replace(ANNA, id=customer), status_since=NOON + day * DAY)
         for number, (customer, day) in enumerate(made)
     ]
-    sent: dict[str, int] = {}
+    sent: dict[str, SentReminders] = {}
     reminded: dict[str, list[datetime]] = {}
     ids = []
     for day in sorted(runs):
@@ -165,30 +178,33 @@ def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int],
                 reminded.setdefault(order.id, [order.status_since]).append(now)
         # Again at once: nothing is left to do.
         assert run(orders, sent, now, days_in_status=days, max_emails_per_customer=limit) == []
-    assert len(ids) == len(set(ids)) == sum(sent.values())
-    assert all(count <= limit for count in sent.values())
+    assert len(ids) == len(set(ids)) == sum(each.count for each in sent.values())
+    assert all(each.count <= limit for each in sent.values())
     for moments in reminded.values():
         assert all(later - earlier >= days * DAY for earlier, later in pairwise(moments))
 
 
 def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
     orders = [replace(ORDER, id=str(day), status_since=NOON + day * DAY) for day in (2, 0, 1)]
-    sent: dict[str, int] = {}
+    sent: dict[str, SentReminders] = {}
     assert len(run(orders, sent, NOON + 30 * DAY)) == 2
     assert {order.id: order.reminders.sent for order in orders} == {"0": 1, "1": 1, "2": 0}
     assert run(orders, sent, NOON + 60 * DAY) == []
-    assert sent == {"anna": 2}
+    assert sent["anna"].count == 2
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, later_limit: int) -> None:
     """The index relies on it: an order is decided on again only with a higher limit than its customer reached."""
-    orders, counts = [ORDER], {"anna": sent}
+    orders, counts = [ORDER], {"anna": sent_at(sent)}
     run(orders, counts, NOON + 20 * DAY, max_emails_per_customer=limit)
     (order,) = orders
     is_asked_again = order.reminders.sent_to_customer < later_limit
     decision = outcome(
-        order, sent=counts["anna"], after=40 * DAY, settings=replace(SETTINGS, max_emails_per_customer=later_limit)
+        order,
+        sent=counts["anna"].count,
+        after=40 * DAY,
+        settings=replace(SETTINGS, max_emails_per_customer=later_limit),
     )
     assert isinstance(decision, Reminder) is is_asked_again
 
@@ -214,7 +230,7 @@ def test_the_days_count_from_the_later_of_status_and_reminder() -> None:
 
 def test_reasons_that_last_are_told_from_those_that_pass() -> None:
     kinds = Counter(reason.is_final for reason in Skip)
-    assert kinds == {True: 6, False: 4}
+    assert kinds == {True: 9, False: 4}
 
 
 @pytest.mark.parametrize(("days", "before"), [(10, 10 * DAY), (1, DAY), (0, timedelta(microseconds=1))])
@@ -233,14 +249,14 @@ def test_a_reminder_is_known_by_its_order_and_number() -> None:
 @pytest.mark.parametrize(
     ("decision", "expected"),
     [
-        (Reminder("r", "a@b", "anna", (CAMERA,)), ReminderState(2, NOON + DAY, 7)),
-        (Skip.CUSTOMER_LIMIT, ReminderState(1, NOON, 7)),
+        (Reminder("r", "a@b", "anna", (CAMERA,)), ReminderState(2, NOON + DAY, 7, limit_since=NOON - DAY)),
+        (Skip.CUSTOMER_LIMIT, ReminderState(1, NOON, 7, limit_since=NOON - DAY)),
         *((skip, ReminderState(1, NOON, 3, is_over=True)) for skip in Skip if skip.is_final),
         *((s, ReminderState(1, NOON, 3)) for s in Skip if not s.is_final and s is not Skip.CUSTOMER_LIMIT),
     ],
 )
 def test_what_a_decision_leaves(decision: Reminder | Skip, expected: ReminderState) -> None:
-    assert state_after(ReminderState(1, NOON, 3), decision, 7, NOON + DAY) == expected
+    assert state_after(ReminderState(1, NOON, 3), decision, sent_at(7), SETTINGS, NOON + DAY) == expected
 
 
 def test_an_order_whose_mail_failed_is_as_before_and_over() -> None:
@@ -262,7 +278,7 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
     ]
     closed = Store("closed")
     stores = {"shop": OPEN, "closed": closed}
-    now, sent = NOON + 10 * DAY, {"anna": 1}
+    now, sent = NOON + 10 * DAY, {"anna": sent_at(1)}
     told = list(decide_in_turn(orders, SETTINGS, stores, set(), sent, now))
     assert [(each.order.id, each.store, each.is_changed) for each in told] == [
         ("o1", OPEN, True),
@@ -271,8 +287,8 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
         ("o4", OPEN, False),
         ("o5", closed, False),
     ]
-    assert sent == {"anna": 2, "bert": 1}
-    assert told[0].order == replace(ORDER, reminders=ReminderState(1, now, 2))
+    assert {customer: each.count for customer, each in sent.items()} == {"anna": 2, "bert": 1}
+    assert told[0].order == replace(ORDER, reminders=ReminderState(1, now, 2, limit_since=NOON - DAY))
     assert told[1].order.reminders == ReminderState(is_over=True)
 
 
@@ -299,3 +315,72 @@ def test_reviews_that_would_leave_nothing_to_ask_for() -> None:
 )
 def test_where_reviews_are_taken(store_id: str | None, store: Store | None, expected: bool) -> None:
     assert takes_reviews(store_id, store) is expected
+
+
+@pytest.mark.parametrize(("days", "age"), [(10, 30), (0, 30), (3, 0), (0, 0)])
+def test_an_order_that_is_too_old_is_never_asked_about(days: int, age: int) -> None:
+    settings = replace(SETTINGS, days_in_status=days, max_age_days=age)
+    oldest = (days + age) * DAY
+    assert due_from(settings, NOON + oldest) == NOON
+    if oldest:
+        assert isinstance(outcome(settings=settings, after=oldest), Reminder)
+    assert outcome(settings=settings, after=oldest + SECOND) is Skip.TOO_OLD
+    # Its last reminder makes it no younger.
+    reminded = replace(ORDER, reminders=ReminderState(1, NOON + oldest - days * DAY))
+    assert outcome(reminded, settings=settings, after=oldest + SECOND) is Skip.TOO_OLD
+
+
+def test_products_that_take_no_reviews_are_not_named() -> None:
+    assert named(outcome(closed=("tripod",))) == (CAMERA,)
+    assert outcome(closed=("tripod", "camera")) is Skip.PRODUCTS_DISABLED
+    assert outcome(closed=("tripod",), reviewed=("camera",)) is Skip.PRODUCTS_DISABLED
+    assert list(ORDER.placed_products()) == [PlacedProduct("shop", "camera"), PlacedProduct("shop", "tripod")]
+
+
+def test_a_request_that_was_seen_ends_reminders_for_good() -> None:
+    seen = ReminderState(1, NOON - 20 * DAY).viewed()
+    assert seen == ReminderState(1, NOON - 20 * DAY, is_over=True, is_viewed=True)
+    assert outcome(replace(ORDER, reminders=seen)) is Skip.VIEWED
+    known = replace(after_event(None, an_event(0), "0"), reminders=seen)
+    assert after_event(known, an_event(1), "1").reminders == seen
+
+
+def test_the_limit_holds_within_its_period() -> None:
+    settings = replace(SETTINGS, limit_period_days=30, max_emails_per_customer=1)
+    now = NOON + 10 * DAY
+    assert decide(ORDER, settings, OPEN, set(), sent_at(1, -19), now) is Skip.CUSTOMER_LIMIT
+    # A reminder of 30 days ago has left the period.
+    assert decide(ORDER, settings, OPEN, set(), sent_at(1, -20), now) == outcome()
+    assert decide(ORDER, SETTINGS, OPEN, set(), sent_at(2, -2_000), now) is Skip.CUSTOMER_LIMIT
+
+
+@given(
+    st.lists(st.integers(-60, 10), max_size=8),
+    st.integers(1, 4),
+    st.integers(1, 40),
+)
+def test_who_waits_for_the_period_is_found_when_it_is_over(sent: list[int], limit: int, period: int) -> None:
+    """The index relies on it: below the limit, or with the time of the reminder that has to leave the period."""
+    settings = replace(SETTINGS, limit_period_days=period, max_emails_per_customer=limit)
+    counts = {"anna": SentReminders(len(sent), tuple(NOON + day * DAY for day in sorted(sent)))}
+    now = NOON + 10 * DAY
+    (told,) = decide_in_turn([ORDER], settings, {"shop": OPEN}, set(), counts, now)
+    state = told.order.reminders
+    for day in range(10, 60):
+        then = NOON + day * DAY
+        is_found = state.sent_to_customer < limit or (state.limit_since or then) <= then - period * DAY
+        is_free = counts["anna"].counted(settings, then) < limit
+        if is_free:
+            assert is_found
+        elif told.decision is Skip.CUSTOMER_LIMIT:
+            assert not is_found
+
+
+@given(st.lists(st.integers(0, 50), max_size=60))
+def test_the_times_of_reminders_are_in_order_and_bounded(days: list[int]) -> None:
+    sent = SentReminders()
+    for day in days:
+        sent = sent.after(NOON + day * DAY)
+    assert sent == SentReminders(len(days), tuple(NOON + day * DAY for day in sorted(days)))
+    full = SentReminders(MOST_TIMES, (NOON,) * MOST_TIMES).after(NOON + DAY)
+    assert (full.count, len(full.times), full.times[-1]) == (MOST_TIMES + 1, MOST_TIMES, NOON + DAY)

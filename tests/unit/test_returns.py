@@ -12,10 +12,8 @@ from domain.orders import Order, OrderLine, after_event
 from domain.returns import (
     DeletedReturn,
     LineRequest,
-    RefusalReason,
     Return,
     ReturnLine,
-    ReturnRefusal,
     ReturnRequest,
     changed,
     created,
@@ -23,6 +21,7 @@ from domain.returns import (
     repeated,
     with_return,
 )
+from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus
 from tests.support.domain_orders import order_of
 

@@ -147,10 +147,14 @@ def test_every_reason_is_told_and_says_what_to_do() -> None:
         for store, user in ((strict, "u"), (strict, None), (None, "u"))
         for reason in refusals(store, user_id=user, has_purchased=lambda: False, has_reviewed=lambda: True)
     }
-    assert told == set(Refusal) - {Refusal.ID_TAKEN}
-    assert all(reason.message.startswith("The store takes ") for reason in told - {Refusal.UNKNOWN_STORE})
+    of_tokens = {reason for reason in Refusal if reason.value.startswith("token-")}
+    assert told == set(Refusal) - {Refusal.ID_TAKEN} - of_tokens
+    assert Refusal.REVIEWS_DISABLED.message.startswith("No reviews are taken")
+    others = told - {Refusal.UNKNOWN_STORE, Refusal.REVIEWS_DISABLED}
+    assert all(reason.message.startswith("The store takes ") for reason in others)
     assert Refusal.UNKNOWN_STORE.message.startswith("No store is registered")
     assert Refusal.ID_TAKEN.message.startswith("The id is taken")
+    assert all(reason.message.startswith("The review token ") for reason in of_tokens)
     assert len({reason.message for reason in Refusal}) == len(Refusal)
 
 

@@ -19,6 +19,7 @@ from messaging.templates.order_review_request import (
 )
 from messaging.templates.rendering import TemplateError, check, check_part, in_template_thread, render
 from messaging.templates.work import MAX_OUTPUT_BYTES
+from scheduler.mails import LINKS_LENGTH
 from tests.support.hostile_templates import HOSTILE
 
 SCRIPT = "<script>alert(1)</script>"
@@ -74,13 +75,16 @@ def test_the_built_in_template_is_usable() -> None:
     check(DEFAULT_ORDER_REVIEW_REQUEST)
     mail = render(DEFAULT_ORDER_REVIEW_REQUEST, SAMPLE_CONTEXT)
     assert mail.subject == "How do you like what you bought at Electronics?"
-    assert "- Camera\n" in mail.text
-    assert "<li>Camera</li>" in mail.html
+    assert "- Camera: https://shop.example/review?token=WyJGbGFzaGxp\n" in mail.text
+    assert '<li><a href="https://shop.example/review?token=WyJGbGFzaGxp">Camera</a></li>' in mail.html
 
 
 def test_data_stay_text() -> None:
     context = order_review_context(
-        order_id="1", customer_name=SCRIPT, store_name="A & B\r\nBcc: x@example.com", items=[("p", '"><img src=x>')]
+        order_id="1",
+        customer_name=SCRIPT,
+        store_name="A & B\r\nBcc: x@example.com",
+        items=[("p", '"><img src=x>', '"><img src=x>')],
     )
     mail = render(DEFAULT_ORDER_REVIEW_REQUEST, context)
     assert mail.subject == "How do you like what you bought at A & B Bcc: x@example.com?"
@@ -92,11 +96,13 @@ def test_data_stay_text() -> None:
 
 @given(st.text())
 def test_any_name_can_be_rendered(name: str) -> None:
-    context = order_review_context(order_id="1", customer_name=name, store_name=name, items=[("p", name)])
+    context = order_review_context(order_id="1", customer_name=name, store_name=name, items=[("p", name, None)])
     mail = render(DEFAULT_ORDER_REVIEW_REQUEST, context)
     assert len(mail.subject.splitlines()) == 1
     harmless = name.replace("<", "").replace(">", "")
-    context = order_review_context(order_id="1", customer_name=harmless, store_name=harmless, items=[("p", harmless)])
+    context = order_review_context(
+        order_id="1", customer_name=harmless, store_name=harmless, items=[("p", harmless, None)]
+    )
     if harmless:
         assert mail.html.count("<") == render(DEFAULT_ORDER_REVIEW_REQUEST, context).html.count("<")
 
@@ -206,7 +212,7 @@ def test_what_only_jinja_understands_is_an_error_and_never_text(source: str) -> 
 def test_output_is_bounded() -> None:
     template = replace(DEFAULT_ORDER_REVIEW_REQUEST, html="{% for i in items %}" + "x" * 50_000 + "{% endfor %}")
     check(template)
-    many = order_review_context(order_id="1", items=[("p", None)] * 1_000)
+    many = order_review_context(order_id="1", items=[("p", None, None)] * 1_000)
     with pytest.raises(TemplateError, match=str(MAX_OUTPUT_BYTES)):
         render(template, many)
 
@@ -250,7 +256,10 @@ def test_an_id_is_the_address_of_a_template() -> None:
 
 
 LARGEST = order_review_context(
-    order_id="o" * 128, customer_name="ö& " * 400, store_name="<b>'" * 400, items=[("p" * 128, "&'\" ö😀" * 200)] * 100
+    order_id="o" * 128,
+    customer_name="ö& " * 400,
+    store_name="<b>'" * 400,
+    items=[("p" * 128, "&'\" ö😀" * 200, "x" * (LINKS_LENGTH // 100))] * 100,
 )
 
 
@@ -290,7 +299,10 @@ def test_a_usual_template_with_all_items_is_far_from_the_bounds() -> None:
 def test_no_filter_lets_data_become_html(name: str) -> None:
     """Each filter on the data, with the data as arguments, and after another one."""
     context = order_review_context(
-        order_id="1", customer_name=SCRIPT, store_name=f"{SCRIPT}\n{SCRIPT}", items=[("p", SCRIPT), ("q", SCRIPT)]
+        order_id="1",
+        customer_name=SCRIPT,
+        store_name=f"{SCRIPT}\n{SCRIPT}",
+        items=[("p", SCRIPT, None), ("q", SCRIPT, SCRIPT)],
     )
     written = []
     for value in ("customer.name", "store.name", "items", "'<b>'", "captured"):

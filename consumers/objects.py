@@ -1,0 +1,40 @@
+"""Consume facts of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from consumers.services import Services
+from domain.objects import ObjectFacts
+from messaging.decoding import Received
+from messaging.objects import ObjectUpdate
+from storage.unit_of_work import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectConsumer:
+    """Keeps the newest facts of each object.
+
+    Delivered at least once, late, twice or out of order: each fact is that of its newest record.
+    """
+
+    services: Services
+
+    async def __call__(self, batch: Sequence[Received[ObjectUpdate]]) -> None:
+        """Store a batch."""
+        await self.services.transactions.run(partial(_store, batch))
+
+
+async def _store(batch: Sequence[Received[ObjectUpdate]], work: UnitOfWork) -> None:
+    objects = work.repositories.objects
+    known = await objects.of_places({received.message.place for received in batch}, work.session)
+    present = dict(known)
+    for received in batch:
+        place = received.message.place
+        before = present.get(place, ObjectFacts())
+        present[place] = before.after(received.message.facts(), received.position)
+    await objects.save(
+        {p: each for p, each in present.items() if each is not known.get(p) and each.facts}, work.session
+    )

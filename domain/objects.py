@@ -1,0 +1,65 @@
+"""Facts of objects, such as products, as upstream systems tell of them: in parts, late, twice, out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from domain.delivery import RecordPosition
+from domain.ratings import Entity
+
+Fact = str | bool | tuple[str, ...]
+Told = tuple[int, int, int]
+"""The record that a fact is of: timestamp, partition and offset. The greater one is newer."""
+
+REVIEWS_ENABLED: Final = "reviewsEnabled"
+NAME: Final = "name"
+
+
+class ObjectPlace(NamedTuple):
+    """An object in a store; without one: in all of them."""
+
+    entity: Entity
+    store_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """The newest facts of an object by their names in the interface, and the record that told each."""
+
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    told: Mapping[str, Told] = field(default_factory=dict)
+
+    def after(self, facts: Mapping[str, Fact], position: RecordPosition) -> ObjectFacts:
+        """The facts once a record has told these; the same object if it tells nothing newer.
+
+        Each fact is that of its newest record, in whatever order they come.
+        """
+        at = (position.timestamp, position.partition, position.offset)
+        news = {name: fact for name, fact in facts.items() if name not in self.told or self.told[name] < at}
+        if not news:
+            return self
+        return ObjectFacts({**self.facts, **news}, {**self.told, **dict.fromkeys(news, at)})
+
+
+KnownObjects = Mapping[ObjectPlace, ObjectFacts]
+
+
+def fact_of(objects: KnownObjects, place: ObjectPlace, name: str) -> Fact | None:
+    """A fact of an object in a store: what was told for the store, else for all of them."""
+    for each in (place, ObjectPlace(place.entity, None)):
+        if each in objects and name in objects[each].facts:
+            return objects[each].facts[name]
+    return None
+
+
+def is_closed(objects: KnownObjects, place: ObjectPlace) -> bool:
+    """True if the object takes no reviews in the store."""
+    return fact_of(objects, place, REVIEWS_ENABLED) is False
+
+
+def object_name(objects: KnownObjects, place: ObjectPlace) -> str | None:
+    """The name of the object in the store, if it was told."""
+    name = fact_of(objects, place, NAME)
+    return name if isinstance(name, str) else None

@@ -1,0 +1,26 @@
+"""The reasons for refusing a return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ReturnRefusal(StrEnum):
+    """The reason for refusing a return."""
+
+    UNKNOWN_ORDER = "unknown-order"
+    UNKNOWN_LINE = "unknown-line"
+    TOO_MANY = "quantity-not-available"
+    UNKNOWN_RETURN = "unknown-return"
+    ID_TAKEN = "id-taken"
+    UNKNOWN_STATUS = "unknown-status"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalReason:
+    """One reason of a refusal: a code, a sentence, and the place in the list of line items, if it has one."""
+
+    code: ReturnRefusal
+    message: str
+    line_index: int | None = None

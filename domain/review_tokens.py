@@ -1,0 +1,104 @@
+"""Review tokens: they prove, without a login, that their bearer bought what an order line holds.
+
+A token is a payload and its HMAC-SHA-256, both in base64url, with a dot between them. The payload is a JSON array. The
+signature is over the payload as it is written, so that a token has one spelling.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from domain.ratings import Entity
+from domain.reminders import PRODUCT, Reminder, ReviewableOrder
+from domain.reviews import ReviewIdentity
+from domain.stores import Refusal
+
+VALIDITY: Final = timedelta(days=90)
+KEY_LENGTH: Final = 32
+"""The fewest characters of a key."""
+
+_LABEL: Final = b"plaudit review token 1\n"
+
+
+class TokenLine(NamedTuple):
+    """An order line: a token is used up for it."""
+
+    order_id: str
+    line_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewToken:
+    """The purchase that a token proves: a product, bought in a store or without one by a customer's order line."""
+
+    store_id: str | None
+    order_id: str
+    line_id: str
+    product_id: str
+    customer_id: str
+    expires: datetime
+
+    @property
+    def line(self) -> TokenLine:
+        """The order line."""
+        return TokenLine(self.order_id, self.line_id)
+
+    @property
+    def identity(self) -> ReviewIdentity:
+        """The review that it is for."""
+        return ReviewIdentity(Entity(PRODUCT, self.product_id), self.store_id, self.customer_id)
+
+
+def tokens_of(reminder: Reminder, order: ReviewableOrder, now: datetime) -> list[ReviewToken]:
+    """The tokens of a reminder, one for each of its items."""
+    return [
+        ReviewToken(order.store_id, order.id, item.line_id, item.product_id, reminder.customer_id, now + VALIDITY)
+        for item in reminder.items
+    ]
+
+
+def signed(token: ReviewToken, key: bytes) -> str:
+    """The token as text that can stand in an address as it is. Its expiry has whole seconds."""
+    fields = [token.store_id, token.order_id, token.line_id, token.product_id, token.customer_id]
+    written = json.dumps([*fields, int(token.expires.timestamp())], ensure_ascii=False, separators=(",", ":"))
+    payload = _encoded(written.encode())
+    return f"{payload}.{_signature(payload, key)}"
+
+
+def read(text: str, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
+    """The token in a text that was signed by one of these keys, or why it proves nothing at that moment."""
+    payload, _, signature = text.partition(".")
+    found = signature.encode(errors="replace")
+    # All keys are tried, so that the time tells nothing of them.
+    if not sum(hmac.compare_digest(found, _signature(payload, key).encode()) for key in keys):
+        return Refusal.INVALID_PROOF
+    store_id, order_id, line_id, product_id, customer_id, expires = json.loads(_decoded(payload))
+    token = ReviewToken(store_id, order_id, line_id, product_id, customer_id, datetime.fromtimestamp(expires, UTC))
+    return token if at < token.expires else Refusal.EXPIRED_PROOF
+
+
+def proof(text: str, review: ReviewIdentity, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal:
+    """The token that comes with a review, or why it proves nothing for it. The author may be left out."""
+    token = read(text, keys, at)
+    if isinstance(token, Refusal):
+        return token
+    claimed = review if review.user_id is not None else review._replace(user_id=token.customer_id)
+    return token if claimed == token.identity else Refusal.MISMATCHED_PROOF
+
+
+def _signature(payload: str, key: bytes) -> str:
+    return _encoded(hmac.digest(key, _LABEL + payload.encode(errors="surrogatepass"), "sha256"))
+
+
+def _encoded(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,72 @@
+"""The address of the page where a customer writes a review, by the template of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from string import Formatter
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from domain.review_tokens import ReviewToken
+
+URL_LENGTH: Final = 1_024
+"""The most characters of a template."""
+
+_SAMPLE: Final = "x"
+_PLACEHOLDERS: Final = ("productId", "token", "storeId", "orderId", "orderLineItemId", "languageCode")
+
+
+class InvalidUrlError(ValueError):
+    """The template of an address can't be used; the message says why."""
+
+
+def check_review_url(template: str) -> None:
+    """Raises InvalidUrlError for a template that is no http or https address with placeholders behind its host.
+
+    An empty one is none, and passes.
+    """
+    if not template:
+        return
+    if len(template) > URL_LENGTH:
+        raise InvalidUrlError(f"The address has more than {URL_LENGTH} characters")
+    if not template.isascii() or any(character <= " " or character in '"<>\\^`|\x7f' for character in template):
+        raise InvalidUrlError("The address holds characters that must be percent-encoded")
+    fields = list(_fields(template))
+    for name in fields:
+        if name not in _PLACEHOLDERS:
+            shown = ", ".join(f"{{{known}}}" for known in _PLACEHOLDERS)
+            raise InvalidUrlError(f"There is no {{{name}}}: use {shown}")
+    try:
+        parts = urlsplit(_filled(template, dict.fromkeys(_PLACEHOLDERS, _SAMPLE)))
+        has_host = bool(parts.hostname) and parts.port != 0
+        start = urlsplit(template)
+    except ValueError as error:
+        raise InvalidUrlError(f"The address can't be read: {error}") from error
+    if parts.scheme not in ("http", "https") or not has_host or parts.username is not None:
+        raise InvalidUrlError("Use an address that begins with https:// or http:// and a host")
+    if start.scheme + start.netloc != parts.scheme + parts.netloc:
+        raise InvalidUrlError("Placeholders can only stand behind the host")
+
+
+def review_url(template: str, token: ReviewToken, text: str, language_code: str | None = None) -> str:
+    """The address for what a token is for; `text` is the token as it is signed. The template has been checked."""
+    values = (token.product_id, text, token.store_id, token.order_id, token.line_id, language_code)
+    return _filled(template, dict(zip(_PLACEHOLDERS, (quote(value or "", safe="") for value in values), strict=True)))
+
+
+def _filled(template: str, values: dict[str, str]) -> str:
+    return template.format_map(values)
+
+
+def _fields(template: str) -> Iterator[str]:
+    """The names in a template. Raises InvalidUrlError for one with a format or a conversion."""
+    try:
+        parsed = list(Formatter().parse(template))
+    except ValueError as error:
+        raise InvalidUrlError(f"The address can't be read: {error}") from error
+    for _, name, spec, conversion in parsed:
+        if name is None:
+            continue
+        if spec or conversion:
+            raise InvalidUrlError(f"Write {{{name}}} without a format")
+        yield name

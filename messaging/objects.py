@@ -1,0 +1,57 @@
+"""Messages about objects that are reviewed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, StringConstraints, TypeAdapter
+
+from domain.objects import Fact, ObjectPlace
+from domain.ratings import Entity
+from messaging.schemas import EntityName, Id, Message, Name, OptionalId, usable
+
+_NO_BLANKS: Final = r"^[^\s\x00-\x1f\x7f]*$"
+
+
+def _check_url(text: str) -> None:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("Use an address that begins with https:// or http:// and a host")
+
+
+Url = Annotated[str, StringConstraints(max_length=2_048, pattern=_NO_BLANKS), usable(_check_url, "invalid_url")]
+Codes = Annotated[tuple[Name, ...], Field(max_length=100)]
+
+
+class ObjectUpdate(Message):
+    """Facts of an object, for one store or for all; what is left out stays as it is."""
+
+    entity_type: Id
+    entity_id: Id
+    store_id: Annotated[OptionalId, Field(description="Missing: in all stores that don't say otherwise")] = None
+    name: EntityName | None = None
+    url: Url | None = None
+    image_url: Url | None = None
+    gtins: Codes | None = None
+    mpns: Codes | None = None
+    skus: Codes | None = None
+    brands: Codes | None = None
+    reviews_enabled: Annotated[
+        bool | None, Field(description="false: no reviews of it are taken, and none are asked for")
+    ] = None
+
+    @property
+    def place(self) -> ObjectPlace:
+        """The object and the store."""
+        return ObjectPlace(Entity(self.entity_type, self.entity_id), self.store_id)
+
+    def facts(self) -> dict[str, Fact]:
+        """Only what the message says, by the names of the interface."""
+        told: dict[str, Any] = self.model_dump(
+            by_alias=True, exclude_none=True, exclude={"entity_type", "entity_id", "store_id"}
+        )
+        return told
+
+
+OBJECT_UPDATE: TypeAdapter[ObjectUpdate] = TypeAdapter(ObjectUpdate)

@@ -1,0 +1,32 @@
+"""Messages about the requests for reviews that customers get."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from messaging.schemas import Id, Message, OptionalId, Stores
+
+
+class ViewedRequest(Message):
+    """The customer has seen the request for reviews of an order: no further reminder for it."""
+
+    customer_order_id: Annotated[Id, Field(description="The order's `id`")]
+    store_id: Annotated[OptionalId, Field(description="Must be the order's, where it is given")] = None
+
+
+class ReminderCommand(ViewedRequest):
+    """The same as a command."""
+
+    action: Literal["viewed"]
+    stores: Stores = None
+    command_id: OptionalId = None
+
+    def may_touch(self, store_id: str | None) -> bool:
+        """True if the sender may touch, and means, an order of this store, or without one."""
+        return (self.stores is None or store_id in self.stores) and self.store_id in (None, store_id)
+
+
+VIEWED_REQUEST: TypeAdapter[ViewedRequest] = TypeAdapter(ViewedRequest)
+REMINDER_COMMAND: TypeAdapter[ReminderCommand] = TypeAdapter(ReminderCommand)

@@ -1,0 +1,151 @@
+"""Reminders that one dares to switch on: nobody's history is mailed, and limits hold within their period."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pytest
+
+from domain.orders import Order, after_event
+from domain.reminders import Skip
+from messaging.orders import order_event
+from storage.database import in_transaction
+from storage.orders import OrderRepository
+from storage.reminders_states import INDEX_NAME
+from tests.support.facade import new_id
+from tests.support.reminders import DAY, NOON, Shop, connected_job
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually
+
+HISTORY = int(os.environ.get("PLAUDIT_TEST_HISTORY", "5000"))
+"""Historic orders; the project's promise is shown by 100,000."""
+
+OLDEST = 1_000
+"""Days that the history goes back."""
+
+
+@pytest.fixture(scope="module")
+async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
+    """A service without an API, and the job."""
+    service = Service(servers, tmp_path_factory.mktemp("bounds"))
+    async with service.running(api=False), connected_job(service) as (database, job):
+        yield Shop(service, database, job)
+
+
+@pytest.fixture
+async def shop(desk: Shop) -> Shop:
+    shop = Shop(desk.service, desk.database, desk.job)
+    await shop.open()
+    return shop
+
+
+async def history(shop: Shop, until: datetime) -> dict[str, int]:
+    """Store complete orders, the same number each day; returns their ages in days by their ids."""
+    ages: dict[str, int] = {}
+    orders: list[Order] = []
+    for number in range(HISTORY):
+        age = number % OLDEST
+        told = shop.order(f"{shop.id}-{number}", at=until - age * DAY)
+        ages[told["id"]] = age
+        body = json.dumps(told).encode()
+        event, digest = order_event(body)
+        orders.append(after_event(None, event.order(body, until), digest))
+    for start in range(0, HISTORY, 1_000):
+        save = partial(OrderRepository(shop.database).save, orders[start : start + 1_000])
+        await in_transaction(shop.database, save)
+    return ages
+
+
+async def examined(shop: Shop, now: datetime) -> int:
+    """Entries of the index and documents that a run looks at where nothing is due."""
+    await shop.database.command("profile", 2)
+    try:
+        assert (await shop.job.run(now)).orders == 0
+    finally:
+        await shop.database.command("profile", 0)
+    looks = shop.database["system.profile"].find({"command.hint": INDEX_NAME})
+    return sum([each["keysExamined"] + each["docsExamined"] async for each in looks])
+
+
+async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
+    await shop.open(enabled=False)
+    now = NOON + 20 * DAY
+    ages = await history(shop, now)
+    assert await shop.job.run(now)
+    await shop.open(maxAgeDays=30)
+    report = await shop.job.run(now)
+    expected = {id for id, age in ages.items() if 10 <= age <= 40}
+    assert (report.reminders, report.orders) == (len(expected), len(expected))
+    mails = await shop.service.values("mail-commands")
+    assert {mail["orderId"] for mail in mails if mail["orderId"] in ages} == expected
+    assert len(mails) == len(expected)
+    # Nor later: what was too old stays so, and costs nothing.
+    assert await examined(shop, now) < 20
+    later = await shop.job.run(now + DAY)
+    assert later.reminders == HISTORY // OLDEST
+    assert await shop.database["orders"].count_documents({"statusKey": shop.status.lower(), "reminder.sent": 0}) == (
+        HISTORY - len(expected) - HISTORY // OLDEST
+    )
+
+
+async def test_the_age_of_an_order(shop: Shop) -> None:
+    await shop.open(maxAgeDays=5, maxEmailsPerCustomer=9)
+    order = await shop.bought("anna", "camera")
+    assert await shop.run(15.001) == 0
+    preview = await shop.service.run("reminders", "preview", "--now", (NOON + 15.001 * DAY).isoformat())
+    assert f"skip    order {order} (CO1), customer anna: too-old" in preview.stdout
+    assert "for 10 days, and for at most 15; at most 9 reminders for each customer." in preview.stdout
+    assert await shop.run(15) == 1
+    # The second would come when the order is too old; it is looked at once, and no more.
+    report = await shop.report(25)
+    assert (report.reminders, dict(report.skipped)) == (0, {Skip.TOO_OLD: 1})
+    await shop.open(maxAgeDays=15, maxEmailsPerCustomer=9)
+    assert (await shop.report(25)).orders == 0
+    # An order that nothing was decided on yet follows the setting.
+    await shop.bought("berta", "camera", at=NOON - 3 * DAY)
+    assert await shop.run(22) == 1
+
+
+async def test_the_limit_within_a_period(shop: Shop) -> None:
+    limits: dict[str, Any] = {"maxEmailsPerCustomer": 1, "maxAgeDays": 300}
+    await shop.open(**limits, limitPeriodDays=30)
+    customer = new_id("anna")
+    for day in range(3):
+        await shop.bought(customer, f"camera-{day}", at=NOON + day * DAY)
+    assert [await shop.run(day) for day in (12, 13, 41.9, 42, 43, 71.9, 72, 72)] == [1, 0, 0, 1, 0, 0, 1, 0]
+    # Each change of the limit counts at the next run.
+    await shop.open(**limits, limitPeriodDays=5)
+    assert [await shop.run(day) for day in (76.9, 77, 77)] == [0, 1, 0]
+    await shop.open(**limits, limitPeriodDays=None)
+    assert await shop.run(200) == 0
+    await shop.open(**{**limits, "maxEmailsPerCustomer": 5}, limitPeriodDays=None)
+    assert [await shop.run(200), await shop.run(240)] == [1, 0]
+    await shop.open(**{**limits, "maxEmailsPerCustomer": 0}, limitPeriodDays=1)
+    assert await shop.run(240) == 0
+    stored = await shop.database["reminderCustomers"].find_one({"_id": customer})
+    assert stored is not None
+    assert (stored["sent"], len(stored["times"])) == (5, 5)
+
+
+async def test_a_request_that_was_seen(shop: Shop) -> None:
+    seen, other = await shop.bought("emil", "camera"), await shop.bought("fritz", "camera")
+    assert await shop.run(10) == 2
+    command = {"action": "viewed", "customerOrderId": seen}
+    for fields in ({"stores": ["another"]}, {"storeId": "another"}, {"customerOrderId": "unknown"}, {}, {}):
+        await shop.send("reminder-commands", seen, {**command, **fields})
+
+    async def noted() -> bool:
+        return await shop.database["orders"].find_one({"_id": seen, "reminder.viewed": True}) is not None
+
+    await eventually(noted)
+    await shop.orders({**shop.order("emil"), "id": seen, "modifiedDate": (NOON + DAY).isoformat()})
+    preview = await shop.service.run("reminders", "preview", "--now", (NOON + 20 * DAY).isoformat())
+    assert f"skip    order {seen} (CO1), customer emil: request-viewed" in preview.stdout
+    report = await shop.report(20)
+    assert (report.reminders, dict(report.skipped)) == (1, {})
+    assert sorted(mail["orderId"] for mail in await shop.mails(seen, other)) == sorted([seen, other, other])

@@ -1,0 +1,247 @@
+"""Review tokens: the links of reminders, and the one review that each is good for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from domain.review_tokens import VALIDITY, ReviewToken, signed
+from storage.review_tokens import ReviewTokenRepository
+from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
+from tests.support.messages import message
+from tests.support.reminders import DAY, Shop, connected_job
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually
+
+TEMPLATE = "https://shop.example/review?product={productId}&store={storeId}&token={token}"
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """A service whose general settings are these tests' own."""
+    async with running_service(servers, tmp_path_factory.mktemp("tokens")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    async with service.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+async def facade(http: httpx.AsyncClient) -> Facade:
+    return Facade(http)
+
+
+@pytest.fixture
+async def shop(service: Service) -> AsyncIterator[Shop]:
+    """A store that takes reviews from buyers alone, and mails links to a page of its own."""
+    async with connected_job(service) as (database, job):
+        shop = Shop(service, database, job)
+        await shop.open()
+        rules = {"anonymousReviewsAllowed": False, "purchaseRequired": True, "reviewUrl": TEMPLATE}
+        await database["stores"].update_one({"_id": shop.id}, {"$set": {f"settings.{k}": v for k, v in rules.items()}})
+        yield shop
+
+
+async def tokens_in_mail(shop: Shop, customer: str, *products: str) -> dict[str, str]:
+    """The tokens by product that the customer of an order gets."""
+    order = await shop.bought(customer, *products, at=NOW - 11 * DAY)
+    assert (await shop.job.run(NOW)).reminders >= 1
+    (mail,) = await shop.mails(order)
+    tokens = {}
+    for link in re.findall(r"https://\S+", mail["text"]):
+        query = parse_qs(urlsplit(link).query)
+        assert query["store"] == [shop.id]
+        assert f'<a href="{link}">'.replace("&", "&amp;") in mail["html"], unescape(mail["html"])
+        tokens[query["product"][0]] = query["token"][0]
+    assert set(tokens) == set(products)
+    return tokens
+
+
+def review(shop: Shop, product: str, token: str, **fields: Any) -> Json:
+    """A review without a login."""
+    given = submission(product, storeId=shop.id, token=token, **fields)
+    return {name: value for name, value in given.items() if name != "userId" or "userId" in fields}
+
+
+async def refusal(http: httpx.AsyncClient, *reviews: Json) -> list[tuple[str, str]]:
+    return errors_of(await http.post(REVIEWS, json=reviews), 403)
+
+
+async def test_a_link_is_good_for_one_review_of_its_order_line(
+    shop: Shop, http: httpx.AsyncClient, facade: Facade
+) -> None:
+    tokens = await tokens_in_mail(shop, customer := new_id("anna"), "camera", "tripod")
+    camera, tripod = tokens["camera"], tokens["tripod"]
+    assert await refusal(http, review(shop, "tripod", camera)) == [("/0", "token-mismatch")]
+    assert await refusal(http, review(shop, "camera", camera, userId="bert")) == [("/0", "token-mismatch")]
+    assert await refusal(http, {**review(shop, "camera", camera), "storeId": None}) == [("/0", "token-mismatch")]
+    assert await refusal(http, review(shop, "camera", camera[:-2] + "xx")) == [("/0", "token-invalid")]
+    assert await refusal(http, {**review(shop, "camera", camera), "token": None}) == [("/0", "anonymous-not-allowed")]
+    twice = [review(shop, "camera", camera), review(shop, "tripod", tripod), review(shop, "camera", camera)]
+    assert await refusal(http, *twice) == [("/2", "token-used")]
+    headers = once()
+    for _ in range(2):
+        response = await http.post(REVIEWS, json=[review(shop, "camera", camera)], headers=headers)
+        assert response.status_code == 200, response.text
+    (id,) = response.json()["ids"]
+    assert await refusal(http, review(shop, "camera", camera)) == [("/0", "token-used")]
+    stored = await shop.database["reviews"].find_one({"_id": id})
+    assert stored is not None
+    assert (stored["userId"], stored["storeId"]) == (customer, shop.id)
+    assert camera not in str(stored)
+    # Nor are they asked again for what was reviewed, even where that was deleted.
+    await facade.command("DELETE", REVIEWS, {"ids": [id]})
+    assert (await shop.job.run(NOW + 10 * DAY)).reminders == 1
+    mails = [mail for mail in await shop.service.values("mail-commands") if mail["customerId"] == customer]
+    assert [[item["productId"] for item in mail["items"]] for mail in mails] == [["camera", "tripod"], ["tripod"]]
+    # Its older link is as good as the newer one, and both together for one review.
+    assert (await http.post(REVIEWS, json=[review(shop, "tripod", tripod)], headers=once())).status_code == 200
+    again = parse_qs(urlsplit(re.findall(r"https://\S+", mails[1]["text"])[0]).query)["token"][0]
+    assert again != tripod
+    assert await refusal(http, review(shop, "tripod", again)) == [("/0", "token-used")]
+
+
+async def test_ninety_days_and_keys(shop: Shop, http: httpx.AsyncClient) -> None:
+    key = await ReviewTokenRepository(shop.database).signing_key()
+    assert await ReviewTokenRepository(shop.database).signing_key() == key
+    token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + timedelta(minutes=10))
+    old = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW - timedelta(seconds=1))
+    assert await refusal(http, review(shop, "camera", signed(old, key))) == [("/0", "token-expired")]
+    assert await refusal(http, review(shop, "camera", signed(token, b"o" * 32))) == [("/0", "token-invalid")]
+    response = await http.post(REVIEWS, json=[review(shop, "camera", signed(token, key))], headers=once())
+    assert response.status_code == 200, response.text
+
+
+async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> None:
+    first, second = b"first-key-of-the-configuration-0", b"second-key-of-the-configuration-"
+    order = await shop.bought(customer := new_id("anna"), "camera", at=NOW - 11 * DAY)
+    async with connected_job(shop.service, [first, second]) as (_, job):
+        assert (await job.run(NOW)).reminders == 1
+    (mail,) = await shop.mails(order)
+    expected = ReviewToken(shop.id, order, "0", "camera", customer, (NOW + VALIDITY).replace(microsecond=0))
+    assert signed(expected, first) in mail["text"]
+
+
+async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
+    """Racing submissions in many partitions, each delivered twice, and forged, old and foreign ones between them."""
+    key = await ReviewTokenRepository(shop.database).signing_key()
+    product = new_id("camera")
+    token = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW + timedelta(hours=1))
+    old = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW - timedelta(hours=1))
+    wrong = {
+        "token-invalid": review(shop, product, signed(token, b"o" * 32)),
+        "token-expired": review(shop, product, signed(old, key)),
+        "token-mismatch": review(shop, new_id("tripod"), signed(token, key)),
+    }
+    bad = {new_id("review"): (code, each) for code, each in wrong.items()}
+    ids = [new_id("review") for _ in range(30)]
+    good = [review(shop, product, signed(token, key), id=id) for id in ids]
+    sent = [*good, *({**each, "id": id} for id, (_, each) in bad.items())]
+    await asyncio.gather(
+        *(
+            shop.service.publish("review-submissions", *(message(each, f"{each['id']}-{turn}") for each in sent))
+            for turn in range(2)
+        )
+    )
+    refused: dict[str, str] = {}
+
+    async def decided() -> bool:
+        events = await shop.service.values("events")
+        refused.update({e["reviewId"]: e["code"] for e in events if e.get("code", "").startswith("token-")})
+        return len(refused.keys() & {*ids, *bad}) == len(sent) - 1
+
+    await eventually(decided)
+    stored = [d async for d in shop.database["reviews"].find({"entityId": product, "storeId": shop.id})]
+    assert len(stored) == 1
+    assert stored[0]["userId"] == token.customer_id
+    assert {id: refused[id] for id in bad} == {id: code for id, (code, _) in bad.items()}
+    assert {refused[id] for id in ids if id != stored[0]["_id"]} == {"token-used"}
+    assert not any(signed(token, key) in str(event) for event in await shop.service.values("events"))
+
+
+async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, facade: Facade) -> None:
+    key = await ReviewTokenRepository(shop.database).signing_key()
+    taken = new_id("review")
+    await facade.submit(submission(new_id("tripod"), id=taken))
+    token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + timedelta(hours=1))
+    text = signed(token, key)
+    await shop.service.publish("review-submissions", message(review(shop, "camera", text, id=taken), "Product:camera"))
+
+    async def told() -> bool:
+        return any(event.get("reviewId") == taken and "code" in event for event in await shop.service.values("events"))
+
+    await eventually(told)
+    assert await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id}) is None
+    await facade.submit(review(shop, "camera", text))
+
+
+async def test_a_request_that_was_seen(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+    customer = new_id("gerd")
+    order = await shop.bought(customer, "camera", at=NOW - 11 * DAY)
+    path = f"{REVIEWS}/viewedRequestReview"
+    for outcome in ("applied", "unchanged"):
+        seen = {"customerOrderId": order, "storeId": shop.id}
+        assert await facade.command("POST", path, seen) == [{"id": order, "outcome": outcome}]
+    unknown = new_id("order")
+    told = await http.post(path, json={"customerOrderId": unknown}, headers=once())
+    assert told.json()["results"] == [{"id": unknown, "outcome": "not-found"}]
+    assert errors_of(await http.post(path, json={"storeId": shop.id})) == [("/customerOrderId", "missing")]
+    assert (await http.post(path, json={"customerOrderId": order})).status_code == 202
+    await shop.job.run(NOW)
+    assert await shop.mails(order) == []
+
+
+async def test_objects_that_take_no_reviews(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+    closed, open_ = new_id("lamp"), new_id("camera")
+
+    async def tell(**facts: Any) -> None:
+        value = {"entityType": "Product", "entityId": closed, **facts}
+        await shop.service.publish("object-updates", message(value, f"Product:{closed}"))
+
+        async def known() -> bool:
+            id = {"entityType": "Product", "entityId": closed, "storeId": facts.get("storeId")}
+            stored = await shop.database["objects"].find_one({"_id": id}) or {}
+            told = {name: fact for name, fact in facts.items() if name != "storeId" and fact is not None}
+            return {**stored.get("facts", {}), **told} == stored.get("facts")
+
+        await eventually(known)
+
+    await tell(name="Lamp", reviewsEnabled=False, gtins=["4006381333931"])
+    await tell(name="Lamp 2", reviewsEnabled=None)
+    one = submission(closed, userId=new_id("anna"))
+    del one["EntityName"]
+    assert await refusal(http, one) == [("/0", "reviews-disabled")]
+    query = {"storeId": shop.id, "userId": "x", "entityType": "Product", "entityId": closed}
+    assert "reviews-disabled" in (await facade.get(f"{REVIEWS}/canLeaveFeedback", **query))["reasons"]
+    # Upstream systems are told by an event.
+    by_kafka = new_id("review")
+    await shop.service.publish("review-submissions", message({**one, "id": by_kafka}, f"Product:{closed}"))
+
+    async def told() -> bool:
+        events = await shop.service.values("events")
+        return any((e.get("reviewId"), e.get("code")) == (by_kafka, "reviews-disabled") for e in events)
+
+    await eventually(told)
+    only = await shop.bought(new_id("emil"), closed, at=NOW - 11 * DAY)
+    both = await shop.bought(new_id("fritz"), closed, open_, at=NOW - 11 * DAY)
+    report = await shop.job.run(NOW)
+    assert (report.reminders, dict(report.skipped)) == (1, {"products-disabled": 1})
+    (mail,) = await shop.mails(only, both)
+    assert [item["productId"] for item in mail["items"]] == [open_]
+    await tell(storeId=shop.id, reviewsEnabled=True)
+    assert "reviews-disabled" not in (await facade.get(f"{REVIEWS}/canLeaveFeedback", **query))["reasons"]
+    await tell(reviewsEnabled=True)
+    (id,) = await facade.submit(one)
+    assert (await facade.get(f"{REVIEWS}/{id}"))["entityName"] == "Lamp 2"

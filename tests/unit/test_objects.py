@@ -1,0 +1,97 @@
+import json
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from domain.delivery import RecordPosition
+from domain.objects import Fact, ObjectFacts, ObjectPlace, is_closed, object_name
+from domain.ratings import Entity
+from messaging.objects import OBJECT_UPDATE
+
+CAMERA = Entity("Product", "camera")
+HERE, EVERYWHERE = ObjectPlace(CAMERA, "shop"), ObjectPlace(CAMERA, None)
+
+updates = st.lists(
+    st.tuples(st.dictionaries(st.sampled_from("abc"), st.text(max_size=3) | st.booleans()), st.integers(0, 3)),
+    max_size=4,
+)
+
+
+@given(updates)
+def test_any_order_of_records_leads_to_the_newest_facts(told: list[tuple[dict[str, Fact], int]]) -> None:
+    records = [(facts, RecordPosition(0, offset, time)) for offset, (facts, time) in enumerate(told)]
+    states = set()
+    for order in permutations(records):
+        state = ObjectFacts()
+        for facts, position in (*order, *order[:1]):
+            state = state.after(facts, position)
+        states.add((tuple(sorted(state.facts.items())), tuple(sorted(state.told.items()))))
+    assert len(states) == 1
+    newest: dict[str, Fact] = {}
+    for facts, _ in sorted(records, key=lambda record: (record[1].timestamp, record[1].offset)):
+        newest |= facts
+    assert dict(next(iter(states))[0]) == newest
+
+
+def test_what_tells_nothing_new_changes_nothing() -> None:
+    known = ObjectFacts().after({"name": "Camera"}, RecordPosition(0, 5, 10))
+    assert known.after({"name": "Kamera"}, RecordPosition(0, 4, 10)) is known
+    assert known.after({"name": "Camera"}, RecordPosition(0, 5, 10)) is known
+    assert known.after({}, RecordPosition(0, 9, 90)) is known
+    assert known.after({"name": "Kamera"}, RecordPosition(1, 0, 10)).facts == {"name": "Kamera"}
+
+
+@pytest.mark.parametrize(
+    ("here", "everywhere", "expected"),
+    [
+        (None, None, False),
+        (None, True, False),
+        (None, False, True),
+        (True, False, False),
+        (False, True, True),
+        (False, None, True),
+    ],
+)
+def test_a_store_knows_better(here: bool | None, everywhere: bool | None, expected: bool) -> None:
+    told = {HERE: here, EVERYWHERE: everywhere}
+    objects = {
+        place: ObjectFacts({"reviewsEnabled": value, "name": str(place.store_id)})
+        for place, value in told.items()
+        if value is not None
+    }
+    assert is_closed(objects, HERE) is expected
+    assert is_closed(objects, EVERYWHERE) is (everywhere is False)
+    name = "shop" if here is not None else "None" if everywhere is not None else None
+    assert object_name(objects, HERE) == name
+    assert not is_closed({HERE: ObjectFacts({"name": "x"}), **objects}, ObjectPlace(Entity("Vendor", "camera"), "shop"))
+
+
+def test_an_update_says_what_it_names() -> None:
+    told = {"entityType": "Product", "entityId": "camera", "storeId": "shop", "url": None, "gtins": ["1", "2"]}
+    update = OBJECT_UPDATE.validate_python({**told, "gtins": ("1", "2"), "reviewsEnabled": False, "color": "red"})
+    assert update.place == HERE
+    assert update.facts() == {"gtins": ("1", "2"), "reviewsEnabled": False}
+    assert OBJECT_UPDATE.validate_json(b'{"entityType":"Product","entityId":"camera"}').facts() == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"entityId": ""},
+        {"entityId": "x" * 129},
+        {"name": "x" * 1_025},
+        {"url": "javascript:alert(1)"},
+        {"imageUrl": "https://shop.example/a b"},
+        {"imageUrl": "https:///a"},
+        {"gtins": "1"},
+        {"skus": ["1"] * 101},
+        {"reviewsEnabled": "no"},
+    ],
+    ids=str,
+)
+def test_updates_that_cannot_be_used(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        OBJECT_UPDATE.validate_json(json.dumps({"entityType": "Product", "entityId": "camera", **wrong}))

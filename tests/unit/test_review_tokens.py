@@ -1,0 +1,162 @@
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.orders import Customer
+from domain.ratings import Entity
+from domain.reminders import Item, Reminder, ReviewableOrder
+from domain.review_tokens import VALIDITY, ReviewToken, proof, read, signed, tokens_of
+from domain.review_urls import URL_LENGTH, InvalidUrlError, check_review_url, review_url
+from domain.reviews import ReviewIdentity
+from domain.stores import Refusal
+from messaging.reviews import ONE_SUBMISSION
+from plaudit.review_token_settings import ReviewTokenSettings
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+KEY, OTHER = b"k" * 32, b"o" * 32
+TOKEN = ReviewToken("shop", "o1", "1", "camera", "anna", NOON + VALIDITY)
+REVIEW = ReviewIdentity(Entity("Product", "camera"), "shop", "anna")
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(st.none() | texts, texts, texts, texts, texts, st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1)))
+def test_what_is_signed_is_read(
+    store: str | None, order: str, line: str, product: str, customer: str, expires: datetime
+) -> None:
+    token = ReviewToken(store, order, line, product, customer, expires.replace(microsecond=0, tzinfo=UTC))
+    text = signed(token, KEY)
+    assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+    assert read(text, [OTHER, KEY], token.expires - SECOND) == token
+    assert read(text, [OTHER], token.expires - SECOND) is Refusal.INVALID_PROOF
+    assert read(text, [], token.expires - SECOND) is Refusal.INVALID_PROOF
+
+
+@given(st.data())
+def test_no_change_goes_unnoticed(data: st.DataObject) -> None:
+    text = signed(TOKEN, KEY)
+    at = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.characters().filter(lambda character: character != text[at]))
+    for changed in (text[:at] + other + text[at + 1 :], text[:at], text[:at] + text[at + 1 :], text + other):
+        assert read(changed, [KEY], NOON) is Refusal.INVALID_PROOF
+
+
+@given(st.text() | st.binary().map(lambda b: urlsafe_b64encode(b).decode() + "."))
+def test_no_text_is_a_token(text: str) -> None:
+    assert read(text, [KEY], NOON) is Refusal.INVALID_PROOF
+
+
+def test_the_text_is_compact() -> None:
+    token = replace(TOKEN, order_id="o" * 32, line_id="l" * 32, product_id="p" * 32, customer_id="c" * 32)
+    assert len(signed(token, KEY)) < 300
+    payload, signature = signed(TOKEN, KEY).split(".")
+    assert urlsafe_b64decode(payload + "==") == b'["shop","o1","1","camera","anna",1775044800]'
+    assert len(signature) == 43
+
+
+def test_ninety_days() -> None:
+    text = signed(TOKEN, KEY)
+    assert timedelta(days=90) == VALIDITY
+    assert read(text, [KEY], NOON + timedelta(days=90) - SECOND) == TOKEN
+    assert read(text, [KEY], NOON + timedelta(days=90)) is Refusal.EXPIRED_PROOF
+
+
+@pytest.mark.parametrize(
+    "review",
+    [
+        REVIEW._replace(entity=Entity("Product", "tripod")),
+        REVIEW._replace(entity=Entity("Vendor", "camera")),
+        REVIEW._replace(store_id="other"),
+        REVIEW._replace(store_id=None),
+        REVIEW._replace(user_id="bert"),
+    ],
+    ids=str,
+)
+def test_a_token_is_for_its_order_line_alone(review: ReviewIdentity) -> None:
+    text = signed(TOKEN, KEY)
+    assert proof(text, review, [KEY], NOON) is Refusal.MISMATCHED_PROOF
+    assert proof(text, review, [OTHER], NOON) is Refusal.INVALID_PROOF
+    assert proof(text, REVIEW, [KEY], NOON) == TOKEN
+    assert proof(text, REVIEW._replace(user_id=None), [KEY], NOON) == TOKEN
+
+
+def test_a_submission_has_the_author_of_its_token() -> None:
+    given = {"storeId": "shop", "entityId": "camera", "entityType": "Product", "review": "Good", "rating": 5}
+    review = ONE_SUBMISSION.validate_python({**given, "token": signed(TOKEN, KEY)})
+    assert review.by_author([KEY], NOON).user_id == "anna"
+    assert review.by_author([OTHER], NOON) is review
+    assert review.by_author([KEY], NOON).proof([KEY], NOON) == TOKEN
+    bert = review.model_copy(update={"user_id": "bert"})
+    assert bert.by_author([KEY], NOON) is bert
+    assert ONE_SUBMISSION.validate_python({**given, "token": ""}).proof([KEY], NOON) is None
+    assert signed(TOKEN, KEY) not in repr(review) + repr(review.accepted("r", NOON))
+
+
+def test_the_tokens_of_a_reminder() -> None:
+    anna = Customer("anna", "Anna", "anna@example.com")
+    items = (Item("camera", "Camera", "1"), Item("tripod", "Tripod", "7"))
+    order = ReviewableOrder("o1", "CO1", "Complete", False, "shop", anna, NOON, items)
+    first, second = tokens_of(Reminder("r", "anna@example.com", "anna", items), order, NOON)
+    assert first == TOKEN
+    assert second == replace(TOKEN, product_id="tripod", line_id="7")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "",
+        "https://shop.example/review?product={productId}&token={token}",
+        "http://localhost:3000/{storeId}/{orderId}/{orderLineItemId}/{languageCode}#{token}",
+        "https://shop.example/review",
+    ],
+)
+def test_addresses_that_can_be_used(template: str) -> None:
+    check_review_url(template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *(
+            "shop.example/{token}",
+            "ftp://shop.example/{token}",
+            "javascript:alert(1)",
+            "https:///x",
+            "//shop.example/x",
+        ),
+        *("https://{storeId}.example/", "https://shop.example:{token}/", "{token}", "https://a@shop.example/"),
+        *("https://shop.example/{tokn}", "https://shop.example/{token!r}", "https://shop.example/{token:>9}"),
+        *("https://shop.example/{}", "https://shop.example/{0}", "https://shop.example/{token.x}", "https://s/{token"),
+        *("https://shop.example/ {token}", 'https://shop.example/"{token}', "https://shop.example/ö", "https://s/\n"),
+        *("https://[::1/{token}", "https://shop.example:x/", f"https://shop.example/{'x' * URL_LENGTH}"),
+    ],
+)
+def test_addresses_that_cannot(template: str) -> None:
+    with pytest.raises(InvalidUrlError):
+        check_review_url(template)
+
+
+@given(texts.filter(bool), texts.filter(bool))
+def test_values_stay_in_their_places(product: str, order: str) -> None:
+    token = replace(TOKEN, product_id=product, order_id=order, store_id=None)
+    text = signed(token, KEY)
+    parts = urlsplit(review_url("https://shop.example/r?p={productId}&o={orderId}&t={token}&s={storeId}", token, text))
+    assert (parts.scheme, parts.netloc, parts.path, parts.fragment) == ("https", "shop.example", "/r", "")
+    assert parse_qs(parts.query, strict_parsing=True, keep_blank_values=True) == {
+        **{"p": [product], "o": [order], "t": [text], "s": [""]}
+    }
+
+
+def test_keys_of_the_configuration() -> None:
+    assert ReviewTokenSettings().keys() == []
+    first, second = "a" * 32, "b" * 40
+    assert ReviewTokenSettings.model_validate({"key": f"{first}, {second}"}).keys() == [first.encode(), second.encode()]
+    for short in ("a" * 31, f"{first},", f"{first},b"):
+        with pytest.raises(ValueError, match="32 characters"):
+            ReviewTokenSettings.model_validate({"key": short})
