@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from messaging.schemas import Id, Message, OptionalId, Stores
+from messaging.schemas import ClosedMessage, Id, OptionalId, Stores
 
 
-class ViewedRequest(Message):
+class ViewedRequest(ClosedMessage):
     """The customer has seen the request for reviews of an order: no further reminder for it."""
 
     customer_order_id: Annotated[Id, Field(description="The order's `id`")]

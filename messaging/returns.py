@@ -89,7 +89,7 @@ class UpdateReturn(ClosedMessage):
     stores: Stores = None
 
 
-class DeleteReturn(Message):
+class DeleteReturn(ClosedMessage):
     """Delete a return; its quantities can be returned again."""
 
     action: Literal["delete"]

@@ -84,7 +84,7 @@ class ReviewSearchRequest(Message):
         Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
         Field(description="The `next` of the page before, instead of `skip`: as fast at any depth"),
     ] = None
-    with_total: Annotated[bool | None, Field(description="false: without `totalCount`, which isn't counted")] = True
+    with_total: Annotated[bool, Field(description="false: without `totalCount`, which isn't counted")] = True
 
     def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
         """The search to run; a type includes its known children. Raises ProblemError for an unknown sort, a place that

@@ -161,8 +161,10 @@ def test_kustomize_finds_every_file_and_every_target() -> None:
     for patch in example["patches"]:
         document = named(**patch["target"])
         for operation in yaml.safe_load(patch["patch"]):
-            assert operation["op"] == "replace"
-            assert pointed_at(document, operation["path"])
+            added = operation["op"] == "add"
+            assert added or operation["op"] == "replace"
+            path = operation["path"]
+            assert pointed_at(document, path.rpartition("/")[0] if added else path)
     assert {container(pod)["image"].partition(":")[0] for pod in pods()} == {
         image["name"] for image in example["images"]
     }

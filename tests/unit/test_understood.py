@@ -23,8 +23,10 @@ from api.web.routes import PlainRoute
 from consumers.mails import message as mails
 from messaging.asyncapi import CHANNELS
 from messaging.moderation import MODERATION_COMMAND
+from messaging.objects import OBJECT_UPDATE
 from messaging.orders import READER as ORDERS
 from messaging.reading import InvalidContentError, Read, Reader
+from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import READ_ONE, READ_SEVERAL, REVIEW_CHANGE
 from messaging.schemas import PATTERN_MESSAGES
@@ -59,6 +61,7 @@ REVIEW: Json = {
     "title": "Good",
     "review": "Sharp: to the edges",
     "rating": 4,
+    "token": "a.b",
 }
 PAGE: Json = {"take": 5, "skip": 2}
 LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
@@ -70,7 +73,11 @@ SETTINGS: Json = {
         "daysInStatus": 3,
         "orderStatus": "Complete",
         "maxEmailsPerCustomer": 1,
+        "maxAgeDays": 5,
+        "limitPeriodDays": 90,
     },
+    "returnStatuses": ["New", "Canceled", "Checked"],
+    "returnNumberTemplate": "R{date:%y%m%d}-{sequence:05d}",
 }
 STORE: Json = {
     "name": "Shop",
@@ -82,12 +89,19 @@ STORE: Json = {
         "purchaseRequired": False,
         "ratingCalculationMethod": "average",
         "returnNumberTemplate": "R{date:%y%m%d}-{sequence:05d}",
+        "oneReviewPerCustomer": True,
+        "editsKeepStatus": True,
+        "reviewUrl": "https://shop.example/review?token={token}",
     },
 }
 TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
 NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": LINES}
 IDS = ["a", "b"]
-MODERATION: Json = {"action": "approve", "moderator": "eve", "reason": "Fine", "commandId": "c", "stores": ["s"]}
+MODERATION: Json = {
+    **{"action": "approve", "moderator": "eve", "reason": "Fine", "commandId": "c", "stores": ["s"]},
+    "expectedStatus": "New",
+}
+EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
 COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
 ORDER: Json = {
     "id": "o",
@@ -109,20 +123,35 @@ MAIL: Json = {
     **{"orderNumber": "N", "customerId": "u", "items": [{"productId": "p", "name": "Camera"}]},
 }
 
+SEARCH: Json = {
+    **{"reviewStatus": "New", "entityType": "Product", "entityIds": IDS, "storeId": "s", "userId": "u"},
+    **{"searchPhrase": "x", "startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
+    **{"startRating": 1.5, "endRating": 4, "sort": "rating", **PAGE},
+    **{"ids": IDS, "objectIds": IDS, "keyword": "x", "after": "a", "withTotal": False},
+}
+VIEWED: Json = {"customerOrderId": "o", "storeId": "s"}
+OBJECT: Json = {
+    **{"entityType": "Product", "entityId": "e", "storeId": "s", "name": "Camera", "url": "https://shop.example/e"},
+    **{"imageUrl": "https://shop.example/e.png", "gtins": ["1"], "mpns": ["2"], "skus": ["3"], "brands": ["B"]},
+    "reviewsEnabled": False,
+}
+
 BODIES: dict[str, Any] = {
-    "POST /api/customerReviews": [REVIEW],
-    "POST /api/customerReviews/reviewList": {
-        **{"reviewStatus": "New", "entityType": "Product", "entityIds": IDS, "storeId": "s", "userId": "u"},
-        **{"searchPhrase": "x", "startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
-        **{"startRating": 1.5, "endRating": 4, "sort": "rating", **PAGE},
-    },
+    "POST /api/customerReviews": [{**REVIEW, "editor": EDITOR}],
+    "POST /api/customerReviews/reviewList": SEARCH,
+    "POST /api/customerReviews/search": SEARCH,
+    "POST /api/customerReviews/counts": SEARCH,
+    "POST /api/customerReviews/viewedRequestReview": VIEWED,
     "POST /api/customerReviews/changes": {"modifiedDate": "2026-03-14T09:26:53Z"},
     "POST /api/customerReviews/approve": IDS,
     "POST /api/customerReviews/reject": IDS,
     "POST /api/customerReviews/reset": IDS,
     "DELETE /api/customerReviews": {"ids": IDS},
     "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product"},
-    "POST /api/return/search": {"orderId": "o", "objectIds": IDS, "keyword": "x", "sort": "number", **PAGE},
+    "POST /api/return/search": {
+        **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},
+        **PAGE,
+    },
     "POST /api/return": NEW_RETURN,
     "PUT /api/return": NEW_RETURN,
     "PUT /api/settings": SETTINGS,
@@ -134,12 +163,15 @@ BODIES: dict[str, Any] = {
 
 MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     Topic.REVIEW_SUBMISSIONS: [
-        (READ_ONE, {**REVIEW, "commandId": "c"}),
-        (READ_SEVERAL, [REVIEW, {**REVIEW, "commandId": "c"}]),
+        (READ_ONE, {**REVIEW, "commandId": "c", "editor": EDITOR}),
+        (READ_SEVERAL, [REVIEW, {**REVIEW, "commandId": "c", "editor": EDITOR}]),
     ],
     Topic.MODERATION_COMMANDS: [(Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS})],
     Topic.REVIEW_CHANGES: [
-        (Reader(REVIEW_CHANGE), {**MODERATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3]}),
+        (
+            Reader(REVIEW_CHANGE),
+            {**MODERATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3], "commandMark": "1 a b"},
+        ),
         (Reader(REVIEW_CHANGE), {"kind": "recount", "entityType": "Product", "entityId": "e"}),
         (Reader(REVIEW_CHANGE), {"kind": "recount-store", "storeId": "s", "commandId": "c"}),
     ],
@@ -147,7 +179,12 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     Topic.RETURN_COMMANDS: [
         (Reader(RETURN_COMMAND), {**COMMAND, "action": "create", "return": NEW_RETURN}),
         (Reader(RETURN_COMMAND), {**COMMAND, "action": "update", "return": NEW_RETURN}),
+        (Reader(RETURN_COMMAND), {**COMMAND, "action": "delete", "return": {"id": "r"}}),
     ],
+    Topic.REMINDER_COMMANDS: [
+        (Reader(REMINDER_COMMAND), {**VIEWED, "action": "viewed", "stores": ["s"], "commandId": "c"})
+    ],
+    Topic.OBJECT_UPDATES: [(Reader(OBJECT_UPDATE), OBJECT)],
     Topic.STORE_UPDATES: [
         (Reader(STORE_UPDATE), {**STORE, "id": "s", "commandId": "c"}),
         (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "commandId": "c"}),
@@ -168,12 +205,13 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
 
 TOLERANT = {
     *("POST /api/customerReviews", "POST /api/customerReviews/reviewList", "POST /api/customerReviews/changes"),
+    *("POST /api/customerReviews/search", "POST /api/customerReviews/counts"),
     *("POST /api/rating/entityRating", "POST /api/return/search", "POST /api/return", "PUT /api/return"),
     *(Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_CHANGES, Topic.ORDER_EVENTS, Topic.MAIL_COMMANDS),
 }
 """What takes unknown fields and names them. All else configures or acts, and refuses them."""
 
-IN_PART = {Topic.RETURN_COMMANDS: {"NewReturn", "ReturnChanges", "ReturnLineFields"}}
+IN_PART = {Topic.RETURN_COMMANDS: {"NewReturn", "ReturnChanges", "ReturnId", "ReturnLineFields"}}
 """Parts that take unknown fields in what refuses them."""
 
 
