@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
+from api.lookups import unless_away
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.documents import problems
@@ -26,10 +26,8 @@ from api.web.responses import JsonResponse
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
 from domain.delivery import OutgoingMessage
 from messaging.envelope import of_command
-from storage.database import is_database_away
 
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
-_KEY_LOOK_SECONDS: Final = 1.0
 _DIGEST_BYTES: Final = 16
 _KEY_REUSED: Final = (
     "This Idempotency-Key was sent with another body or query before. Nothing was accepted: use a new key for a new "
@@ -182,14 +180,8 @@ async def _begin(services: Services, command: Command, mark: CommandMark) -> Non
 
 
 async def _known_mark(services: Services, command_id: str) -> CommandMark | None:
-    """The mark of a command that has an outcome; None also while the database is unavailable."""
-    try:
-        async with asyncio.timeout(_KEY_LOOK_SECONDS):
-            known = await services.outcomes.of_command(command_id, 1)
-    except Exception as error:
-        if not (isinstance(error, TimeoutError) or is_database_away(error)):
-            raise
-        return None
+    """The mark of a command that has an outcome."""
+    known = await unless_away(services.outcomes.of_command(command_id, 1), [])
     return known[0].mark if known else None
 
 

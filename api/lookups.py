@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from itertools import repeat
-from typing import Final
+from typing import Final, TypeVar
 
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.together import Kept, Together
+from domain.objects import KnownObjects, ObjectPlace
 from domain.ratings import Entity
 from domain.stores import GeneralSettings, Store
+from storage.database import is_database_away
+from storage.objects import ObjectRepository
 from storage.ratings import RatingRepository
 from storage.stores import StoreRepository
 
+T = TypeVar("T")
+
 _AGE_S: Final = 1.0
+_SOON_S: Final = 1.0
+
+
+async def unless_away(look: Awaitable[T], otherwise: T) -> T:
+    """The answer of a look-up, or `otherwise` while the database is unavailable or slow: a consumer looks again."""
+    try:
+        async with asyncio.timeout(_SOON_S):
+            return await look
+    except Exception as error:
+        if not (isinstance(error, TimeoutError) or is_database_away(error)):
+            raise
+        return otherwise
 
 
 class Lookups:
@@ -21,7 +39,7 @@ class Lookups:
     but for what this process has seen itself since: see docs/decisions/0014-ratings-are-gathered-not-kept.md.
     """
 
-    def __init__(self, ratings: RatingRepository, stores: StoreRepository) -> None:
+    def __init__(self, ratings: RatingRepository, stores: StoreRepository, objects: ObjectRepository) -> None:
         async def rows(entities: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], list[RatingRow]]:
             ids_of_type: dict[str, list[str]] = {}
             for type, id in entities:
@@ -38,7 +56,12 @@ class Lookups:
         async def general(_: Collection[None]) -> Mapping[None, GeneralSettings]:
             return {None: await stores.general()}
 
+        async def is_any_closed(_: Collection[None]) -> Mapping[None, bool]:
+            return {None: await objects.is_any_closed()}
+
         self._ratings = Together(rows)
+        self._objects = objects
+        self._is_any_closed = Kept(is_any_closed, _AGE_S)
         self._stores = Kept(stores.of_ids, _AGE_S)
         self._general = Kept(general, _AGE_S)
 
@@ -50,6 +73,11 @@ class Lookups:
         """The registered ones among these stores, by id."""
         return await self._stores.of(ids)
 
+    async def objects(self, places: Collection[ObjectPlace]) -> KnownObjects:
+        """The facts of these objects; none while no object takes no reviews."""
+        is_any_closed = (await self._is_any_closed.of([None]))[None]
+        return await self._objects.of_places(places) if is_any_closed else {}
+
     async def general(self) -> GeneralSettings:
         """The settings that hold for all stores."""
         return (await self._general.of([None]))[None]
@@ -58,3 +86,4 @@ class Lookups:
         """Look stores and settings up anew: they have changed, or a client has been told what they are by now."""
         self._stores.forget()
         self._general.forget()
+        self._is_any_closed.forget()

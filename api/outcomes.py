@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NotRequired
@@ -11,6 +10,7 @@ from fastapi import APIRouter, Path
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AnyCaller
+from api.lookups import unless_away
 from api.services import Injected, Services
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
@@ -19,10 +19,8 @@ from api.web.routes import PlainRoute
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome
 from domain.permissions import Caller
 from messaging.schemas import MAX_ITEMS
-from storage.database import is_database_away
 from storage.outcomes import Answer
 
-_LAST_LOOK_SECONDS: Final = 1.0
 _DIGEST_BYTES: Final = 16
 _RESULTS_BYTES: Final = 256 * 1024
 
@@ -109,14 +107,9 @@ async def results_within(
     waiting: Mapping[str, Any] = {}
     missing = [id for id in ids if id not in answers]
     if missing:
-        try:
-            async with asyncio.timeout(_LAST_LOOK_SECONDS):
-                last = await services.outcomes.answers([(command_id, id) for id in missing])
-                answers |= {answer.item_id: answer for answer in last.values()}
-                waiting = await _waiting_for(services, command_id)
-        except Exception as error:
-            if not (isinstance(error, TimeoutError) or is_database_away(error)):
-                raise
+        last = await unless_away(services.outcomes.answers([(command_id, id) for id in missing]), {})
+        answers |= {answer.item_id: answer for answer in last.values()}
+        waiting = await unless_away(_waiting_for(services, command_id), {})
     results = {id: _result(answer, mark) for id, answer in answers.items()}
     for id in waiting.keys() & set(ids) - results.keys():
         results[id] = _not_found(id)

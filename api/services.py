@@ -46,7 +46,7 @@ class Services(Repositories):
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys)
         self.database = database
-        self.lookups = Lookups(self.ratings, self.stores)
+        self.lookups = Lookups(self.ratings, self.stores, self.objects)
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
         self.publisher = publisher

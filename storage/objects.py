@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from pymongo import ReplaceOne
+from pymongo import ASCENDING, IndexModel, ReplaceOne
 
-from domain.objects import Fact, ObjectFacts, ObjectPlace
+from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectPlace
 from domain.ratings import Entity
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "objects"
+
+_CLOSED: Final[Document] = {f"facts.{REVIEWS_ENABLED}": False}
+INDEXES: Final = [
+    IndexModel([(f"facts.{REVIEWS_ENABLED}", ASCENDING)], name="closed", partialFilterExpression=_CLOSED),
+]
 
 
 class ObjectRepository:
@@ -29,6 +34,10 @@ class ObjectRepository:
         wanted = {each for place in places for each in (place, ObjectPlace(place.entity, None))}
         found = self._objects.find({"_id": {"$in": [*map(_id, wanted)]}}, session=session)
         return {_place(document["_id"]): _facts(document) async for document in found}
+
+    async def is_any_closed(self) -> bool:
+        """True if there is an object that takes no reviews."""
+        return await self._objects.find_one(_CLOSED, {"_id": 1}) is not None
 
     async def save(self, objects: Mapping[ObjectPlace, ObjectFacts], session: Session) -> None:
         """Write objects as they are now. Another transaction that writes one of them conflicts and is repeated."""

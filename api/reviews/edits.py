@@ -8,6 +8,7 @@ from typing import Any
 
 from api.auth.permissions import forbidden
 from api.commands import Command
+from api.lookups import unless_away
 from api.services import Services
 from api.stores.bounds import stores_of
 from api.web.problems import ItemError, ProblemError, ProblemKind
@@ -48,9 +49,10 @@ class Wanted:
 async def wanted_by(
     services: Services, caller: Caller, command: Command, reviews: Mapping[str, SubmittedReview]
 ) -> list[Wanted]:
-    """Tell edits from new reviews, by one look-up of the ids that the request names. Raises ProblemError: an id is
-    taken, or the caller may only edit."""
-    places = await services.reviews.taken({review.id for review in reviews.values() if review.id})
+    """Tell edits from new reviews, by one look-up of the ids that the request names. While the database is unavailable
+    all pass as new ones: the consumer tells. Raises ProblemError: an id is taken, or the caller may only edit."""
+    ids = {review.id for review in reviews.values() if review.id}
+    places = await unless_away(services.reviews.taken(ids), {}) if ids else {}
     wanted: list[Wanted] = []
     errors: list[ItemError] = []
     for index, (id, review) in enumerate(reviews.items()):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
+from api.lookups import unless_away
 from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
@@ -59,7 +60,7 @@ async def check_rules(
 ) -> None:
     """Raises ProblemError when one of these reviews can't be taken. What moderators edit is."""
     ruled = {index: item for index, item in enumerate(wanted) if not item.is_moderated}
-    objects = await services.objects.of_places({item.place for item in ruled.values()})
+    objects = await unless_away(services.lookups.objects({item.place for item in ruled.values()}), {})
     reasons = await _reasons_of_stores(services, ruled, proofs)
     reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if is_closed(objects, item.place)}
     reasons |= await _reasons_of_tokens(services, wanted, proofs)

@@ -244,7 +244,9 @@ async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Fac
 async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade) -> None:
     trace = uuid4().hex
     review = submission(new_id(), userName=SECRET, review=SECRET, title=SECRET)
-    response = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review], headers=traced(trace) | WAIT)
+    told = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review])
+    assert told.status_code == 422
+    response = await facade.http.post(REVIEWS, json=[review], headers=traced(trace) | WAIT)
     command = response.json()["commandId"]
 
     def lines() -> list[Json]:

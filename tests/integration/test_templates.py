@@ -91,7 +91,7 @@ async def test_a_partial_body_merges_into_what_is_in_effect(facade: Facade, http
     store, built_in = new_id("store"), await effective(http)
     html, subject = {"html": "<p>{{ order.number }}</p>"}, {"subject": "Hello {{ customer.name }}"}
     await save(facade, html, storeId=store)
-    await save(facade, {**subject, "text": None, "unknown": 1}, storeId=store)
+    await save(facade, {**subject, "text": None}, storeId=store)
     found = await effective(http, storeId=store)
     assert {name: found[name] for name in ("subject", "text", "html")} == {**html, **subject, "text": built_in["text"]}
 
