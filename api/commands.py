@@ -15,7 +15,6 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
-from api.lookups import unless_away
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.documents import problems
@@ -26,6 +25,7 @@ from api.web.responses import JsonResponse
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
 from domain.delivery import OutgoingMessage
 from messaging.envelope import of_command
+from storage.database import unless_away
 
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
 _DIGEST_BYTES: Final = 16

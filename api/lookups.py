@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
-from typing import Final, TypeVar
+from typing import Final
 
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.together import Kept, Together
 from domain.objects import KnownObjects, ObjectPlace
 from domain.ratings import Entity
 from domain.stores import GeneralSettings, Store
-from storage.database import is_database_away
 from storage.objects import ObjectRepository
 from storage.ratings import RatingRepository
 from storage.stores import StoreRepository
 
-T = TypeVar("T")
-
 _AGE_S: Final = 1.0
-_SOON_S: Final = 1.0
-
-
-async def unless_away(look: Awaitable[T], otherwise: T) -> T:
-    """The answer of a look-up, or `otherwise` while the database is unavailable or slow: a consumer looks again."""
-    try:
-        async with asyncio.timeout(_SOON_S):
-            return await look
-    except Exception as error:
-        if not (isinstance(error, TimeoutError) or is_database_away(error)):
-            raise
-        return otherwise
 
 
 class Lookups:

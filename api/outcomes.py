@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AnyCaller
-from api.lookups import unless_away
 from api.services import Injected, Services
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
@@ -19,6 +18,7 @@ from api.web.routes import PlainRoute
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome
 from domain.permissions import Caller
 from messaging.schemas import MAX_ITEMS
+from storage.database import unless_away
 from storage.outcomes import Answer
 
 _DIGEST_BYTES: Final = 16

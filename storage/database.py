@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
+import pymongo
 from pymongo import AsyncMongoClient, IndexModel
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
@@ -33,6 +34,7 @@ Session = AsyncClientSession
 _DUPLICATE_KEY: Final = 11000
 _UNAUTHORIZED: Final = 13
 _INDEX_NOT_FOUND: Final = 27
+SOON_S: Final = 1.0
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
 
@@ -94,6 +96,19 @@ def is_database_away(error: BaseException) -> bool:
     if isinstance(error, RuntimeError):
         return is_lost_lock(error)
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
+
+
+async def unless_away(look: Awaitable[T], otherwise: T) -> T:
+    """The answer of a query within SOON_S, or `otherwise` while the database is unavailable or slow."""
+    try:
+        # PyMongo's own limit: before Python 3.12 its pool may hang for good once operations are cancelled during an
+        # outage, which is what a limit of asyncio does.
+        with pymongo.timeout(SOON_S):
+            return await look
+    except Exception as error:
+        if not is_database_away(error):
+            raise
+        return otherwise
 
 
 def is_too_slow(error: BaseException) -> bool:

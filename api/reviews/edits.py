@@ -8,7 +8,6 @@ from typing import Any
 
 from api.auth.permissions import forbidden
 from api.commands import Command
-from api.lookups import unless_away
 from api.services import Services
 from api.stores.bounds import stores_of
 from api.web.problems import ItemError, ProblemError, ProblemKind
@@ -19,6 +18,7 @@ from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edi
 from domain.stores import Refusal
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
+from storage.database import unless_away
 from storage.reviews_places import TakenId
 
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from api.lookups import unless_away
 from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
@@ -18,6 +17,7 @@ from domain.reviews import ReviewIdentity
 from domain.stores import Refusal, Store, refusal, refusals
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
+from storage.database import unless_away
 
 
 async def purchasers(services: Services, authors: Iterable[ReviewIdentity]) -> Callable[[ReviewIdentity], bool]:
