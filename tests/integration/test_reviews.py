@@ -31,6 +31,7 @@ async def test_the_samples_of_the_specification(facade: Facade, http: httpx.Asyn
 
     async def listed() -> list[Json]:
         page = await facade.page(reviewStatus=None, sort="", take=1_000, skip=0)
+        page.pop("next", None)  # where other tests have written more than a page
         assert list(page) == ["totalCount", "results"]
         return [row for row in page["results"] if row["id"] == id]
 
