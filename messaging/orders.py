@@ -52,7 +52,7 @@ class OrderEvent(Message):
     language_code: Annotated[str, Field(max_length=35)] | None = None
     created_date: Moment | None = None
     modified_date: Annotated[Moment | None, Field(description="Missing: when the record was published")] = None
-    items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000)] = ()
+    items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
 
     def order(self, body: bytes, at: datetime) -> Order:
         """The order that the event tells of; `body` is its JSON as it came, `at` the time of the record."""
