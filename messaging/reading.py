@@ -56,6 +56,12 @@ class InvalidContentError(ValueError):
         return self.errors[0].code == INVALID_JSON
 
 
+"""A wrong value with more objects and arrays, or errors, isn't looked through: it would take hundreds of megabytes."""
+"""A wrong value with more objects and arrays, or errors, isn't looked through: that would take hundreds of megabytes."""
+
+_TOO_MANY_PARTS: Final = "The value isn't of its type, and has too many parts to say where"
+
+
 class Read(NamedTuple, Generic[T]):
     """A value's content, and the names of the fields in it that nothing is done with."""
 
@@ -95,8 +101,11 @@ class Reader(Generic[T]):
         try:
             content = self._adapter.validator.validate_json(value, extra="forbid")
         except ValidationError as error:
-            if _is_final(error):
+            is_large = error.error_count() > _MOST_PARTS
+            if not is_large and _is_final(error):
                 raise invalid_content(error) from None
+            if is_large or value.count(b"{") + value.count(b"[") > _MOST_PARTS:
+                raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)]) from None
             return self._read_slowly(value)
         if value.count(b":") == self._count_fields(content) or not _may_repeat(value, self._count_fields(content)):
             return Read(content)
