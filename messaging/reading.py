@@ -56,8 +56,8 @@ class InvalidContentError(ValueError):
         return self.errors[0].code == INVALID_JSON
 
 
-"""A wrong value with more objects and arrays, or errors, isn't looked through: it would take hundreds of megabytes."""
-"""A wrong value with more objects and arrays, or errors, isn't looked through: that would take hundreds of megabytes."""
+_MOST_PARTS: Final = 50_000
+"""A wrong value with more objects and arrays, or errors, is looked through no further: it takes too much memory."""
 
 _TOO_MANY_PARTS: Final = "The value isn't of its type, and has too many parts to say where"
 
