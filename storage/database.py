@@ -23,7 +23,9 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from storage.pymongo_internals import is_lost_lock
+from storage.pymongo_internals import wait_in_one_task
+
+wait_in_one_task()
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -93,16 +95,13 @@ def is_database_away(error: BaseException) -> bool:
         return not any(failure["code"] in _FINAL_CODES for failure in failures)
     if isinstance(error, OperationFailure):
         return error.code not in _FINAL_CODES
-    if isinstance(error, RuntimeError):
-        return is_lost_lock(error)
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
 
 
 async def unless_away(look: Awaitable[T], otherwise: T) -> T:
     """The answer of a query within SOON_S, or `otherwise` while the database is unavailable or slow."""
     try:
-        # PyMongo's own limit: before Python 3.12 its pool may hang for good once operations are cancelled during an
-        # outage, which is what a limit of asyncio does.
+        # PyMongo's own limit: it leaves the connection usable, which a cancellation closes.
         with pymongo.timeout(SOON_S):
             return await look
     except Exception as error:

@@ -1,30 +1,38 @@
 """Private parts and defects of PyMongo 4.20, each in one function.
 
-tests/unit/test_pymongo_internals.py and test_cancellation.py fail when they change. docs/upstream.md proposes mends.
+tests/unit/test_pymongo_internals.py fails when they change. docs/upstream.md proposes mends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
-_LOST_LOCK: Final = frozenset({"cannot wait on un-acquired lock", "Lock is not acquired"})
+import pymongo.lock
+
+T = TypeVar("T")
 
 
-def is_lost_lock(error: RuntimeError) -> bool:
-    """The connection pool lost its lock while it waited for a server: the texts of `pymongo._asyncio_lock`.
+def wait_in_one_task() -> None:
+    """Have PyMongo wait for servers and connections as `asyncio.wait_for` does from Python 3.12 on.
 
-    Seen once, with PyMongo 4 on Python 3.11 during an outage: a plain RuntimeError from `Condition.wait`, and another
-    from `Lock.release`. It is no defect of the caller, and the same operation works later.
+    Before that `wait_for` runs what it waits for in a task of its own. If the waiting one is cancelled while that takes
+    the lock of the topology or of a pool again, the lock stays taken for good, and the client is dead.
     """
-    return str(error) in _LOST_LOCK
+    pymongo.lock.wait_for = _wait_for  # type: ignore[attr-defined, assignment]
+
+
+async def _wait_for(awaited: Awaitable[T], seconds: float | None) -> T:
+    async with asyncio.timeout(seconds):
+        return await awaited
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any], again_s: float = 1.0) -> None:
     """Cancel tasks and wait until they have ended; their exceptions stay with them.
 
-    One that goes on is cancelled again after so many seconds: PyMongo waits by `asyncio.wait_for`, which before
-    Python 3.12 loses a cancellation that comes just when its future ends.
+    One that goes on is cancelled again after so many seconds: PyMongo reads from servers by `asyncio.wait_for`, which
+    before Python 3.12 loses a cancellation that comes just when its future ends.
     """
     while going_on := [task for task in tasks if not task.done()]:
         for task in going_on:

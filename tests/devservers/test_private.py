@@ -28,8 +28,16 @@ NOT_ALLOWED = 13
 
 def open_to_others(folder: Path) -> list[Path]:
     """What others could reach if the folder itself were open."""
-    found = [folder, *folder.rglob("*")]
-    return [path for path in found if not path.is_symlink() and path.stat().st_mode & 0o077]
+    return [path for path in (folder, *folder.rglob("*")) if is_open_to_others(path)]
+
+
+def is_open_to_others(path: Path) -> bool:
+    """True if others may use the file; a server removes files of its own at any time."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISLNK(mode) and bool(mode & 0o077)
 
 
 async def refuses_strangers(uri: str) -> None:
