@@ -177,7 +177,7 @@ class _Flow:
         while step.after is not None:
             page = await self.changes.page(step.after)
             await self._publish(States(page, []))
-            step = replace(step, after=page[-1].review.id if page else None, published=step.published + len(page))
+            step = replace(step, after=page[-1].id if page else None, published=step.published + len(page))
             yield step
         # What the topic holds beyond the reviews, as after a restore to an earlier state.
         partitions = await self.publisher.partitions(self.topic)
@@ -189,7 +189,7 @@ class _Flow:
                 yield step
 
     async def _publish(self, states: States) -> None:
-        present = [state_record(self.topic, review_state(*each)) for each in states.present]
+        present = [state_record(self.topic, review_state(each)) for each in states.present]
         await self.publisher.publish([*present, *(tombstone(self.topic, id) for id in states.gone)])
 
     async def _note(self, at: datetime, *, every: float) -> None:

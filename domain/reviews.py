@@ -12,6 +12,7 @@ from typing import NamedTuple
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
+from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage
 
 
 class ReviewStatus(IntEnum):
@@ -68,8 +69,9 @@ class Review:
     """A review as it is stored. Times are aware, in UTC.
 
     `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
-    `moderation_reason` are those of the last moderation. `written`: what it was written by, for those who write it;
-    readers don't load it.
+    `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. `flags` are the ids of the
+    moderation rules that held it back. `written`: what it was written by, for those who write it; readers don't load
+    it.
     """
 
     id: str
@@ -87,6 +89,12 @@ class Review:
     name_wanted: bool = False
     moderator: str | None = None
     moderation_reason: str | None = None
+    reason_code: ReasonCode | None = None
+    facts: Facts = NO_FACTS
+    reply: Reply | None = None
+    responses: Responses = NO_RESPONSES
+    flags: tuple[str, ...] = ()
+    images: tuple[ReviewImage, ...] = ()
     written: Written | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Records of the compacted topic `reviews`: each review as it now is."""
+"""Reviews as they are shown, whole: by the interface, and in the records of the compacted topic `reviews`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,58 @@ from typing_extensions import TypedDict
 from domain.delivery import OutgoingMessage
 from domain.ratings import rating_number
 from domain.reviews import Review
+from domain.reviews_facts import Reply
 from domain.timestamps import timestamp
 from messaging.envelope import Envelope
 
 _ENVELOPE: Final = Envelope("/plaudit/worker")
 
 
-class ReviewState(TypedDict):
+class ShownReply(TypedDict):
+    """The store's answer to a review."""
+
+    text: str
+    author: str | None
+    createdDate: str
+    modifiedDate: str
+
+
+class ShownImage(TypedDict):
+    """An image of a review; a hidden one is shown to moderators alone."""
+
+    id: str
+    hidden: bool
+
+
+class ReviewFacts(TypedDict):
+    """A review beyond the row of a list. `moderator`, `moderationReason` and `reasonCode` are those of its last
+    moderation, `flags` the ids of the moderation rules that held it back."""
+
+    storeId: str | None
+    userId: str | None
+    modifiedDate: str
+    moderator: str | None
+    moderationReason: str | None
+    reasonCode: str | None
+    verifiedPurchase: bool
+    incentivized: bool
+    source: str | None
+    language: str | None
+    reply: ShownReply | None
+    helpful: int
+    notHelpful: int
+    reports: int
+    flags: list[str]
+    images: list[ShownImage]
+
+
+class ReviewState(ReviewFacts):
     """A review as it now is. No value: it was deleted."""
 
     id: str
     entityType: str
     entityId: str
     entityName: str | None
-    storeId: str | None
-    userId: str | None
     userName: str | None
     title: str | None
     review: str
@@ -31,20 +68,47 @@ class ReviewState(TypedDict):
     reviewStatus: str
     reviewStatusId: int
     createdDate: str
-    modifiedDate: str
-    moderator: str | None
-    moderationReason: str | None
 
 
-def review_state(review: Review, moderator: str | None, reason: str | None) -> ReviewState:
-    """The value for a review, and who moderated it last."""
+def review_facts(review: Review) -> ReviewFacts:
+    """A review beyond the row of a list."""
+    return {
+        "storeId": review.store_id,
+        "userId": review.user_id,
+        "modifiedDate": timestamp(review.modified),
+        "moderator": review.moderator,
+        "moderationReason": review.moderation_reason,
+        "reasonCode": review.reason_code,
+        "verifiedPurchase": review.facts.verified_purchase,
+        "incentivized": review.facts.incentivized,
+        "source": review.facts.source,
+        "language": review.facts.language,
+        "reply": review.reply and shown_reply(review.reply),
+        "helpful": review.responses.helpful,
+        "notHelpful": review.responses.not_helpful,
+        "reports": review.responses.reports,
+        "flags": list(review.flags),
+        "images": [{"id": image.id, "hidden": image.is_hidden} for image in review.images],
+    }
+
+
+def shown_reply(reply: Reply) -> ShownReply:
+    """A reply as it is shown."""
+    return {
+        "text": reply.text,
+        "author": reply.author,
+        "createdDate": timestamp(reply.created),
+        "modifiedDate": timestamp(reply.modified),
+    }
+
+
+def review_state(review: Review) -> ReviewState:
+    """The value for a review."""
     return {
         "id": review.id,
         "entityType": review.entity.type,
         "entityId": review.entity.id,
         "entityName": review.entity_name,
-        "storeId": review.store_id,
-        "userId": review.user_id,
         "userName": review.user_name,
         "title": review.title,
         "review": review.text,
@@ -52,9 +116,7 @@ def review_state(review: Review, moderator: str | None, reason: str | None) -> R
         "reviewStatus": review.status.label,
         "reviewStatusId": int(review.status),
         "createdDate": timestamp(review.created),
-        "modifiedDate": timestamp(review.modified),
-        "moderator": moderator,
-        "moderationReason": reason,
+        **review_facts(review),
     }
 
 

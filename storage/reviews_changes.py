@@ -46,18 +46,10 @@ class HistoryLostError(Exception):
     """The changes since the last one that was relayed can't be told any more: all reviews have to be read."""
 
 
-class StoredReview(NamedTuple):
-    """A review as it now is, and who moderated it last."""
-
-    review: Review
-    moderator: str | None
-    reason: str | None
-
-
 class States(NamedTuple):
     """Reviews as they now are, and the ids of those that are gone. Ids of refused submissions are in neither."""
 
-    present: list[StoredReview]
+    present: list[Review]
     gone: list[str]
 
 
@@ -205,20 +197,16 @@ class ReviewChanges:
         found = self._reviews.find({"_id": {"$in": list(ids)}}, session=self._session)
         async for document in found:
             if "createdDate" in document:
-                present.append(_stored(document))
+                present.append(review_from(document))
             if "createdDate" in document or "refused" in document:
                 others.discard(document["_id"])
         return States(present, sorted(others))
 
-    async def page(self, after: str) -> list[StoredReview]:
+    async def page(self, after: str) -> list[Review]:
         """The first BATCH reviews with ids behind `after`, in their order."""
         found = self._reviews.find({"_id": {"$gt": after}, "createdDate": {"$gte": SINCE_EVER}}, session=self._session)
         documents = await found.sort("_id", ASCENDING).hint("_id_").limit(BATCH).to_list()
-        return [_stored(document) for document in documents]
-
-
-def _stored(document: Document) -> StoredReview:
-    return StoredReview(review_from(document), document.get("moderator"), document.get("moderationReason"))
+        return [review_from(document) for document in documents]
 
 
 def stream_error(error: PyMongoError) -> Exception:

@@ -10,6 +10,7 @@ from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, Rev
 from domain.reviews_edits import EditableReview, message_mark
 from domain.timestamps import milliseconds
 from storage.database import Document
+from storage.reviews_facts import STORED_FACTS, facts_fields, fill_facts
 from storage.seen import seen_document, seen_from
 
 LONG_TEXT_BYTES: Final = 2_048
@@ -18,7 +19,7 @@ _TEXT_LENGTH: Final = {"$strLenBytes": "$review"}
 LISTED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title"), 1),
     **dict.fromkeys(("ratingHundredths", "createdDate", "modifiedDate", "status", "nameWanted"), 1),
-    **dict.fromkeys(("moderator", "moderationReason"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", *STORED_FACTS), 1),
     "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, "$review", _TEXT_LENGTH]},
 }
 """The projection of a review in a list. In the place of a long text stands its length in bytes."""
@@ -55,6 +56,7 @@ def document_of(review: Review) -> Document:
         "status": int(review.status),
         "createdDate": review.created,
         "modifiedDate": review.modified,
+        **facts_fields(review),
     }
     if review.name_wanted:
         document["nameWanted"] = True
@@ -66,7 +68,7 @@ def document_of(review: Review) -> Document:
 def review_from(document: Document) -> Review:
     """The review in a document."""
     # By position, and without a call of the enumeration: a list has a thousand.
-    return Review(
+    review = Review(
         document["_id"],
         Entity(document["entityType"], document["entityId"]),
         document["entityName"],
@@ -83,6 +85,7 @@ def review_from(document: Document) -> Review:
         document.get("moderator"),
         document.get("moderationReason"),
     )
+    return fill_facts(review, document)
 
 
 def moderated_fields(review: ModeratedReview) -> Document:

@@ -11,6 +11,7 @@ from domain.ratings import rating_number
 from domain.reviews import Review
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
+from messaging.reviews_state import ReviewFacts, review_facts
 
 
 class ReviewRow(TypedDict):
@@ -30,14 +31,8 @@ class ReviewRow(TypedDict):
     createdDate: str
 
 
-class ReviewDetails(ReviewRow):
-    """One review, whole. `moderator` and `moderationReason` are those of its last moderation."""
-
-    storeId: str | None
-    userId: str | None
-    modifiedDate: str
-    moderator: str | None
-    moderationReason: str | None
+class ReviewDetails(ReviewRow, ReviewFacts):
+    """One review, whole."""
 
 
 class ReviewList(TypedDict):
@@ -86,14 +81,7 @@ def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
 
 def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails:
     """A review by itself."""
-    return {
-        **review_row(review, stores),
-        "storeId": review.store_id,
-        "userId": review.user_id,
-        "modifiedDate": timestamp(review.modified),
-        "moderator": review.moderator,
-        "moderationReason": review.moderation_reason,
-    }
+    return {**review_row(review, stores), **review_facts(review)}
 
 
 def store_ids(reviews: Iterable[Review]) -> set[str]:

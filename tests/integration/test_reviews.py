@@ -195,7 +195,9 @@ async def test_one_review(facade: Facade, http: httpx.AsyncClient) -> None:
     await facade.command("PUT", f"/api/stores/{store}", {"name": "The shop"})
     review = await facade.review(id)
     assert list(review) == [
-        *(*LISTED_FIELDS, "storeId", "userId", "modifiedDate", "moderator", "moderationReason"),
+        *(*LISTED_FIELDS, "storeId", "userId", "modifiedDate", "moderator", "moderationReason", "reasonCode"),
+        *("verifiedPurchase", "incentivized", "source", "language", "reply", "helpful", "notHelpful", "reports"),
+        *("flags", "images"),
     ]
     assert review["rating"] == 3.25
     assert (review["storeId"], review["storeName"], review["userId"]) == (store, "The shop", "anna")

@@ -47,7 +47,18 @@ def _told(document: Json) -> Json:
         "modifiedDate": _shown(document["modifiedDate"]),
         "moderator": document.get("moderator"),
         "moderationReason": document.get("moderationReason"),
+        "reasonCode": document.get("reasonCode"),
+        **{name: document.get(name, False) for name in ("verifiedPurchase", "incentivized")},
+        **{name: document.get(name) for name in ("source", "language")},
+        "reply": _told_reply(document["reply"]) if document.get("reply") else None,
+        **{name: document.get(name, 0) for name in ("helpful", "notHelpful", "reports")},
+        "flags": document.get("flags", []),
+        "images": [{"id": i["id"], "hidden": i.get("hidden", False)} for i in document.get("images", [])],
     }
+
+
+def _told_reply(reply: Json) -> Json:
+    return reply | {name: _shown(reply[name]) for name in ("createdDate", "modifiedDate")}
 
 
 def _shown(moment: datetime) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,20 +11,31 @@ from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
+from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from messaging.reviews_state import review_state, state_record, tombstone
 from messaging.topics import Topic, TopicLayout, TopicNames, topic_settings
 from storage.reviews_changes import HistoryLostError, stream_error
+from storage.reviews_documents import document_of, review_from
+from storage.reviews_facts import STORED_FACTS
 
 WRITTEN = datetime(2026, 3, 14, 9, 26, 53, 589_000, UTC)
 REVIEW = Review(
     *("r-1", Entity("Product", "p-1"), None, "s-1", "u-1", "Ann", "Sharp", "To the edges", 450, WRITTEN, WRITTEN),
     status=ReviewStatus.REJECTED,
+    moderator="Mo",
+    moderation_reason="Not about the lens",
+    reason_code=ReasonCode.OFF_TOPIC,
+    facts=Facts(verified_purchase=True, source=Source.KAFKA, language="en"),
+    reply=Reply("Thank you", "The shop", WRITTEN, WRITTEN),
+    responses=Responses(helpful=3, not_helpful=1),
+    flags=("links",),
+    images=(ReviewImage("i-1", is_hidden=True),),
 )
 NAMES = TopicNames("p.")
 
 
 def test_a_record_has_the_whole_review() -> None:
-    record = state_record("p.reviews", review_state(REVIEW, "Mo", "Not about the lens"))
+    record = state_record("p.reviews", review_state(REVIEW))
     assert record.key == b"r-1"
     assert json.loads(record.value or b"") == {
         "id": "r-1",
@@ -42,7 +54,29 @@ def test_a_record_has_the_whole_review() -> None:
         "modifiedDate": "2026-03-14T09:26:53.589Z",
         "moderator": "Mo",
         "moderationReason": "Not about the lens",
+        "reasonCode": "off-topic",
+        "verifiedPurchase": True,
+        "incentivized": False,
+        "source": "kafka",
+        "language": "en",
+        "reply": {
+            "text": "Thank you",
+            "author": "The shop",
+            "createdDate": "2026-03-14T09:26:53.589Z",
+            "modifiedDate": "2026-03-14T09:26:53.589Z",
+        },
+        "helpful": 3,
+        "notHelpful": 1,
+        "reports": 0,
+        "flags": ["links"],
+        "images": [{"id": "i-1", "hidden": True}],
     }
+
+
+def test_what_is_stored_is_what_was_there() -> None:
+    assert review_from(document_of(REVIEW) | {"moderator": "Mo", "moderationReason": "Not about the lens"}) == REVIEW
+    plain = replace(REVIEW, reply=None, facts=NO_FACTS, responses=NO_RESPONSES, flags=(), images=(), reason_code=None)
+    assert not set(STORED_FACTS) & document_of(plain).keys()
 
 
 def test_a_tombstone_has_no_value() -> None:

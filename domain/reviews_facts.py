@@ -1,0 +1,67 @@
+"""The parts of a review beyond its text: where it comes from, what others answered, its images."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Source(StrEnum):
+    """The way on which a review came."""
+
+    API = "api"
+    KAFKA = "kafka"
+    IMPORT = "import"
+    WIDGET = "widget"
+    REMINDER = "reminder"
+
+
+class ReasonCode(StrEnum):
+    """The reason for a rejection. A low rating is none."""
+
+    SPAM = "spam"
+    OFFENSIVE = "offensive"
+    PERSONAL_DATA = "personal-data"
+    OFF_TOPIC = "off-topic"
+    ILLEGAL = "illegal"
+    FAKE = "fake"
+    DUPLICATE = "duplicate"
+    OTHER = "other"
+
+
+class Facts(NamedTuple):
+    """Facts about a review. `verified_purchase` is worked out from orders; `language` is a BCP 47 tag."""
+
+    verified_purchase: bool = False
+    incentivized: bool = False
+    source: Source | None = None
+    language: str | None = None
+
+
+class Reply(NamedTuple):
+    """The store's answer to a review. Times are aware, in UTC."""
+
+    text: str
+    author: str | None
+    created: datetime
+    modified: datetime
+
+
+class ReviewImage(NamedTuple):
+    """An image of a review; a moderator can hide it."""
+
+    id: str
+    is_hidden: bool = False
+
+
+class Responses(NamedTuple):
+    """What others said of a review: votes of each kind, and reports."""
+
+    helpful: int = 0
+    not_helpful: int = 0
+    reports: int = 0
+
+
+NO_FACTS = Facts()
+NO_RESPONSES = Responses()

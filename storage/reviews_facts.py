@@ -1,0 +1,64 @@
+"""The parts of a review beyond its text in MongoDB documents. A document has only those that there are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from domain.reviews import Review
+from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
+from storage.database import Document
+
+_FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language")
+_RESPONSES: Final = ("helpful", "notHelpful", "reports")
+STORED_FACTS: Final = (*_FACTS, *_RESPONSES, "reply", "flags", "images", "reasonCode")
+"""The names of the fields."""
+
+_KNOWN: Final = frozenset(STORED_FACTS)
+
+
+def facts_fields(review: Review) -> Document:
+    """The fields of what there is."""
+    reply = review.reply
+    fields: Document = {
+        **dict(zip(_FACTS, review.facts, strict=True)),
+        **dict(zip(_RESPONSES, review.responses, strict=True)),
+        "reply": reply and reply_fields(reply),
+        "flags": list(review.flags),
+        "images": [image_fields(image) for image in review.images],
+        "reasonCode": review.reason_code,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def reply_fields(reply: Reply) -> Document:
+    """A reply as it is stored."""
+    return {
+        "text": reply.text,
+        "author": reply.author,
+        "createdDate": reply.created,
+        "modifiedDate": reply.modified,
+    }
+
+
+def image_fields(image: ReviewImage) -> Document:
+    """An image as its review holds it."""
+    return {"id": image.id, "hidden": True} if image.is_hidden else {"id": image.id}
+
+
+def fill_facts(review: Review, document: Document) -> Review:
+    """Give a review what its document has beyond the text."""
+    if _KNOWN.isdisjoint(document):
+        return review
+    source, reason_code, reply = document.get("source"), document.get("reasonCode"), document.get("reply")
+    review.facts = Facts(
+        document.get("verifiedPurchase", False),
+        document.get("incentivized", False),
+        Source(source) if source else None,
+        document.get("language"),
+    )
+    review.responses = Responses(*(document.get(name, 0) for name in _RESPONSES))
+    review.reply = reply and Reply(reply["text"], reply["author"], reply["createdDate"], reply["modifiedDate"])
+    review.flags = tuple(document.get("flags", ()))
+    review.images = tuple(ReviewImage(each["id"], each.get("hidden", False)) for each in document.get("images", ()))
+    review.reason_code = ReasonCode(reason_code) if reason_code else None
+    return review
