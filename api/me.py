@@ -32,7 +32,7 @@ router = APIRouter(
 
 @router.get("", response_model=Me)
 async def read_me(caller: AnyCaller, services: Injected) -> JsonResponse:
-    """Who asks, with which permissions, and in which stores."""
+    """The caller, with its permissions and stores."""
     return JsonResponse(
         Me.of(
             {

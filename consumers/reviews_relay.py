@@ -135,7 +135,7 @@ class ReviewRelay:
 
 @dataclass(slots=True)
 class _Flow:
-    """What one process relays while it is the only one."""
+    """The work of one process while it alone relays."""
 
     connection: KafkaConnection
     topic: str

@@ -19,12 +19,12 @@ from storage.reviews_places import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
 
 Proofs = Mapping[Key, ReviewToken | Refusal]
-"""What the tokens of submissions prove, or why they prove nothing."""
+"""The purchases that the tokens of submissions prove, or the reasons why they prove none."""
 
 
 @dataclass(slots=True)
 class Rules:
-    """What the rules have against each submission, and what its review needs: claims, the name of its object, and the
+    """The refusals by the rules, and the needs of each review: claims, the name of its object, and the
     token that was used up for it just now. Reasons are added later where a claim turns out to be another review's."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)

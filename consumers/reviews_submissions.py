@@ -80,7 +80,7 @@ class Submission:
 
     @property
     def written(self) -> Written:
-        """What its review is written by."""
+        """The record and the message that write its review."""
         return Written(self.positions[0], (self.key.message,))
 
     def accepted(self) -> Review:

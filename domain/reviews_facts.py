@@ -56,7 +56,7 @@ class ReviewImage(NamedTuple):
 
 
 class Responses(NamedTuple):
-    """What others said of a review: votes of each kind, and reports."""
+    """The number of votes of each kind about a review, and of reports."""
 
     helpful: int = 0
     not_helpful: int = 0

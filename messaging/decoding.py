@@ -90,7 +90,8 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
         except InvalidContentError as invalid:
             bad.append(DeadLetter(record, _reason(invalid)))
         except InvalidMessageError as invalid:
-            bad.append(DeadLetter(record, invalid))
+            # Without its traceback, which holds this frame, and with it the whole batch until garbage is collected.
+            bad.append(DeadLetter(record, invalid.with_traceback(None)))
     return good, bad
 
 

@@ -24,7 +24,7 @@ COMMAND_HEADER: Final = "ce_commandid"
 """The command of the HTTP interface that a message is of, an extension attribute: it is for logs, and has no effect."""
 
 MARK_HEADER: Final = "ce_commandmark"
-"""What a message carries of its whole command, an extension attribute: it is stored with the outcome."""
+"""An extension attribute, the mark of the whole command: it is stored with the outcome."""
 
 _LONGEST_COMMAND_ID: Final = 128
 

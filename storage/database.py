@@ -142,7 +142,7 @@ def own_values(values: Mapping[Any, Document]) -> list[Document]:
 
 
 async def in_batches(found: AsyncIterator[T], size: int) -> AsyncIterator[list[T]]:
-    """What is found, so many at a time; others get their turn in between."""
+    """The found ones, so many at a time; others get their turn in between."""
     batch: list[T] = []
     async for each in found:
         batch.append(each)

@@ -34,7 +34,7 @@ def behind(
 
 
 def _bound(first: tuple[str, int], value: SortValue, nullable: Collection[str]) -> list[Document]:
-    """What the others imply, for the bounds of an index that begins with this field."""
+    """The condition that the others imply, for the bounds of an index that begins with this field."""
     name, direction = first
     if value is None or (direction != ASCENDING and name in nullable):
         return []

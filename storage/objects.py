@@ -28,7 +28,7 @@ class ObjectRepository:
     async def of_places(
         self, places: Collection[ObjectPlace], session: Session | None = None
     ) -> dict[ObjectPlace, ObjectFacts]:
-        """What is known of these objects in their stores, and in all stores; unknown ones are left out."""
+        """The facts of these objects in their stores, and in all stores; unknown ones are left out."""
         if not places:
             return {}
         wanted = {each for place in places for each in (place, ObjectPlace(place.entity, None))}

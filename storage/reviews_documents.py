@@ -114,12 +114,12 @@ def moderated_from(document: Document) -> ModeratedReview:
 
 
 def written_fields(written: Written) -> Document:
-    """What a review was written by, as fields."""
+    """The record and the messages that wrote a review, as fields."""
     return {"writtenAt": list(written.position), "messages": list(written.messages)}
 
 
 def written_from(document: Document) -> Written:
-    """What a review was written by. Of one from before that was kept its time is known."""
+    """The record and the messages that wrote a review. Of one from before that was kept its time is known."""
     if "writtenAt" in document:
         return Written(RecordPosition(*document["writtenAt"]), tuple(document["messages"]))
     return Written(RecordPosition(-1, -1, milliseconds(document["createdDate"]) + 1))

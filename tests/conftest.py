@@ -13,6 +13,7 @@ from hypothesis import settings
 from devservers.broker import Broker
 from tests.support.facade import Facade, facade_of, new_id
 from tests.support.orders import Returns
+from tests.support.reminders import Shop, connected_job
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
 
@@ -103,3 +104,19 @@ async def facade(http: httpx.AsyncClient) -> Facade:
 @pytest.fixture(scope="session")
 async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
     return Returns(service, http)
+
+
+@pytest.fixture(scope="module")
+async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
+    """A service without an API, and the job that reminds."""
+    service = Service(servers, tmp_path_factory.mktemp("reminders"))
+    async with service.running(api=False), connected_job(service) as (database, job):
+        yield Shop(service, database, job)
+
+
+@pytest.fixture
+async def shop(desk: Shop) -> Shop:
+    """A store of its own in it, with reviews."""
+    shop = Shop(desk.service, desk.database, desk.job)
+    await shop.open()
+    return shop

@@ -94,7 +94,7 @@ AnyCaller = Annotated[Caller, needs()]
 ReviewReader = Annotated[Caller, needs(Permission.READ_REVIEWS)]
 ReviewAuthor = Annotated[Caller, needs(Permission.CREATE_REVIEWS)]
 ReviewWriter = Annotated[Caller, Security(_GUARD_OF_EDITS, scopes=[Permission.CREATE_REVIEWS.value])]
-"""Who may submit reviews; or edit stored ones alone, which the endpoint has to see to."""
+"""A caller who may submit reviews, or only edit stored ones: the endpoint has to tell."""
 Moderator = Annotated[Caller, needs(Permission.MODERATE_REVIEWS)]
 ReviewDeleter = Annotated[Caller, needs(Permission.DELETE_REVIEWS)]
 RatingReader = Annotated[Caller, needs(Permission.READ_RATINGS)]

@@ -45,7 +45,7 @@ _GRACE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """Whom mails are from that name nobody: their store, else `default`."""
+    """The sender of mails that name none: their store, else `default`."""
 
     stores: StoreRepository
     default: str | None

@@ -42,7 +42,7 @@ CONDITIONS: Final[dict[str, Json]] = {
 }
 """The state in which it is then, beyond being there."""
 TOPICS: Final = tuple(COLLECTIONS)
-LIMIT_MIB: Final = 700
+LIMIT_MIB: Final = 512
 """Memory of a worker in deploy/kubernetes."""
 
 

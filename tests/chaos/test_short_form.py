@@ -19,6 +19,7 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan(
         seed=int(os.environ.get("SEED", random.randrange(10**6))),

@@ -92,6 +92,7 @@ async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) 
     assert process.poll() is None
 
 
+@pytest.mark.slow
 async def test_killed_while_it_starts_again(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "kafka")
     async with up.started() as process:

@@ -86,6 +86,7 @@ async def test_nobody_else_reads_what_up_keeps(tmp_path: Path, marked: Marked) -
         assert urlsplit(endpoints["mongo"]).password not in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kafka_can_run")
 async def test_kafka_can_be_closed(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "kafka", PLAUDIT_EMBEDDED__KAFKA_AUTH="true")

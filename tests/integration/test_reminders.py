@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,26 +18,11 @@ from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob
 from tests.support.facade import new_id
 from tests.support.hostile_templates import HOSTILE
-from tests.support.reminders import DAY, NOON, SENDER, Shop, connected_job, named
-from tests.support.service import Json, Servers, Service
+from tests.support.reminders import DAY, NOON, SENDER, Shop, named
+from tests.support.service import Json
 from tests.support.waiting import free_port
 
 SECOND = timedelta(seconds=1) / DAY
-
-
-@pytest.fixture(scope="module")
-async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
-    """A service without an API, and the job."""
-    service = Service(servers, tmp_path_factory.mktemp("reminders"))
-    async with service.running(api=False), connected_job(service) as (database, job):
-        yield Shop(service, database, job)
-
-
-@pytest.fixture
-async def shop(desk: Shop) -> Shop:
-    shop = Shop(desk.service, desk.database, desk.job)
-    await shop.open()
-    return shop
 
 
 def at(day: float, order: Json, **changes: Any) -> Json:

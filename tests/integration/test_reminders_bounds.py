@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
 from typing import Any
-
-import pytest
 
 from domain.orders import Order, after_event
 from domain.reminders import Skip
@@ -18,8 +15,7 @@ from storage.database import in_transaction
 from storage.orders import OrderRepository
 from storage.reminders_states import INDEX_NAME
 from tests.support.facade import new_id
-from tests.support.reminders import DAY, NOON, Shop, connected_job
-from tests.support.service import Servers, Service
+from tests.support.reminders import DAY, NOON, Shop
 from tests.support.waiting import eventually
 
 HISTORY = int(os.environ.get("PLAUDIT_TEST_HISTORY", "5000"))
@@ -27,21 +23,6 @@ HISTORY = int(os.environ.get("PLAUDIT_TEST_HISTORY", "5000"))
 
 OLDEST = 1_000
 """Days that the history goes back."""
-
-
-@pytest.fixture(scope="module")
-async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
-    """A service without an API, and the job."""
-    service = Service(servers, tmp_path_factory.mktemp("bounds"))
-    async with service.running(api=False), connected_job(service) as (database, job):
-        yield Shop(service, database, job)
-
-
-@pytest.fixture
-async def shop(desk: Shop) -> Shop:
-    shop = Shop(desk.service, desk.database, desk.job)
-    await shop.open()
-    return shop
 
 
 async def history(shop: Shop, until: datetime) -> dict[str, int]:

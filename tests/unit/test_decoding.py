@@ -1,7 +1,11 @@
+import json
+
 import pytest
 
 from messaging.decoding import decoded
 from messaging.envelope import cloud_event_identity
+from messaging.reading import InvalidContentError
+from messaging.reviews import READ_ONE, READ_SEVERAL
 from tests.support.records import Record
 
 
@@ -23,3 +27,26 @@ def test_what_identifies_an_event() -> None:
     for nothing in ([], [("ce_id", None)], [("ce_id", b""), ("ce_source", b"/shop")]):
         assert cloud_event_identity(nothing) is None
     assert cloud_event_identity([("ce_id", b"\xff")]) != cloud_event_identity([("ce_id", b"\xfe")])
+
+
+def test_a_dead_letter_does_not_hold_its_batch() -> None:
+    _, (letter,) = decoded([Record(timestamp=-1)], bytes)
+    assert letter.error.__traceback__ is None
+    assert letter.error.__context__ is None
+
+
+@pytest.mark.parametrize("parts", [50_000, 50_001])
+def test_values_with_very_many_parts_are_not_read(parts: int) -> None:
+    review = b'{"EntityType": "Product", "EntityId": "1", "review": "Good", "rating": 4, "more": [%s]}'
+    value = review % b",".join([b"[]"] * (parts - 2))
+    if parts > 50_000:
+        with pytest.raises(InvalidContentError) as refused:
+            READ_ONE.read(value)
+        assert refused.value.errors[0].code == "too-many-parts"
+    else:
+        assert READ_ONE.read(value).ignored == ("more",)
+
+
+def test_brackets_in_texts_are_no_parts() -> None:
+    reviews = [{"EntityType": "Product", "EntityId": "1", "review": '[{"' * 2_500, "rating": 4}] * 20
+    assert len(READ_SEVERAL.read(json.dumps(reviews).encode()).content) == 20
