@@ -58,6 +58,8 @@ class Actor(ABC):
             deeds, weights = zip(*self.deeds(), strict=True)
             await self.chance.choices(deeds, weights)[0]()
             await asyncio.sleep(self.chance.random() * pause_s)
+        # Nothing newer hides what comes of it.
+        await self.repeat(list(self.told))
 
     def new_id(self, kind: str) -> str:
         self.count += 1
@@ -68,10 +70,13 @@ class Actor(ABC):
         await self.world.upstream.publish(topic, key, value)
         self.told.append((topic, key, value))
 
-    async def repeat(self) -> None:
+    async def repeat_some(self) -> None:
+        await self.repeat(self.chance.sample(list(self.told), min(len(self.told), self.chance.randint(1, 10))))
+
+    async def repeat(self, told: list[tuple[str, str, Json | Sequence[Json]]]) -> None:
         """Deliver again what was delivered before, in another order: nothing may come of it."""
-        messages = self.chance.sample(list(self.told), min(len(self.told), self.chance.randint(1, 10)))
-        for topic, key, value in messages:
+        self.chance.shuffle(told)
+        for topic, key, value in told:
             await self.world.upstream.publish(topic, key, value)
 
     async def poison(self) -> None:
@@ -141,7 +146,7 @@ class Reviewer(Actor):
             (self.edit_by_http, 2),
             (self.edit_by_kafka, 2),
             (self.take_an_id, 1),
-            (self.repeat, 1),
+            (self.repeat_some, 1),
             (self.poison, 1),
         ]
 
@@ -280,7 +285,7 @@ class Importer(Actor):
 
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         more = [(self.moderate, 4), (self.edit, 2)] if self.batches else []
-        return [(self.submit, 1), (self.repeat, 1), *more]
+        return [(self.submit, 1), (self.repeat_some, 1), *more]
 
     async def submit(self) -> None:
         """An array of reviews of many objects."""
@@ -350,7 +355,7 @@ class Buyer(Actor):
 
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
         always = [(self.order, 3), (self.return_early, 1), (self.rush, 1)]
-        more = [(self.create_one, 5), (self.repeat, 1)] if self.orders else []
+        more = [(self.create_one, 5), (self.repeat_some, 1)] if self.orders else []
         changes = [(self.change_one, 5), (self.delete_one, 1)] if self.returns else []
         return [*always, *more, *changes]
 
