@@ -48,6 +48,7 @@ DECLARED = {
     "GET /api/settings": "settings:read",
     "GET /api/stores": "settings:read",
     "GET /api/stores/{storeId}": "settings:read",
+    "GET /api/stores/{storeId}/review-policy": "customerReviews:read",
     "GET /metrics": "metrics:read",
     "DELETE /api/customerReviews": "customerReviews:delete",
     "DELETE /api/notificationTemplates/{name}": "templates:update",
