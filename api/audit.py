@@ -19,6 +19,7 @@ from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
+from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
 from storage.audit import AuditedAction, AuditSearch, Editing
 
@@ -36,6 +37,7 @@ class AuditRow(Row):
     entity_id: Annotated[str | None, Field(validation_alias=AliasPath("entity", "id"))] = None
     store_id: str | None
     reason: str | None
+    reason_code: ReasonCode | None
     command_id: str | None
     fields: list[str]
 

@@ -85,6 +85,7 @@ class ReviewChangeConsumer:
             "status": result.after.label if result.after is not None else None,
             "moderator": command.moderator,
             "reason": command.reason,
+            "reasonCode": command.reason_code,
             "at": timestamp(command.at),
         }
         kind = EVENT_OF_ACTION[command.action]
@@ -117,4 +118,5 @@ def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
         store_id=review.store_id,
         reason=command.reason,
         command_id=command.command_id,
+        reason_code=command.reason_code,
     )

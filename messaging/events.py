@@ -63,6 +63,7 @@ class ReviewModerated(TypedDict):
     status: str | None
     moderator: NotRequired[str | None]
     reason: NotRequired[str | None]
+    reasonCode: NotRequired[str | None]
     at: str
 
 

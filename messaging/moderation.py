@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
 from domain.reviews import Moderation, ModerationAction, ReviewStatus, review_status
+from domain.reviews_facts import ReasonCode
 from domain.timestamps import from_milliseconds
 from messaging.schemas import (
     MAX_ITEMS,
@@ -51,6 +52,9 @@ class _ModerationFields(Message):
     action: ModerationAction
     moderator: Name | None = None
     reason: Note | None = None
+    reason_code: Annotated[ReasonCode | None, Field(description="Of a rejection alone; a low rating is no reason")] = (
+        None
+    )
     expected_status: Annotated[
         Status | None,
         Field(description="The status in which the sender saw the reviews: one in another status is refused"),
@@ -59,6 +63,12 @@ class _ModerationFields(Message):
         OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
     ] = None
     stores: Stores = None
+
+    @model_validator(mode="after")
+    def _codes_rejections(self) -> Self:
+        if self.reason_code is not None and self.action is not ModerationAction.REJECT:
+            raise PydanticCustomError("reason_code", "Only a rejection has a reasonCode")
+        return self
 
     def about(
         self, review_id: str, source: RecordPosition, at: datetime, trace: str, mark: CommandMark | None
@@ -76,6 +86,7 @@ class _ModerationFields(Message):
             mark=mark,
             stores=self.stores,
             trace=trace,
+            reason_code=self.reason_code,
         )
 
 
@@ -140,6 +151,7 @@ def _fields(command: Moderation) -> dict[str, Any]:
         "action": command.action.value,
         "moderator": command.moderator,
         "reason": command.reason,
+        "reasonCode": command.reason_code,
         "expectedStatus": None if command.expected is None else command.expected.label,
         "commandId": command.command_id,
         "stores": None if command.stores is None else list(command.stores),

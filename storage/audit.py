@@ -16,6 +16,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
+from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "auditLog"
@@ -58,6 +59,7 @@ class AuditEntry:
     command_id: str | None
     return_id: str | None = None
     fields: tuple[str, ...] = ()
+    reason_code: ReasonCode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         **({"returnId": entry.return_id} if entry.return_id is not None else {"reviewId": entry.review_id}),
         **({"entityType": entry.entity.type, "entityId": entry.entity.id} if entry.entity is not None else {}),
         **({"fields": list(entry.fields)} if entry.fields else {}),
+        **({"reasonCode": entry.reason_code} if entry.reason_code else {}),
     }
 
 
@@ -154,6 +157,7 @@ def _entry(document: Document) -> AuditEntry:
         command_id=document["commandId"],
         return_id=document.get("returnId"),
         fields=tuple(document.get("fields", ())),
+        reason_code=ReasonCode(document["reasonCode"]) if "reasonCode" in document else None,
     )
 
 

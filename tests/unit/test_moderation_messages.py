@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition
 from domain.reviews import Moderation, ModerationAction, ReviewStatus
+from domain.reviews_facts import ReasonCode
 from domain.timestamps import from_milliseconds
 from messaging.moderation import (
     MODERATION_COMMAND,
@@ -33,10 +34,11 @@ positions = st.builds(
 
 @st.composite
 def moderations(draw: st.DrawFn) -> Moderation:
-    source = draw(positions)
+    source, action = draw(positions), draw(st.sampled_from(ModerationAction))
+    codes = st.sampled_from(ReasonCode) if action is ModerationAction.REJECT else st.nothing()
     return Moderation(
         review_id=draw(ids),
-        action=draw(st.sampled_from(ModerationAction)),
+        action=action,
         source=source,
         at=from_milliseconds(source.timestamp),
         moderator=draw(st.none() | ids),
@@ -46,6 +48,7 @@ def moderations(draw: st.DrawFn) -> Moderation:
         mark=draw(st.none() | st.builds(CommandMark, st.integers(1, 1_000), *[st.sampled_from(["", "0a", "ff"])] * 2)),
         stores=draw(st.none() | st.lists(ids, max_size=3)),
         trace=draw(st.just("") | ids),
+        reason_code=draw(st.none() | codes),
     )
 
 
@@ -96,3 +99,14 @@ def test_what_an_earlier_version_parked_is_read(stores: list[str] | None) -> Non
     source = RecordPosition(1, 2, 3_000)
     expected = Moderation("R", ModerationAction.APPROVE, source, from_milliseconds(3_000), stores=stores)
     assert moderation_from(parked) == expected
+
+
+@pytest.mark.parametrize("action", ModerationAction)
+@pytest.mark.parametrize("code", [*ReasonCode, "low-rating", ""])
+def test_reasons_of_rejections(action: ModerationAction, code: str) -> None:
+    command = json.dumps({"action": action, "ids": ["R"], "reasonCode": code})
+    if action is ModerationAction.REJECT and code in set(ReasonCode):
+        assert MODERATION_COMMAND.validate_json(command).reason_code == code
+    else:
+        with pytest.raises(ValidationError, match=r"Only a rejection|Input should be"):
+            MODERATION_COMMAND.validate_json(command)

@@ -98,8 +98,8 @@ TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
 NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": LINES}
 IDS = ["a", "b"]
 MODERATION: Json = {
-    **{"action": "approve", "moderator": "eve", "reason": "Fine", "commandId": "c", "stores": ["s"]},
-    "expectedStatus": "New",
+    **{"action": "reject", "moderator": "eve", "reason": "Bought", "reasonCode": "fake", "commandId": "c"},
+    **{"expectedStatus": "New", "stores": ["s"]},
 }
 EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
 COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
