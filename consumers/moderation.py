@@ -14,7 +14,7 @@ from domain.ratings import RatingTally
 from domain.reviews import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.timestamps import timestamp
 from messaging.decoding import Received
-from messaging.events import EVENT_OF_ACTION, ReviewModerated
+from messaging.events import ReviewModerated, moderation_event
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview
 from messaging.reviews import ReviewChange, entity_key
@@ -88,7 +88,7 @@ class ReviewChangeConsumer:
             "reasonCode": command.reason_code,
             "at": timestamp(command.at),
         }
-        kind = EVENT_OF_ACTION[command.action]
+        kind = moderation_event(result.after)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 

@@ -13,6 +13,7 @@ from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage
+from domain.reviews_restored import Restored, restore
 
 
 class ReviewStatus(IntEnum):
@@ -45,6 +46,7 @@ class ModerationAction(StrEnum):
     REJECT = "reject"
     RESET = "reset"
     DELETE = "delete"
+    RESTORE = "restore"
 
 
 class ModerationRefusal(StrEnum):
@@ -120,6 +122,8 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
             return ReviewStatus.REJECTED
         case ModerationAction.RESET:
             return ReviewStatus.NEW
+        case ModerationAction.RESTORE:
+            return status
         case ModerationAction.DELETE:
             return None
 
@@ -137,7 +141,7 @@ class Moderation:
     that of a rejection.
     `expected` is the status in which its sender saw the review, None for any. `command_id` is set if its outcome may
     be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None for none in
-    particular. `trace` is the W3C context of its request, empty if it has none.
+    particular. `trace` is the W3C context of its request, empty if it has none. `restored` comes with an import.
     """
 
     review_id: str
@@ -152,6 +156,7 @@ class Moderation:
     stores: Collection[str] | None = None
     trace: str = ""
     reason_code: ReasonCode | None = None
+    restored: Restored | None = None
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""
@@ -168,6 +173,7 @@ class ModeratedReview:
     """The part of a review that moderation reads and writes. No status: it has been deleted.
 
     `reports`: the number of reports that nobody has decided about. `was_coded`: a reason code is stored with it.
+    `flags`: those to be stored, None to leave them.
     """
 
     entity: Entity
@@ -181,6 +187,8 @@ class ModeratedReview:
     reason_code: ReasonCode | None = None
     was_coded: bool = False
     reports: int = 0
+    is_imported: bool = False
+    flags: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +276,8 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
     seen = review.seen.after(command.source)
     if is_repeat or not _is_expected(review, command):
         return replace(review, seen=seen)
+    if command.restored:
+        return restore(review, command, command.restored, seen)
     if status is review.status:
         return replace(review, seen=seen, reports=0)
     return replace(

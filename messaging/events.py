@@ -12,16 +12,16 @@ from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_number, r
 from domain.reminders import Reminder, ReviewableOrder
 from domain.returns import Return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
-from domain.reviews import ModerationAction, Review
+from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
 
-EVENT_OF_ACTION: Final = {
-    ModerationAction.APPROVE: "ReviewApproved",
-    ModerationAction.REJECT: "ReviewRejected",
-    ModerationAction.RESET: "ReviewReset",
-    ModerationAction.DELETE: "ReviewDeleted",
+_EVENT_OF_STATUS: Final = {
+    ReviewStatus.APPROVED: "ReviewApproved",
+    ReviewStatus.REJECTED: "ReviewRejected",
+    ReviewStatus.NEW: "ReviewReset",
+    None: "ReviewDeleted",
 }
 
 
@@ -158,6 +158,11 @@ def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
         "average": rating_value(tally, RatingMethod.AVERAGE),
         "wilson": rating_value(tally, RatingMethod.WILSON),
     }
+
+
+def moderation_event(status: ReviewStatus | None) -> str:
+    """The name of the event for a review that moderation gave this status, None where it deleted it."""
+    return _EVENT_OF_STATUS[status]
 
 
 def review_submitted(review: Review) -> ReviewSubmitted:

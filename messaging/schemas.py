@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Final, LiteralString
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -10,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from domain.ratings import hundredths, rating_number
+from domain.timestamps import in_utc
 
 ID_LENGTH: Final = 128
 NAME_LENGTH: Final = 128
@@ -48,6 +50,13 @@ def _not_blank(value: str) -> str:
     return value
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return in_utc(moment)
+    except OverflowError:
+        raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
+
+
 def _none_if_empty(value: str | None) -> str | None:
     return value or None
 
@@ -73,6 +82,7 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
 
 NotBlank = AfterValidator(_not_blank)
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)

@@ -8,7 +8,7 @@ from domain.delivery import RecordPosition, Written
 from domain.ratings import Entity
 from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditableReview, message_mark
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import ReasonCode, Source
 from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.reviews_facts import STORED_FACTS, facts_fields, fill_facts
@@ -27,7 +27,7 @@ LISTED: Final[Document] = {
 
 MODERATED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "storeId", "ratingHundredths", "status", "seen", "modifiedDate"), 1),
-    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "reports"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "reports", "source"), 1),
 }
 """The projection of a review for moderation."""
 
@@ -100,6 +100,8 @@ def moderated_fields(review: ModeratedReview) -> Document:
     }
     if review.reason_code or review.was_coded:
         fields["reasonCode"] = review.reason_code
+    if review.flags is not None:
+        fields["flags"] = list(review.flags)
     return fields
 
 
@@ -118,6 +120,7 @@ def moderated_from(document: Document) -> ModeratedReview:
         reason_code=ReasonCode(reason_code) if reason_code else None,
         was_coded=reason_code is not None,
         reports=document.get("reports", 0),
+        is_imported=document.get("source") == Source.IMPORT,
     )
 
 

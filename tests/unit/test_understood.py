@@ -101,6 +101,9 @@ MODERATION: Json = {
     **{"action": "reject", "moderator": "eve", "reason": "Bought", "reasonCode": "fake", "commandId": "c"},
     **{"expectedStatus": "New", "stores": ["s"]},
 }
+RESTORATION: Json = {
+    **{"action": "restore", "restored": {"status": "New", "modifiedDate": "2026-03-14T09:26:53Z", "flags": IDS}},
+}
 EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
 COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
 ORDER: Json = {
@@ -166,11 +169,18 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
         (READ_ONE, {**REVIEW, "commandId": "c", "editor": EDITOR}),
         (READ_SEVERAL, [REVIEW, {**REVIEW, "commandId": "c", "editor": EDITOR}]),
     ],
-    Topic.MODERATION_COMMANDS: [(Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS})],
+    Topic.MODERATION_COMMANDS: [
+        (Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS}),
+        (Reader(MODERATION_COMMAND), {**RESTORATION, "ids": IDS}),
+    ],
     Topic.REVIEW_CHANGES: [
         (
             Reader(REVIEW_CHANGE),
             {**MODERATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3], "commandMark": "1 a b"},
+        ),
+        (
+            Reader(REVIEW_CHANGE),
+            {**RESTORATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3]},
         ),
         (Reader(REVIEW_CHANGE), {"kind": "recount", "entityType": "Product", "entityId": "e"}),
         (Reader(REVIEW_CHANGE), {"kind": "recount-store", "storeId": "s", "commandId": "c"}),
