@@ -126,7 +126,7 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
 
 def counted(status: ReviewStatus | None, rating: Hundredths) -> RatingTally:
     """The tally of one review in this status: itself if approved, else nothing."""
-    return RatingTally(1, rating) if status is ReviewStatus.APPROVED else RatingTally()
+    return RatingTally.of([rating]) if status is ReviewStatus.APPROVED else RatingTally()
 
 
 @dataclass(frozen=True, slots=True)

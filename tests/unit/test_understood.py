@@ -147,7 +147,7 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/reject": IDS,
     "POST /api/customerReviews/reset": IDS,
     "DELETE /api/customerReviews": {"ids": IDS},
-    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product"},
+    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product", "histogram": True},
     "POST /api/return/search": {
         **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},
         **PAGE,
