@@ -170,7 +170,7 @@ def review_submitted(review: Review) -> ReviewSubmitted:
         "entityId": review.entity.id,
         "storeId": review.store_id,
         "rating": rating_number(review.rating),
-        "at": timestamp(review.created),
+        "at": timestamp(review.modified),
     }
 
 
