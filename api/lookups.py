@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import repeat
 from typing import Final
 
@@ -35,18 +36,23 @@ class Lookups:
         objects: ObjectRepository,
         decisions: DecisionCounts,
     ) -> None:
-        async def rows(entities: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], list[RatingRow]]:
+        async def rows(
+            entities: Collection[tuple[str, str]], *, with_histogram: bool = False
+        ) -> Mapping[tuple[str, str], list[RatingRow]]:
             ids_of_type: dict[str, list[str]] = {}
             for type, id in entities:
                 ids_of_type.setdefault(type, []).append(id)
             found = {
                 Entity(type, id): tallies
                 for type, ids in ids_of_type.items()
-                for id, tallies in (await ratings.of_entities(type, ids)).items()
+                for id, tallies in (await ratings.of_entities(type, ids, with_histogram=with_histogram)).items()
             }
             of_all = await self.general()
             of_stores = await self.stores({id for tallies in found.values() for id in tallies if id is not None})
-            return {entity: rating_rows(entity, tallies, of_stores, of_all) for entity, tallies in found.items()}
+            return {
+                entity: rating_rows(entity, tallies, of_stores, of_all, with_histogram=with_histogram)
+                for entity, tallies in found.items()
+            }
 
         async def general(_: Collection[None]) -> Mapping[None, GeneralSettings]:
             return {None: await stores.general()}
@@ -60,14 +66,18 @@ class Lookups:
 
         self._ratings = Together(rows)
         self._decisions = Kept(decisions_of, _AGE_OF_COUNTS_S)
+        self._histograms = Together(partial(rows, with_histogram=True))
         self._objects = objects
         self._is_any_closed = Kept(is_any_closed, _AGE_S)
         self._stores = Kept(stores.of_ids, _AGE_S)
         self._general = Kept(general, _AGE_S)
 
-    async def ratings(self, entity_type: str, entity_ids: Sequence[str]) -> dict[tuple[str, str], list[RatingRow]]:
+    async def ratings(
+        self, entity_type: str, entity_ids: Sequence[str], *, with_histogram: bool
+    ) -> dict[tuple[str, str], list[RatingRow]]:
         """The ratings of these objects, in the order of the ids; of those without approved reviews there are none."""
-        return await self._ratings.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
+        wanted = self._histograms if with_histogram else self._ratings
+        return await wanted.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
 
     async def stores(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones among these stores, by id."""

@@ -70,10 +70,11 @@ class Content(NamedTuple):
 class Review:
     """A review as it is stored. Times are aware, in UTC.
 
+    `submitted`: when it came, where that isn't when it was created: an import keeps the date that it was written.
     `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
     `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. `flags` are the ids of the
-    moderation rules that held it back. `written`: what it was written by, for those who write it; readers don't load
-    it.
+    moderation rules that held it back. `written`: what it was written by. Those who only read a review load neither
+    `written` nor `submitted`.
     """
 
     id: str
@@ -98,6 +99,7 @@ class Review:
     flags: tuple[str, ...] = ()
     images: tuple[ReviewImage, ...] = ()
     written: Written | None = None
+    submitted: datetime | None = None
 
     @property
     def content(self) -> Content:
@@ -130,7 +132,7 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
 
 def counted(status: ReviewStatus | None, rating: Hundredths) -> RatingTally:
     """The tally of one review in this status: itself if approved, else nothing."""
-    return RatingTally(1, rating) if status is ReviewStatus.APPROVED else RatingTally()
+    return RatingTally.of([rating]) if status is ReviewStatus.APPROVED else RatingTally()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_number, rating_value
+from domain.ratings import RatingMethod, RatingTally, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
 from domain.returns import Return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
@@ -68,7 +68,8 @@ class ReviewModerated(TypedDict):
 
 
 class RatingChanged(TypedDict):
-    """The rating of an object in a store, or without one, as it is from now on, by each method."""
+    """The rating of an object in a store, or without one, as it is from now on, by each method. `histogram` has the
+    number of reviews by stars, `1` to `5`; null in a rating from before it was counted: `plaudit ratings rebuild`."""
 
     entityType: str
     entityId: str
@@ -76,6 +77,7 @@ class RatingChanged(TypedDict):
     reviewCount: int
     average: float
     wilson: float
+    histogram: dict[str, int] | None
 
 
 class SubmissionRefused(TypedDict):
@@ -157,6 +159,7 @@ def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
         "reviewCount": tally.count,
         "average": rating_value(tally, RatingMethod.AVERAGE),
         "wilson": rating_value(tally, RatingMethod.WILSON),
+        "histogram": histogram_by_stars(tally),
     }
 
 
@@ -173,7 +176,7 @@ def review_submitted(review: Review) -> ReviewSubmitted:
         "entityId": review.entity.id,
         "storeId": review.store_id,
         "rating": rating_number(review.rating),
-        "at": timestamp(review.created),
+        "at": timestamp(review.modified),
     }
 
 

@@ -31,6 +31,7 @@ from storage.seen import seen_document
 COLLECTION: Final = "reviews"
 
 _BY_USER: Final = "user_newest"
+_SUBMITTED: Final = {"$ifNull": ["$submittedAt", "$createdDate"]}
 _IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 
@@ -46,6 +47,8 @@ INDEXES: Final = [
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *_NEWEST], name="entity_newest"),
     IndexModel([("storeId", ASCENDING), *_NEWEST], name="store_newest"),
     IndexModel([("userId", ASCENDING), *_NEWEST], name=_BY_USER),
+    # Of imports, which were created long before they came, and of what is left of deleted reviews.
+    IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
 ]
 _NAME_WANTED: Final = IndexModel(
     [("entityType", ASCENDING), ("entityId", ASCENDING), ("nameWanted", ASCENDING)],
@@ -132,7 +135,7 @@ class ReviewRepository:
         if deleted:
             await self._reviews.update_many(
                 {"_id": {"$in": deleted}},
-                [{"$replaceWith": {"_id": "$_id", "submittedAt": "$createdDate", "goneAt": "$$NOW"}}],
+                [{"$replaceWith": {"_id": "$_id", "submittedAt": _SUBMITTED, "goneAt": "$$NOW"}}],
                 session=session,
             )
             await self._claims.free(deleted, session)
@@ -242,4 +245,5 @@ class ReviewRepository:
         """The ids of objects with a review, in one of these stores or anywhere, that was submitted at that moment or
         later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
-        return set(await self._reviews.distinct("entityId", {"createdDate": {"$gte": moment}, **within}))
+        submitted = {"$or": [{"createdDate": {"$gte": moment}}, {"submittedAt": {"$gte": moment}}]}
+        return set(await self._reviews.distinct("entityId", {**submitted, **within}))

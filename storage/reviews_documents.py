@@ -61,6 +61,8 @@ def document_of(review: Review) -> Document:
     }
     if review.name_wanted:
         document["nameWanted"] = True
+    if review.submitted:
+        document["submittedAt"] = review.submitted
     if review.written:
         document |= written_fields(review.written)
     return document

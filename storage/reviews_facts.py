@@ -8,7 +8,7 @@ from domain.reviews import Review
 from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.database import Document
 
-_FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language")
+_FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
 _RESPONSES: Final = ("helpful", "notHelpful", "reports")
 STORED_FACTS: Final = (*_FACTS, *_RESPONSES, "reply", "flags", "images", "reasonCode")
 """The names of the fields."""
@@ -55,6 +55,8 @@ def fill_facts(review: Review, document: Document) -> Review:
         document.get("incentivized", False),
         Source(source) if source else None,
         document.get("language"),
+        document.get("provenByToken", False),
+        document.get("languageGiven", False),
     )
     review.responses = Responses(*(document.get(name, 0) for name in _RESPONSES))
     review.reply = reply and Reply(reply["text"], reply["author"], reply["createdDate"], reply["modifiedDate"])

@@ -156,7 +156,9 @@ def test_where_an_action_leads(before: ReviewStatus, action: ModerationAction, s
 
 @pytest.mark.parametrize("status", [*ReviewStatus, None])
 def test_only_what_is_approved_counts(status: ReviewStatus | None) -> None:
-    assert counted(status, 425) == (RatingTally(1, 425) if status is ReviewStatus.APPROVED else RatingTally(0, 0))
+    assert counted(status, 425) == (
+        RatingTally(1, 425, (0, 0, 0, 1, 0)) if status is ReviewStatus.APPROVED else RatingTally()
+    )
 
 
 def test_statuses_have_the_names_and_numbers_of_the_interface() -> None:

@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.alias_generators import to_snake
 
 from api import moderation
 from api.app import ROUTERS
@@ -62,6 +63,8 @@ REVIEW: Json = {
     "review": "Sharp: to the edges",
     "rating": 4,
     "token": "a.b",
+    "incentivized": True,
+    "language": "de-AT",
 }
 PAGE: Json = {"take": 5, "skip": 2}
 LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
@@ -105,6 +108,10 @@ RESTORATION: Json = {
     **{"action": "restore", "restored": {"status": "New", "modifiedDate": "2026-03-14T09:26:53Z", "flags": IDS}},
 }
 EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
+BEYOND_HTTP: Json = {
+    **{"commandId": "c", "source": "import", "writtenDate": "2020-03-14T09:26:53Z", "via": "api"},
+    "editor": EDITOR,
+}
 COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
 ORDER: Json = {
     "id": "o",
@@ -150,7 +157,7 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/reject": IDS,
     "POST /api/customerReviews/reset": IDS,
     "DELETE /api/customerReviews": {"ids": IDS},
-    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product"},
+    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product", "histogram": True},
     "POST /api/return/search": {
         **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},
         **PAGE,
@@ -166,8 +173,8 @@ BODIES: dict[str, Any] = {
 
 MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     Topic.REVIEW_SUBMISSIONS: [
-        (READ_ONE, {**REVIEW, "commandId": "c", "editor": EDITOR}),
-        (READ_SEVERAL, [REVIEW, {**REVIEW, "commandId": "c", "editor": EDITOR}]),
+        (READ_ONE, {**REVIEW, **BEYOND_HTTP}),
+        (READ_SEVERAL, [REVIEW, {**REVIEW, **BEYOND_HTTP}]),
     ],
     Topic.MODERATION_COMMANDS: [
         (Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS}),
@@ -413,8 +420,10 @@ def _at(sample: Any, field: KnownField) -> Any:
 
 def test_hidden_fields_are_not_known() -> None:
     reader = READERS["POST /api/customerReviews"].reader
-    found = reader.read(written([{**REVIEW, "commandId": "c"}]))
-    assert (found.ignored, found.content[0].command_id) == (("commandId",), None)
+    hidden = {"commandId": "c", "source": "no source", "writtenDate": "no date", "via": "api"}
+    found = reader.read(written([{**REVIEW, **hidden, "verifiedPurchase": True}]))
+    assert found.ignored == (*hidden, "verifiedPurchase")
+    assert {name: getattr(found.content[0], to_snake(name)) for name in hidden} == dict.fromkeys(hidden)
 
 
 @pytest.mark.parametrize(
