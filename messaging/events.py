@@ -16,6 +16,7 @@ from domain.reviews import ModerationAction, Review
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
+from messaging.reviews_state import ShownReply
 
 EVENT_OF_ACTION: Final = {
     ModerationAction.APPROVE: "ReviewApproved",
@@ -64,6 +65,31 @@ class ReviewModerated(TypedDict):
     moderator: NotRequired[str | None]
     reason: NotRequired[str | None]
     reasonCode: NotRequired[str | None]
+    at: str
+
+
+class ReviewReplied(TypedDict):
+    """The store's reply to a review as it now is; null: it was removed. `moderator` is who did it."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    reply: ShownReply | None
+    moderator: str | None
+    at: str
+
+
+class ReviewReported(TypedDict):
+    """Somebody objects to a review; `reports` is the number of open reports now."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    reportId: str
+    reason: str
+    reports: int
     at: str
 
 
