@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, health, me, metrics, moderation, outcomes, templates
+from api import asyncapi, audit, entity_types, feedback, health, me, metrics, moderation, outcomes, templates
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import requests
@@ -38,6 +38,7 @@ ROUTERS: Final = (
     ratings.router,
     moderation.router,
     requests.router,
+    feedback.router,
     reviews.router,
     returns.router,
     stores.router,

@@ -13,11 +13,11 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from consumers.names_known import KnownNames
+from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Rules, insert_claimed, release_tokens, replace_claimed, rules_about
 from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
-from consumers.routing import CommandRouter
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.ratings import Entity, TallyKey
@@ -65,7 +65,7 @@ class SubmissionConsumer:
     """
 
     services: Services
-    router: CommandRouter
+    parked: ParkedCommands
     names: KnownNames
 
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
@@ -86,7 +86,7 @@ class SubmissionConsumer:
             self._finish(submissions, verdicts),
             self._tell_stored(submissions[key] for key, verdict in verdicts.items() if verdict.is_stored),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.router.release(_entities(verdicts)),
+            self.parked.release(_entities(verdicts)),
         )
 
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:

@@ -16,6 +16,7 @@ from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
+from messaging.reviews_state import ShownReply
 
 _EVENT_OF_STATUS: Final = {
     ReviewStatus.APPROVED: "ReviewApproved",
@@ -64,6 +65,31 @@ class ReviewModerated(TypedDict):
     moderator: NotRequired[str | None]
     reason: NotRequired[str | None]
     reasonCode: NotRequired[str | None]
+    at: str
+
+
+class ReviewReplied(TypedDict):
+    """The store's reply to a review as it now is; null: it was removed. `moderator` is who did it."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    reply: ShownReply | None
+    moderator: str | None
+    at: str
+
+
+class ReviewReported(TypedDict):
+    """Somebody objects to a review; `reports` is the number of open reports now."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    reportId: str
+    reason: str
+    reports: int
     at: str
 
 

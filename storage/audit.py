@@ -1,4 +1,4 @@
-"""The audit log: who moderated or edited which review, when and why, and who deleted which return.
+"""The audit log: who moderated, edited or replied to which review, when and why, and who deleted which return.
 
 It never holds what a person wrote.
 """
@@ -38,15 +38,22 @@ class Editing(StrEnum):
     EDIT = "edit"
 
 
-AuditedAction = ModerationAction | Editing
+class Replying(StrEnum):
+    """The actions on the store's reply to a review."""
+
+    REPLY = "reply"
+    REMOVE_REPLY = "remove-reply"
+
+
+AuditedAction = ModerationAction | Editing | Replying
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation or edit of a review, or deletion of a return, that took effect: one of the two ids is set.
+    """One moderation or edit of a review, reply to one, or deletion of a return, that took effect.
 
-    `subject` is None where authentication was off, but for authors. `fields` are the names of those that an edit
-    changed.
+    One of the two ids is set. `subject` is None where authentication was off, but for authors. `fields` are the names
+    of those that an edit changed.
     """
 
     at: datetime
@@ -162,4 +169,4 @@ def _entry(document: Document) -> AuditEntry:
 
 
 def _action(name: str) -> AuditedAction:
-    return Editing.EDIT if name == Editing.EDIT else ModerationAction(name)
+    return next((words(name) for words in (Editing, Replying) if name in set(words)), None) or ModerationAction(name)

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
 
-from api import moderation
+from api import feedback, moderation
 from api.app import ROUTERS
 from api.web.bodies import JsonBody
 from api.web.ignored import ignored_header
@@ -23,6 +23,7 @@ from api.web.queries import query_parameters
 from api.web.routes import PlainRoute
 from consumers.mails import message as mails
 from messaging.asyncapi import CHANNELS
+from messaging.feedback import FEEDBACK_COMMAND
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import READER as ORDERS
@@ -138,6 +139,7 @@ SEARCH: Json = {
     **{"searchPhrase": "x", "startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
     **{"startRating": 1.5, "endRating": 4, "sort": "rating", **PAGE},
     **{"ids": IDS, "objectIds": IDS, "keyword": "x", "after": "a", "withTotal": False},
+    "reported": True,
 }
 VIEWED: Json = {"customerOrderId": "o", "storeId": "s"}
 OBJECT: Json = {
@@ -146,7 +148,19 @@ OBJECT: Json = {
     "reviewsEnabled": False,
 }
 
+REPLY: Json = {"text": "Thanks", "author": "Shop"}
+REPORT: Json = {
+    **{"reason": "off-topic", "explanation": "Of another lens", "name": "Berta", "email": "b@example.org"},
+    "goodFaith": True,
+}
+FEEDBACK: Json = {"reviewId": "r", "commandId": "c", "stores": ["s"]}
+DATES: Json = {"createdDate": "2026-03-14T09:26:53Z", "modifiedDate": "2026-03-15T09:26:53Z"}
+
 BODIES: dict[str, Any] = {
+    "POST /api/customerReviews/{id}/reply": REPLY,
+    "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
+    "DELETE /api/customerReviews/{id}/votes": {"userId": "u"},
+    "POST /api/customerReviews/{id}/reports": REPORT,
     "POST /api/customerReviews": [{**REVIEW, "editor": EDITOR}],
     "POST /api/customerReviews/reviewList": SEARCH,
     "POST /api/customerReviews/search": SEARCH,
@@ -179,6 +193,13 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     Topic.MODERATION_COMMANDS: [
         (Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS}),
         (Reader(MODERATION_COMMAND), {**RESTORATION, "ids": IDS}),
+    ],
+    Topic.REVIEW_FEEDBACK: [
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPLY, **DATES, "action": "reply", "moderator": "eve"}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-reply", "moderator": "eve"}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "vote", "userId": "u", "helpful": False}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-vote", "userId": "u"}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPORT, "action": "report", "userId": "u"}),
     ],
     Topic.REVIEW_CHANGES: [
         (
@@ -233,7 +254,10 @@ IN_PART = {Topic.RETURN_COMMANDS: {"NewReturn", "ReturnChanges", "ReturnId", "Re
 
 
 def _bodies() -> dict[str, JsonBody[Any]]:
-    found = {"DELETE /api/customerReviews": moderation.DELETED}
+    found: dict[str, JsonBody[Any]] = {
+        "DELETE /api/customerReviews": moderation.DELETED,
+        "DELETE /api/customerReviews/{id}/votes": feedback.GIVEN_VOTER,
+    }
     for route in (route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)):
         for needed in route.dependant.dependencies:
             if isinstance(needed.call, JsonBody):
