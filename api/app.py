@@ -9,12 +9,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, health, me, metrics, moderation, outcomes, templates
+from api import asyncapi, audit, entity_types, feedback, health, me, metrics, moderation, outcomes, templates
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import requests
 from api.reviews import routes as reviews
 from api.services import Services
+from api.stores import policy
 from api.stores import routes as stores
 from api.web import openapi_page
 from api.web.budgets import Budget
@@ -37,9 +38,11 @@ ROUTERS: Final = (
     ratings.router,
     moderation.router,
     requests.router,
+    feedback.router,
     reviews.router,
     returns.router,
     stores.router,
+    policy.router,
     templates.router,
     entity_types.router,
     outcomes.router,

@@ -19,13 +19,14 @@ from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
+from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
-from storage.audit import AuditedAction, AuditSearch, Editing
+from storage.audit import AuditedAction, AuditSearch, Editing, Replying
 
 
 class AuditRow(Row):
-    """One moderation or edit of a review, or deletion of a return, that took effect; `subject` is who did it, `fields`
-    what an edit changed."""
+    """One moderation or edit of a review, reply to one, or deletion of a return, that took effect; `subject` is who did
+    it, `fields` what an edit changed."""
 
     at: Timestamp
     subject: str | None
@@ -36,6 +37,7 @@ class AuditRow(Row):
     entity_id: Annotated[str | None, Field(validation_alias=AliasPath("entity", "id"))] = None
     store_id: str | None
     reason: str | None
+    reason_code: ReasonCode | None
     command_id: str | None
     fields: list[str]
 
@@ -61,7 +63,7 @@ async def read_audit_log(
     services: Injected,
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[AuditedAction | None, any_case(ModerationAction, Editing), Query()] = None,
+    action: Annotated[AuditedAction | None, any_case(ModerationAction, Editing, Replying), Query()] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,
     until: Annotated[Moment | None, Query(description="Then or earlier")] = None,

@@ -32,6 +32,16 @@ SEARCHES: Final[dict[str, Any]] = {
 }
 REVIEW_IDS: Final = [_ID]
 DELETION: Final = {"ids": [_ID]}
+REPLY: Final = {"text": "Thank you. A longer cable is on its way to you.", "author": "The Electronics team"}
+VOTE: Final = {"userId": "c2e5d1a4", "helpful": True}
+VOTER: Final = {"userId": "c2e5d1a4"}
+REPORT: Final = {
+    "reason": "personal-data",
+    "explanation": "The second sentence has my telephone number.",
+    "name": "Berta Holm",
+    "email": "berta@example.org",
+    "goodFaith": True,
+}
 VIEWED_REQUEST: Final = {"customerOrderId": "8b4e3c1f5a6d4e0f9c2b7a1d3e5f6a7b", "storeId": "Electronics"}
 CHANGES: Final = {"modifiedDate": "2022-10-04T00:00:00Z"}
 ENTITY_RATING: Final = {"entityIds": ["9cbd8f316e254a679ba34a900fccb076"], "entityType": "Product"}

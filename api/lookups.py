@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from itertools import repeat
 from typing import Final
 
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.together import Kept, Together
 from domain.objects import KnownObjects, ObjectPlace
+from domain.policy import Decisions
 from domain.ratings import Entity
 from domain.stores import GeneralSettings, Store
 from storage.objects import ObjectRepository
+from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
 from storage.stores import StoreRepository
 
 _AGE_S: Final = 1.0
+_AGE_OF_COUNTS_S: Final = 600.0
+"""Decisions are counted by looking at every review of a store."""
 
 
 class Lookups:
@@ -23,19 +29,30 @@ class Lookups:
     but for what this process has seen itself since: see docs/decisions/0014-ratings-are-gathered-not-kept.md.
     """
 
-    def __init__(self, ratings: RatingRepository, stores: StoreRepository, objects: ObjectRepository) -> None:
-        async def rows(entities: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], list[RatingRow]]:
+    def __init__(
+        self,
+        ratings: RatingRepository,
+        stores: StoreRepository,
+        objects: ObjectRepository,
+        decisions: DecisionCounts,
+    ) -> None:
+        async def rows(
+            entities: Collection[tuple[str, str]], *, with_histogram: bool = False
+        ) -> Mapping[tuple[str, str], list[RatingRow]]:
             ids_of_type: dict[str, list[str]] = {}
             for type, id in entities:
                 ids_of_type.setdefault(type, []).append(id)
             found = {
                 Entity(type, id): tallies
                 for type, ids in ids_of_type.items()
-                for id, tallies in (await ratings.of_entities(type, ids)).items()
+                for id, tallies in (await ratings.of_entities(type, ids, with_histogram=with_histogram)).items()
             }
             of_all = await self.general()
             of_stores = await self.stores({id for tallies in found.values() for id in tallies if id is not None})
-            return {entity: rating_rows(entity, tallies, of_stores, of_all) for entity, tallies in found.items()}
+            return {
+                entity: rating_rows(entity, tallies, of_stores, of_all, with_histogram=with_histogram)
+                for entity, tallies in found.items()
+            }
 
         async def general(_: Collection[None]) -> Mapping[None, GeneralSettings]:
             return {None: await stores.general()}
@@ -43,19 +60,32 @@ class Lookups:
         async def is_any_closed(_: Collection[None]) -> Mapping[None, bool]:
             return {None: await objects.is_any_closed()}
 
+        async def decisions_of(ids: Collection[str]) -> Mapping[str, tuple[Decisions, datetime]]:
+            now = datetime.now(UTC)
+            return {id: (each, now) for id, each in (await decisions.of_stores(ids)).items()}
+
         self._ratings = Together(rows)
+        self._decisions = Kept(decisions_of, _AGE_OF_COUNTS_S)
+        self._histograms = Together(partial(rows, with_histogram=True))
         self._objects = objects
         self._is_any_closed = Kept(is_any_closed, _AGE_S)
         self._stores = Kept(stores.of_ids, _AGE_S)
         self._general = Kept(general, _AGE_S)
 
-    async def ratings(self, entity_type: str, entity_ids: Sequence[str]) -> dict[tuple[str, str], list[RatingRow]]:
+    async def ratings(
+        self, entity_type: str, entity_ids: Sequence[str], *, with_histogram: bool
+    ) -> dict[tuple[str, str], list[RatingRow]]:
         """The ratings of these objects, in the order of the ids; of those without approved reviews there are none."""
-        return await self._ratings.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
+        wanted = self._histograms if with_histogram else self._ratings
+        return await wanted.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
 
     async def stores(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones among these stores, by id."""
         return await self._stores.of(ids)
+
+    async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
+        """The decisions about the reviews of each store, and when they were counted."""
+        return await self._decisions.of(store_ids)
 
     async def objects(self, places: Collection[ObjectPlace]) -> KnownObjects:
         """The facts of these objects; none while no object takes no reviews."""

@@ -16,9 +16,11 @@ from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.problems import ProblemKind, invalid
+from api.web.queries import any_case
 from api.web.routes import PlainRoute
 from domain.permissions import Caller
 from domain.reviews import ModerationAction, ReviewStatus
+from domain.reviews_facts import ReasonCode
 from messaging.moderation import Status
 from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Note
 from messaging.topics import Topic
@@ -40,7 +42,11 @@ DELETED: Final = JsonBody(DELETION, {"One review": examples.DELETION}, required=
 
 ReviewIds = Annotated[list[str], Depends(REVIEWS)]
 Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
-
+CodedReason = Annotated[
+    ReasonCode | None,
+    any_case(ReasonCode),
+    Query(alias="reasonCode", description="The kind of reason; a low rating is none"),
+]
 
 Expected = Annotated[
     Status | None,
@@ -75,9 +81,10 @@ async def reject(
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,
+    reason_code: CodedReason = None,
 ) -> Response:
     """Reject reviews, in whatever state they are; the ratings of their objects follow."""
-    return await _moderate(services, caller, command, ModerationAction.REJECT, ids, expected, reason)
+    return await _moderate(services, caller, command, ModerationAction.REJECT, ids, expected, reason, reason_code)
 
 
 @router.post("/reset", **_ANSWERS)
@@ -126,12 +133,19 @@ async def _moderate(
     ids: Iterable[str],
     expected: ReviewStatus | None,
     reason: str | None,
+    reason_code: ReasonCode | None = None,
 ) -> Response:
     """Publish one message for each review, so that commands about one review keep their order."""
     different = list(dict.fromkeys(ids))
     await check_reviews(services, caller, different)
     status = expected.label if expected is not None else None
-    said = {"action": action, "moderator": caller.subject, "reason": reason or None, "expectedStatus": status}
+    said = {
+        "action": action,
+        "moderator": caller.subject,
+        "reason": reason or None,
+        "reasonCode": reason_code,
+        "expectedStatus": status,
+    }
     value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
     messages = [
         services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]}) for id in different

@@ -21,6 +21,7 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
+from storage.policy import DecisionCounts
 from storage.repositories import Repositories
 
 _OPEN: Final = Nobody()
@@ -46,7 +47,7 @@ class Services(Repositories):
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys)
         self.database = database
-        self.lookups = Lookups(self.ratings, self.stores, self.objects)
+        self.lookups = Lookups(self.ratings, self.stores, self.objects, DecisionCounts(database))
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
         self.publisher = publisher

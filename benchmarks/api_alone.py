@@ -117,7 +117,7 @@ async def _fill(uri: str) -> None:
     client, database = connect(uri, _DATABASE)
     async with client:
         tallies = {
-            TallyKey(Entity("Product", str(id)), store): RatingTally(3, 1_200) for id in range(50) for store in "AB"
+            TallyKey(Entity("Product", str(id)), store): RatingTally.of([400] * 3) for id in range(50) for store in "AB"
         }
         ratings = RatingRepository(database)
         await in_transaction(database, lambda session: ratings.add(tallies, session))

@@ -48,7 +48,7 @@ class Objects:
         entity = Entity("Product", f"measured-{next(self._numbers)}")
         async with indexed_afterwards(self.place) if size >= _HUGE else nullcontext():
             await self._store(entity, size, ReviewStatus.APPROVED)
-        tally = {TallyKey(entity, "open"): RatingTally(size, 300 * size)}
+        tally = {TallyKey(entity, "open"): RatingTally(size, 300 * size, (0, 0, size, 0, 0))}
         ratings = RatingRepository(self.place.database)
         await in_transaction(self.place.database, lambda session: ratings.add(tally, session))
         if size >= _HUGE:

@@ -23,7 +23,7 @@ from storage.database import in_transaction
 from storage.ratings import RatingRepository
 
 _START_S = 30.0
-_TALLY = RatingTally(2, 700)
+_TALLY = RatingTally.of([300, 400])
 
 
 def free_port() -> int:

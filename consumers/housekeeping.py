@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
+from consumers.parked import ParkedCommands
 from consumers.returns import ReturnConsumer
-from consumers.routing import CommandRouter
 from consumers.services import Services
 from messaging.metrics import note_wait
 from storage.database import Database
@@ -31,7 +31,7 @@ _FORGET_EVERY: Final = timedelta(hours=1)
 async def keep_house(
     database: Database,
     services: Services,
-    commands: CommandRouter,
+    commands: ParkedCommands,
     returns: ReturnConsumer,
     *,
     remember: timedelta,
@@ -49,7 +49,7 @@ async def keep_house(
                     log.info("forgot ids of deleted and refused reviews", count=count)
                 forgotten = now
             if reported := await commands.report_overdue(now - PARKING_LIMIT):
-                log.warning("moderation commands without a review", count=reported)
+                log.warning("commands without a review", count=reported)
             if refused := await returns.report_overdue(now - PARKING_LIMIT):
                 log.warning("returns without an order", count=refused)
             if settled := await services.transactions.outbox.settle_overdue():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,10 +11,18 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.ratings import RatingTally
-from domain.reviews import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
+from domain.reviews import (
+    Moderated,
+    ModeratedReview,
+    Moderation,
+    ModerationAction,
+    ModerationRefusal,
+    ModerationResult,
+    moderate,
+)
 from domain.timestamps import timestamp
 from messaging.decoding import Received
-from messaging.events import EVENT_OF_ACTION, ReviewModerated
+from messaging.events import ReviewModerated, moderation_event
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview
 from messaging.reviews import ReviewChange, entity_key
@@ -53,6 +61,15 @@ class ReviewChangeConsumer:
         moderated = await self.services.transactions.run(partial(self._moderate, commands))
         for command, outcome in zip(commands, moderated.outcomes, strict=True):
             MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
+        await self._clean({c.review_id for c in commands if c.action is ModerationAction.DELETE})
+
+    async def _clean(self, ids: Collection[str]) -> None:
+        """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery does it again."""
+        if not ids:
+            return
+        gone = [id for id, entity in (await self.services.reviews.entities(ids)).items() if entity is None]
+        await self.services.votes.remove_of(gone)
+        await self.services.reports.remove_of(gone)
 
     async def _moderate(self, commands: Sequence[Moderation], work: UnitOfWork) -> Moderated:
         reviews, ratings, outcomes = work.repositories.reviews, work.repositories.ratings, work.repositories.outcomes
@@ -62,12 +79,13 @@ class ReviewChangeConsumer:
         keys = [command.answer_key for command in commands if command.answer_key]
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         await reviews.save_moderated(moderated.reviews, work.session)
+        await work.repositories.feedback.settle(moderated.settled, work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         tallies = await ratings.add(changes, work.session)
         applied = list(_applied(commands, moderated))
         work.emit(self._event(command, review, result) for command, review, result in applied)
         work.emit(rating_events(self.services, tallies))
-        work.audit(_audit_entry(command, review) for command, review, _ in applied)
+        work.audit(_audit_entry(command, review) for command, review in _decided(commands, moderated))
         for command, result in zip(commands, moderated.results, strict=True):
             # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
             # restore, and the review may still come. An answer would make the command that comes with it a repeat.
@@ -85,9 +103,10 @@ class ReviewChangeConsumer:
             "status": result.after.label if result.after is not None else None,
             "moderator": command.moderator,
             "reason": command.reason,
+            "reasonCode": command.reason_code,
             "at": timestamp(command.at),
         }
-        kind = EVENT_OF_ACTION[command.action]
+        kind = moderation_event(result.after)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 
@@ -97,6 +116,14 @@ def _applied(
     for command, result in zip(commands, moderated.results, strict=True):
         if result and result.outcome is Outcome.APPLIED:
             yield command, moderated.reviews[command.review_id], result
+
+
+def _decided(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[tuple[Moderation, ModeratedReview]]:
+    """Commands that took effect, with their reviews: also those that left a status and settled reports."""
+    for command, result in zip(commands, moderated.results, strict=True):
+        is_settling = moderated.settled.get(command.review_id) is command
+        if result and (is_settling or result.outcome is Outcome.APPLIED):
+            yield command, moderated.reviews[command.review_id]
 
 
 def _answer(command_id: str, command: Moderation, result: ModerationResult) -> Answer:
@@ -117,4 +144,5 @@ def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
         store_id=review.store_id,
         reason=command.reason,
         command_id=command.command_id,
+        reason_code=command.reason_code,
     )

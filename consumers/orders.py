@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from consumers.purchases import verify_customers
 from consumers.returns import ReturnRouter
 from consumers.services import Services
 from domain.orders import Order, after_event, is_of_other_store
@@ -23,6 +24,7 @@ class OrderConsumer:
 
     Delivered at least once, late, twice or out of order: all lead to the state of the newest `modifiedDate`, and
     what was returned of the order stays with it. An id is one store's: an event of another's is a dead letter.
+    The reviews that the order verifies, or doesn't any more, follow.
     """
 
     services: Services
@@ -30,18 +32,22 @@ class OrderConsumer:
 
     async def __call__(self, batch: Sequence[ReceivedOrder]) -> list[DeadLetter]:
         """Store a batch; returns the events whose id is that of another store's order."""
-        taken = await self.services.transactions.run(partial(_store, batch))
+        orders, taken = await self.services.transactions.run(partial(_store, batch))
         # Written first, looked up then: the return consumer does it the other way round.
         await self.router.release({event.id for _, (event, _) in batch})
+        # What the events have changed before a restart isn't known any more: the reviews of all are looked at.
+        await verify_customers(self.services.purchases, {id for order in orders for id in order.customer_ids})
+        await self.services.orders.forget_former_customers(orders)
         return taken
 
 
-async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> list[DeadLetter]:
+async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[list[Order], list[DeadLetter]]:
+    """Store the orders; returns those that the events are about as they are now, and the events of other stores."""
     orders = work.repositories.orders
     known = await orders.of_ids({event.id for _, (event, _) in events}, work.session)
     news, taken = _news(events, known)
     await orders.save(news.values(), work.session)
-    return taken
+    return list((known | news).values()), taken
 
 
 def _news(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:

@@ -13,10 +13,11 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from consumers.names_known import KnownNames
+from consumers.parked import ParkedCommands
+from consumers.purchases import verify_submissions
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Rules, insert_claimed, release_tokens, replace_claimed, rules_about
 from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
-from consumers.routing import CommandRouter
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.ratings import Entity, TallyKey
@@ -64,7 +65,7 @@ class SubmissionConsumer:
     """
 
     services: Services
-    router: CommandRouter
+    parked: ParkedCommands
     names: KnownNames
 
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
@@ -82,10 +83,10 @@ class SubmissionConsumer:
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
         await asyncio.gather(
-            self._answer(submissions, verdicts),
+            self._finish(submissions, verdicts),
             self._tell_stored(submissions[key] for key, verdict in verdicts.items() if verdict.is_stored),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.router.release(_entities(verdicts)),
+            self.parked.release(_entities(verdicts)),
         )
 
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
@@ -93,8 +94,16 @@ class SubmissionConsumer:
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
         submissions = submissions_of(batch, token_keys)
         rules = await rules_about(self.services, submissions.values(), token_keys)
-        named = {k: with_changes(each, object_name=rules.names.get(k)) for k, each in submissions.items()}
-        return named, rules
+        ruled = {
+            key: with_changes(
+                each,
+                object_name=rules.names.get(key),
+                is_bought=key in rules.bought,
+                is_proven=key in rules.proven,
+            )
+            for key, each in submissions.items()
+        }
+        return ruled, rules
 
     async def _store(self, submissions: Iterable[Submission], decisions: _Decisions) -> _Decisions:
         """Store reviews and the places of refused submissions, and decide about each as if it had come alone."""
@@ -213,6 +222,11 @@ class SubmissionConsumer:
             for submission in stored
         ]
         await self.services.publisher.publish(events)
+
+    async def _finish(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
+        """Mark what purchases verify, now that it is stored; whoever waits is answered then."""
+        await verify_submissions(self.services.purchases, [(submissions[key], v) for key, v in verdicts.items()])
+        await self._answer(submissions, verdicts)
 
     async def _answer(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
         answers = [

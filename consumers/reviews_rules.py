@@ -24,13 +24,16 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 
 @dataclass(slots=True)
 class Rules:
-    """The refusals by the rules, and the needs of each review: claims, the name of its object, and the
-    token that was used up for it just now. Reasons are added later where a claim turns out to be another review's."""
+    """The refusals by the rules, and the needs of each review: claims, the name of its object, and the token that was
+    used up for it just now. Reasons are added later where a claim turns out to be another review's. `bought` are those
+    for which an order was looked up and found, `proven` those with a valid token."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
     names: dict[Key, str] = field(default_factory=dict)
     used: dict[Key, UsedToken] = field(default_factory=dict)
+    bought: set[Key] = field(default_factory=set)
+    proven: set[Key] = field(default_factory=set)
 
 
 async def rules_about(services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]) -> Rules:
@@ -41,6 +44,7 @@ async def rules_about(services: Services, submissions: Collection[Submission], t
     rules = await _rules_of_stores(services, submissions, proofs)
     rules.reasons |= {key: Refusal.REVIEWS_DISABLED for key, place in places.items() if is_closed(objects, place)}
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
+    rules.proven = {key for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
     rules.names = {key: name for key, place in places.items() if (name := object_name(objects, place))}
     await _use_tokens(services, proofs, rules)
     return rules
@@ -76,15 +80,15 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
     }
     claims = {s.key: [only_review(s.key.identity)] for s, store in known if _wants_claim(s, store)}
     made = await services.purchases.made(set(purchases.values()))
-    bought = proofs.keys() | {key for key, purchase in purchases.items() if purchase in made}
+    bought = {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in claims})
-    rules = Rules(claims=dict(claims))
+    rules = Rules(claims=dict(claims), bought=bought)
     for submission, store_id in with_store:
         key = submission.key
         reason = refusal(
             stores.get(store_id),
             user_id=submission.review.user_id,
-            has_purchased=partial(bought.__contains__, key),
+            has_purchased=partial((proofs.keys() | bought).__contains__, key),
             has_reviewed=partial(_is_another, key.id, written.get(key.identity, ())),
         )
         if reason:

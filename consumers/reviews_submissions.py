@@ -10,6 +10,8 @@ from uuid import UUID, uuid5
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen, Written
+from domain.orders import Purchase
+from domain.purchases import VerifiableReview
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import Edit, EditRight, is_same_review, message_mark
 from domain.stores import Refusal
@@ -50,13 +52,16 @@ STORED = Verdict(Outcome.APPLIED, is_stored=True)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command."""
+    """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command.
+    `is_bought`: an order is known already. `is_proven`: it came with a valid review token."""
 
     key: Key
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
     mark: CommandMark | None = None
     object_name: str | None = None
+    is_bought: bool = False
+    is_proven: bool = False
 
     @property
     def id(self) -> str:
@@ -65,7 +70,7 @@ class Submission:
 
     @property
     def created(self) -> datetime:
-        """The time of its record, so that a redelivery writes the same document."""
+        """The time of its record, so that a redelivery writes the same document and is known by it."""
         return from_milliseconds(self.positions[0].timestamp)
 
     @property
@@ -85,7 +90,8 @@ class Submission:
 
     def accepted(self) -> Review:
         """The review that it becomes."""
-        review = self.review.accepted(self.id, self.created, self.written)
+        facts = self.review.facts(is_bought=self.is_bought, is_proven=self.is_proven)
+        review = self.review.accepted(self.id, self.created, self.written, facts)
         return replace(review, entity_name=review.entity_name or self.object_name)
 
     def place(self, refused: RefusedSubmission | None) -> TakenId:
@@ -102,6 +108,14 @@ class Submission:
     def repeated(self, position: RecordPosition) -> Submission:
         """The same, held by one more record."""
         return replace(self, positions=(*self.positions, position))
+
+    def verifiable(self, verdict: Verdict) -> VerifiableReview | None:
+        """Its review, for which purchases are to be looked up now that it is stored; None where none can verify it."""
+        identity = self.key.identity
+        if not verdict.is_stored or identity.user_id is None or self.is_proven:
+            return None
+        purchase = Purchase(identity.store_id, identity.user_id, identity.entity)
+        return VerifiableReview(self.id, purchase, None if verdict.is_repeat else self.is_bought)
 
     def edit(self, reason: Refusal | None) -> Edit:
         """The edit that it is where its id is a review's; `reason` is what the store's rules have against it."""

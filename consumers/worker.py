@@ -11,6 +11,7 @@ from datetime import timedelta
 from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 
+from consumers.feedback import FeedbackConsumer
 from consumers.housekeeping import keep_house
 from consumers.inbox import Inbox
 from consumers.moderation import ReviewChangeConsumer
@@ -18,6 +19,7 @@ from consumers.names import fill_names
 from consumers.names_known import KnownNames
 from consumers.objects import ObjectConsumer
 from consumers.orders import OrderConsumer
+from consumers.parked import ParkedCommands
 from consumers.ratings import Recounter
 from consumers.reminders import ReminderConsumer
 from consumers.returns import ReturnConsumer, ReturnRouter
@@ -28,6 +30,7 @@ from consumers.services import Services
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes
+from messaging.feedback import FEEDBACK_COMMAND
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
@@ -78,7 +81,9 @@ async def running_worker(
     services = Services(database, publisher, topics, entity_types, token_keys)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
-    submissions = SubmissionConsumer(services, commands, names)
+    feedback = FeedbackConsumer(services)
+    parked = ParkedCommands(commands, feedback)
+    submissions = SubmissionConsumer(services, parked, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
     orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
     stores, objects, publish = StoreConsumer(services), ObjectConsumer(services), publisher.publish
@@ -88,6 +93,7 @@ async def running_worker(
         [
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
             Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, max_records=1_000),
+            Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), feedback, publish, max_records=1_000),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
@@ -97,7 +103,7 @@ async def running_worker(
         ],
         group_prefix=topics.prefix,
     )
-    house = asyncio.create_task(keep_house(database, services, commands, returns, remember=remember))
+    house = asyncio.create_task(keep_house(database, services, parked, returns, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:

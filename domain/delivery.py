@@ -20,6 +20,16 @@ class RecordPosition(NamedTuple):
     def __str__(self) -> str:
         return f"{self.partition}-{self.offset}-{self.timestamp}"
 
+    def covers(self, position: RecordPosition) -> bool:
+        """True for a record that is no newer: by its offset in the same partition, else by its time."""
+        if position.partition == self.partition:
+            return position.offset <= self.offset and position.timestamp <= self.timestamp
+        return position.timestamp < self.timestamp
+
+    def after(self, position: RecordPosition) -> RecordPosition:
+        """The mark of both once this record has come behind it."""
+        return position._replace(timestamp=max(self.timestamp, position.timestamp))
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -57,16 +67,12 @@ class Written(NamedTuple):
 
     def covers(self, position: RecordPosition) -> bool:
         """True for a record that is no newer: by its offset in the same partition, else by its time."""
-        last = self.position
-        if position.partition == last.partition:
-            return position.offset <= last.offset and position.timestamp <= last.timestamp
-        return position.timestamp < last.timestamp
+        return self.position.covers(position)
 
     def after(self, position: RecordPosition, message: int) -> Written:
         """The same once this record has written the review."""
-        latest = max(position.timestamp, self.position.timestamp)
         messages = (*self.messages[:1], *self.messages[1:][2 - REMEMBERED_MESSAGES :], message)
-        return Written(position._replace(timestamp=latest), messages)
+        return Written(self.position.after(position), messages)
 
 
 class OutgoingMessage(NamedTuple):

@@ -18,9 +18,9 @@ _MOST_OBSERVATIONS: Final = 500
 
 
 class Purchase(NamedTuple):
-    """That a customer bought an object in a store."""
+    """That a customer bought an object in a store, or without one."""
 
-    store_id: str
+    store_id: str | None
     customer_id: str
     entity: Entity
 
@@ -103,7 +103,8 @@ class Order(OrderHeader):
 
     `body` is the event's JSON as it came, all fields. `observations` are the statuses that events told, by their
     `modified`, in that order. `digests` are the contents seen with the present `modified`, so that a repeat of one
-    isn't taken for news. `returned` holds the quantity returned by line id.
+    isn't taken for news. `returned` holds the quantity returned by line id. `former_customers` had the order before an
+    event that named another one, until their reviews have been looked at.
     """
 
     modified: datetime
@@ -112,6 +113,12 @@ class Order(OrderHeader):
     observations: tuple[tuple[datetime, str], ...] = ()
     digests: tuple[str, ...] = ()
     returned: Mapping[str, int] = field(default_factory=dict)
+    former_customers: tuple[str, ...] = ()
+
+    @property
+    def customer_ids(self) -> set[str]:
+        """Its customer, and those who had it before."""
+        return {id for id in (self.customer.id, *self.former_customers) if id is not None}
 
     @property
     def status_since(self) -> datetime:
@@ -180,5 +187,6 @@ def after_event(known: Order | None, event: Order, digest: str) -> Order:
         observations=observations,
         digests=digests,
         returned=known.returned,
+        former_customers=tuple(sorted(known.customer_ids - {event.customer.id})),
         reminders=known.reminders.after_news(),
     )

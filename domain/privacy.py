@@ -29,7 +29,7 @@ def forgotten_order(order: Order) -> Order:
 
     Its marks stay: the events that are known can't bring the customer back. A newer one can.
     """
-    return replace(order, customer=Customer(), body=_body_without_person(order))
+    return replace(order, customer=Customer(), former_customers=(), body=_body_without_person(order))
 
 
 def forgotten_return(stored: Return, customer_id: str) -> Return:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
@@ -10,6 +11,14 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 HIGHEST_RATING = 5
+
+STARS: Final = range(1, HIGHEST_RATING + 1)
+"""The stars that a rating is shown by: the rating rounded to a whole number, halves up."""
+
+Histogram = tuple[int, ...]
+"""The number of ratings of each of STARS, in their order."""
+
+NO_RATINGS: Final[Histogram] = (0,) * len(STARS)
 
 Z = Decimal("1.64485")
 """Quantile of the normal distribution for the Wilson interval: 95% one-sided."""
@@ -48,25 +57,35 @@ class TallyKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatingTally:
-    """The number of approved reviews, and the sum of their ratings."""
+    """The number of approved reviews, the sum of their ratings, and how many of them have each number of stars.
+
+    No histogram: it isn't known, as in a tally from before there were histograms.
+    """
 
     count: int = 0
     sum: Hundredths = 0
+    histogram: Histogram | None = NO_RATINGS
 
     def __add__(self, other: RatingTally) -> RatingTally:
-        return RatingTally(self.count + other.count, self.sum + other.sum)
+        return RatingTally(self.count + other.count, self.sum + other.sum, _added(self.histogram, other.histogram))
 
     def __neg__(self) -> RatingTally:
-        return RatingTally(-self.count, -self.sum)
+        return RatingTally(-self.count, -self.sum, self.histogram and tuple(-each for each in self.histogram))
 
     def __sub__(self, other: RatingTally) -> RatingTally:
         return self + -other
+
+    def after(self, change: RatingTally) -> RatingTally:
+        """The stored tally once it has changed. An unknown histogram is known again once no review is left."""
+        after = self + change
+        return after if after.count else RatingTally(0, after.sum)
 
     @classmethod
     def of(cls, ratings: Iterable[Hundredths]) -> RatingTally:
         """The tally of these ratings."""
         counted = list(ratings)
-        return cls(len(counted), sum(counted))
+        numbers = Counter(map(stars, counted))
+        return cls(len(counted), sum(counted), tuple(numbers[each] for each in STARS))
 
 
 def rating_value(tally: RatingTally, method: RatingMethod) -> float:
@@ -81,6 +100,23 @@ def rating_value(tally: RatingTally, method: RatingMethod) -> float:
             return (2 * tally.sum + tally.count) // (2 * tally.count) / _SCALE
         case RatingMethod.WILSON:
             return float(_half_up(wilson_lower_bound(tally) * HIGHEST_RATING))
+
+
+def stars(rating: Hundredths) -> int:
+    """The stars of a rating, halves rounded up."""
+    return (rating + _SCALE // 2) // _SCALE
+
+
+def lowest_with(stars: int) -> Hundredths:
+    """The lowest rating that has so many stars."""
+    return stars * _SCALE - _SCALE // 2
+
+
+def histogram_by_stars(tally: RatingTally) -> dict[str, int] | None:
+    """The histogram as the interface has it; None where it isn't known."""
+    if tally.histogram is None:
+        return None
+    return {str(number): count for number, count in zip(STARS, tally.histogram, strict=True)}
 
 
 def hundredths(rating: float) -> Hundredths:
@@ -120,6 +156,12 @@ def wilson_lower_bound(tally: RatingTally) -> Decimal:
         z2 = Z * Z
         margin = Z * ((p * (1 - p) + z2 / (4 * n)) / n).sqrt()
         return max(Decimal(0), (p + z2 / (2 * n) - margin) / (1 + z2 / n))
+
+
+def _added(one: Histogram | None, other: Histogram | None) -> Histogram | None:
+    if one is None or other is None:
+        return None
+    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _half_up(value: Decimal) -> Decimal:

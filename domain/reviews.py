@@ -13,6 +13,7 @@ from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage
+from domain.reviews_restored import Restored, restore
 
 
 class ReviewStatus(IntEnum):
@@ -45,6 +46,7 @@ class ModerationAction(StrEnum):
     REJECT = "reject"
     RESET = "reset"
     DELETE = "delete"
+    RESTORE = "restore"
 
 
 class ModerationRefusal(StrEnum):
@@ -68,10 +70,11 @@ class Content(NamedTuple):
 class Review:
     """A review as it is stored. Times are aware, in UTC.
 
+    `submitted`: when it came, where that isn't when it was created: an import keeps the date that it was written.
     `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
     `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. `flags` are the ids of the
-    moderation rules that held it back. `written`: what it was written by, for those who write it; readers don't load
-    it.
+    moderation rules that held it back. `written`: what it was written by. Those who only read a review load neither
+    `written` nor `submitted`.
     """
 
     id: str
@@ -96,6 +99,7 @@ class Review:
     flags: tuple[str, ...] = ()
     images: tuple[ReviewImage, ...] = ()
     written: Written | None = None
+    submitted: datetime | None = None
 
     @property
     def content(self) -> Content:
@@ -120,23 +124,26 @@ def status_after(status: ReviewStatus, action: ModerationAction) -> ReviewStatus
             return ReviewStatus.REJECTED
         case ModerationAction.RESET:
             return ReviewStatus.NEW
+        case ModerationAction.RESTORE:
+            return status
         case ModerationAction.DELETE:
             return None
 
 
 def counted(status: ReviewStatus | None, rating: Hundredths) -> RatingTally:
     """The tally of one review in this status: itself if approved, else nothing."""
-    return RatingTally(1, rating) if status is ReviewStatus.APPROVED else RatingTally()
+    return RatingTally.of([rating]) if status is ReviewStatus.APPROVED else RatingTally()
 
 
 @dataclass(frozen=True, slots=True)
 class Moderation:
     """A moderation command for one review.
 
-    `source` is its record in the topic of moderation commands, wherever it has been passed on since.
+    `source` is its record in the topic of moderation commands, wherever it has been passed on since. `reason_code` is
+    that of a rejection.
     `expected` is the status in which its sender saw the review, None for any. `command_id` is set if its outcome may
     be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None for none in
-    particular. `trace` is the W3C context of its request, empty if it has none.
+    particular. `trace` is the W3C context of its request, empty if it has none. `restored` comes with an import.
     """
 
     review_id: str
@@ -150,6 +157,8 @@ class Moderation:
     mark: CommandMark | None = None
     stores: Collection[str] | None = None
     trace: str = ""
+    reason_code: ReasonCode | None = None
+    restored: Restored | None = None
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""
@@ -163,7 +172,11 @@ class Moderation:
 
 @dataclass(frozen=True, slots=True)
 class ModeratedReview:
-    """The part of a review that moderation reads and writes. No status: it has been deleted."""
+    """The part of a review that moderation reads and writes. No status: it has been deleted.
+
+    `reports`: the number of reports that nobody has decided about. `was_coded`: a reason code is stored with it.
+    `flags`: those to be stored, None to leave them.
+    """
 
     entity: Entity
     store_id: str | None
@@ -173,6 +186,11 @@ class ModeratedReview:
     modified: datetime | None = None
     moderator: str | None = None
     reason: str | None = None
+    reason_code: ReasonCode | None = None
+    was_coded: bool = False
+    reports: int = 0
+    is_imported: bool = False
+    flags: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +211,14 @@ class Moderated:
 
     `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
     stayed: its marks moved. `results` has one entry for each command, in order, None for a repeat.
-    `tallies` holds what the rating of each changed review changes by, which may be nothing.
+    `tallies` holds what the rating of each changed review changes by, which may be nothing. `settled` has the reviews
+    whose reports were decided about, each with the command that did, also one that left the status as it was.
     """
 
     reviews: Mapping[str, ModeratedReview]
     results: Sequence[ModerationResult | None]
     tallies: Mapping[TallyKey, RatingTally]
+    settled: Mapping[str, Moderation] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> list[Outcome | None]:
@@ -222,6 +242,7 @@ def moderate(
     repeats = set(answered)
     touched: dict[str, ModeratedReview] = {}
     results: list[ModerationResult | None] = []
+    settled: dict[str, Moderation] = {}
     tallies: dict[TallyKey, RatingTally] = {}
     for command in commands:
         review = present.get(command.review_id)
@@ -238,12 +259,14 @@ def moderate(
             results.append(None if command.answer_key in repeats else _result(review, after, command))
             if command.answer_key:
                 repeats.add(command.answer_key)
+            if after.reports < review.reports:
+                settled[command.review_id] = command
             if after.status is not review.status:
                 before, now = (counted(r.status, r.rating) for r in (review, after))
                 key = TallyKey(review.entity, review.store_id)
                 tallies[key] = tallies.get(key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after
-    return Moderated(touched, results, tallies)
+    return Moderated(touched, results, tallies, settled)
 
 
 def _is_expected(review: ModeratedReview, command: Moderation) -> bool:
@@ -253,10 +276,21 @@ def _is_expected(review: ModeratedReview, command: Moderation) -> bool:
 def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool) -> ModeratedReview:
     status = status_after(review.status, command.action) if review.status is not None else None
     seen = review.seen.after(command.source)
-    if is_repeat or status is review.status or not _is_expected(review, command):
+    if is_repeat or not _is_expected(review, command):
         return replace(review, seen=seen)
+    if command.restored:
+        return restore(review, command, command.restored, seen)
+    if status is review.status:
+        return replace(review, seen=seen, reports=0)
     return replace(
-        review, status=status, seen=seen, modified=command.at, moderator=command.moderator, reason=command.reason
+        review,
+        status=status,
+        seen=seen,
+        modified=command.at,
+        moderator=command.moderator,
+        reason=command.reason,
+        reason_code=command.reason_code,
+        reports=0,
     )
 
 

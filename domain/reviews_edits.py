@@ -14,6 +14,7 @@ from domain.delivery import RecordPosition, Written
 from domain.permissions import Caller, Permission
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
+from domain.reviews_facts import ReasonCode
 from domain.stores import Refusal
 
 
@@ -72,6 +73,7 @@ class EditableReview:
     modified: datetime
     moderator: str | None = None
     reason: str | None = None
+    reason_code: ReasonCode | None = None
 
 
 class Edited(NamedTuple):
@@ -181,7 +183,7 @@ def edit(review: EditableReview, edit: Edit, *, keeps_status: bool) -> tuple[Edi
         return replace(review, written=written), Edited(Outcome.REFUSED, edit.refusal)
     after = replace(review, content=content, written=written, modified=edit.at)
     if edit.right is EditRight.AUTHOR and not keeps_status and review.status is not ReviewStatus.NEW:
-        after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None)
+        after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None, reason_code=None)
     return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
 
 

@@ -31,12 +31,15 @@ class ReasonCode(StrEnum):
 
 
 class Facts(NamedTuple):
-    """Facts about a review. `verified_purchase` is worked out from orders; `language` is a BCP 47 tag."""
+    """Facts about a review. `verified_purchase` is worked out from orders, or true for good where a review token came
+    (`is_proven`); `language` is a BCP 47 tag, detected unless the sender gave it."""
 
     verified_purchase: bool = False
     incentivized: bool = False
     source: Source | None = None
     language: str | None = None
+    is_proven: bool = False
+    is_language_given: bool = False
 
 
 class Reply(NamedTuple):

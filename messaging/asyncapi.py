@@ -15,9 +15,12 @@ from messaging.events import (
     ReturnTold,
     ReviewEdited,
     ReviewModerated,
+    ReviewReplied,
+    ReviewReported,
     ReviewSubmitted,
     SubmissionRefused,
 )
+from messaging.feedback import FEEDBACK_COMMAND
 from messaging.mails import MAIL_COMMAND
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
@@ -63,6 +66,9 @@ CHANNELS: Final = {
     Topic.MODERATION_COMMANDS: _Channel(
         "Reviews to approve, reject, reset or delete", "in", "review id", {"ModerationCommand": MODERATION_COMMAND}
     ),
+    Topic.REVIEW_FEEDBACK: _Channel(
+        "Replies to reviews, votes on them, and reports", "in", "review id", {"FeedbackCommand": FEEDBACK_COMMAND}
+    ),
     Topic.ORDER_EVENTS: _Channel("Orders as they are now", "in", "order id", {"OrderEvent": ORDER_EVENT}),
     Topic.REMINDER_COMMANDS: _Channel(
         "Requests for reviews that customers have seen", "in", "order id", {"ReminderCommand": REMINDER_COMMAND}
@@ -101,6 +107,8 @@ CHANNELS: Final = {
             **dict.fromkeys(
                 ("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), TypeAdapter(ReviewModerated)
             ),
+            "ReviewReplied": TypeAdapter(ReviewReplied),
+            "ReviewReported": TypeAdapter(ReviewReported),
             "RatingChanged": TypeAdapter(RatingChanged),
             "ReminderRequested": TypeAdapter(ReminderRequested),
             "SubmissionRefused": TypeAdapter(SubmissionRefused),

@@ -8,20 +8,21 @@ from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_number, rating_value
+from domain.ratings import RatingMethod, RatingTally, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
 from domain.returns import Return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
-from domain.reviews import ModerationAction, Review
+from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
+from messaging.reviews_state import ShownReply
 
-EVENT_OF_ACTION: Final = {
-    ModerationAction.APPROVE: "ReviewApproved",
-    ModerationAction.REJECT: "ReviewRejected",
-    ModerationAction.RESET: "ReviewReset",
-    ModerationAction.DELETE: "ReviewDeleted",
+_EVENT_OF_STATUS: Final = {
+    ReviewStatus.APPROVED: "ReviewApproved",
+    ReviewStatus.REJECTED: "ReviewRejected",
+    ReviewStatus.NEW: "ReviewReset",
+    None: "ReviewDeleted",
 }
 
 
@@ -63,11 +64,38 @@ class ReviewModerated(TypedDict):
     status: str | None
     moderator: NotRequired[str | None]
     reason: NotRequired[str | None]
+    reasonCode: NotRequired[str | None]
+    at: str
+
+
+class ReviewReplied(TypedDict):
+    """The store's reply to a review as it now is; null: it was removed. `moderator` is who did it."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    reply: ShownReply | None
+    moderator: str | None
+    at: str
+
+
+class ReviewReported(TypedDict):
+    """Somebody objects to a review; `reports` is the number of open reports now."""
+
+    reviewId: str
+    entityType: str
+    entityId: str
+    storeId: str | None
+    reportId: str
+    reason: str
+    reports: int
     at: str
 
 
 class RatingChanged(TypedDict):
-    """The rating of an object in a store, or without one, as it is from now on, by each method."""
+    """The rating of an object in a store, or without one, as it is from now on, by each method. `histogram` has the
+    number of reviews by stars, `1` to `5`; null in a rating from before it was counted: `plaudit ratings rebuild`."""
 
     entityType: str
     entityId: str
@@ -75,6 +103,7 @@ class RatingChanged(TypedDict):
     reviewCount: int
     average: float
     wilson: float
+    histogram: dict[str, int] | None
 
 
 class SubmissionRefused(TypedDict):
@@ -156,7 +185,13 @@ def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
         "reviewCount": tally.count,
         "average": rating_value(tally, RatingMethod.AVERAGE),
         "wilson": rating_value(tally, RatingMethod.WILSON),
+        "histogram": histogram_by_stars(tally),
     }
+
+
+def moderation_event(status: ReviewStatus | None) -> str:
+    """The name of the event for a review that moderation gave this status, None where it deleted it."""
+    return _EVENT_OF_STATUS[status]
 
 
 def review_submitted(review: Review) -> ReviewSubmitted:
@@ -167,7 +202,7 @@ def review_submitted(review: Review) -> ReviewSubmitted:
         "entityId": review.entity.id,
         "storeId": review.store_id,
         "rating": rating_number(review.rating),
-        "at": timestamp(review.created),
+        "at": timestamp(review.modified),
     }
 
 

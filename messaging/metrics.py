@@ -104,6 +104,7 @@ SUBMISSIONS: Final = _counter(
     "outcome",
 )
 MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")
+FEEDBACK: Final = _counter("feedback", "Replies, votes and reports, and their removal", "action", "outcome")
 IGNORED: Final = _counter(
     "ignored_fields", "Messages from Kafka with fields that nothing is done with, by kind of message", "kind"
 )

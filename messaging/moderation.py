@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
 from domain.reviews import Moderation, ModerationAction, ReviewStatus, review_status
-from domain.timestamps import from_milliseconds
+from domain.reviews_facts import ReasonCode
+from domain.reviews_restored import Restored
+from domain.timestamps import from_milliseconds, timestamp
 from messaging.schemas import (
     MAX_ITEMS,
     ClosedMessage,
     Id,
     Message,
     Milliseconds,
+    Moment,
     Name,
     Note,
     Offset,
@@ -47,10 +50,25 @@ Status = Annotated[
 """A status by its name, in any letter case, or by its number."""
 
 
+class RestoredModeration(ClosedMessage):
+    """What moderation had made of a review where it comes from. Only for one whose source is `import`."""
+
+    status: Status
+    modified_date: Moment
+    flags: Annotated[tuple[Id, ...], Field(max_length=100, description="Ids of the rules that held it back")] = ()
+
+    def restored(self) -> Restored:
+        """The same, as the domain reads it."""
+        return Restored(self.status, self.modified_date, self.flags)
+
+
 class _ModerationFields(Message):
     action: ModerationAction
     moderator: Name | None = None
     reason: Note | None = None
+    reason_code: Annotated[ReasonCode | None, Field(description="Of a rejection alone; a low rating is no reason")] = (
+        None
+    )
     expected_status: Annotated[
         Status | None,
         Field(description="The status in which the sender saw the reviews: one in another status is refused"),
@@ -59,6 +77,20 @@ class _ModerationFields(Message):
         OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
     ] = None
     stores: Stores = None
+    restored: RestoredModeration | None = None
+
+    @model_validator(mode="after")
+    def _codes_rejections(self) -> Self:
+        if self.reason_code is not None and not self._is_rejection:
+            raise PydanticCustomError("reason_code", "Only a rejection has a reasonCode")
+        if (self.restored is not None) is not (self.action is ModerationAction.RESTORE):
+            raise PydanticCustomError("restored", "The action restore has `restored`, and no other has")
+        return self
+
+    @property
+    def _is_rejection(self) -> bool:
+        restored = self.restored and self.restored.status
+        return self.action is ModerationAction.REJECT or restored is ReviewStatus.REJECTED
 
     def about(
         self, review_id: str, source: RecordPosition, at: datetime, trace: str, mark: CommandMark | None
@@ -76,6 +108,8 @@ class _ModerationFields(Message):
             mark=mark,
             stores=self.stores,
             trace=trace,
+            reason_code=self.reason_code,
+            restored=self.restored and self.restored.restored(),
         )
 
 
@@ -135,13 +169,24 @@ def parked_value(command: Moderation) -> dict[str, Any]:
     return moderation_of_review_value(command) | ({_PARKED_TRACE: command.trace} if command.trace else {})
 
 
+def restored_value(restored: Restored) -> dict[str, Any]:
+    """The value of a RestoredModeration."""
+    return {
+        "status": restored.status.label,
+        "modifiedDate": timestamp(restored.modified),
+        "flags": list(restored.flags),
+    }
+
+
 def _fields(command: Moderation) -> dict[str, Any]:
     fields = {
         "action": command.action.value,
         "moderator": command.moderator,
         "reason": command.reason,
+        "reasonCode": command.reason_code,
         "expectedStatus": None if command.expected is None else command.expected.label,
         "commandId": command.command_id,
         "stores": None if command.stores is None else list(command.stores),
+        "restored": command.restored and restored_value(command.restored),
     }
     return {name: value for name, value in fields.items() if value is not None}

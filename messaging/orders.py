@@ -7,25 +7,13 @@ from hashlib import blake2b
 from typing import Annotated, Final
 
 import orjson
-from pydantic import AfterValidator, Field, TypeAdapter
-from pydantic_core import PydanticCustomError
+from pydantic import Field, TypeAdapter
 
 from domain.orders import Customer, Order, OrderLine, is_cancelled
-from domain.timestamps import in_utc
 from messaging.decoding import InvalidMessageError
 from messaging.orders_foreign import order_fields
 from messaging.reading import Reader
-from messaging.schemas import Id, Message, Name, NotBlank, OptionalId
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return in_utc(moment)
-    except OverflowError:
-        raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
-
-
-Moment = Annotated[datetime, AfterValidator(_in_utc)]
+from messaging.schemas import Id, Message, Moment, Name, NotBlank, OptionalId
 
 
 class OrderItem(Message):

@@ -14,6 +14,7 @@ from domain.ratings import Entity, hundredths
 from domain.review_tokens import ReviewToken, proof
 from domain.reviews import Content, Review, ReviewIdentity
 from domain.reviews_edits import EditRight
+from domain.reviews_facts import Facts, Source
 from domain.stores import Refusal
 from messaging.moderation import ModerationOfReview
 from messaging.reading import Reader
@@ -21,7 +22,9 @@ from messaging.schemas import (
     MAX_ITEMS,
     EntityName,
     Id,
+    Language,
     Message,
+    Moment,
     Name,
     OptionalId,
     Rating,
@@ -66,8 +69,17 @@ class SubmittedReview(Message):
             repr=False, description="The review token of a reminder's link: it proves the purchase and the author, once"
         ),
     ] = None
+    incentivized: Annotated[bool, Field(description="The author got something for it")] = False
+    language: Annotated[
+        Language, Field(description="BCP 47; else detected where there are more than 20 characters")
+    ] = None
+    source: Annotated[Source | None, Field(description="`import`: `writtenDate` counts; anything else: kafka")] = None
+    written_date: Annotated[
+        Moment | None, Field(description="Of an import: when it was written, by which it is created")
+    ] = None
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
     editor: SkipJsonSchema[Editor | None] = None
+    via: SkipJsonSchema[Source | None] = None
 
     @property
     def entity(self) -> Entity:
@@ -93,8 +105,23 @@ class SubmittedReview(Message):
         token = self.proof(token_keys, at) if self.user_id is None else None
         return self.model_copy(update={"user_id": token.customer_id}) if isinstance(token, ReviewToken) else self
 
-    def accepted(self, review_id: str, at: datetime, written: Written | None = None) -> Review:
-        """The review that this submission becomes."""
+    def facts(self, *, is_bought: bool = False, is_proven: bool = False) -> Facts:
+        """The facts about it. `via` is the way that our own processes know of; others may only say that they import."""
+        source = Source.IMPORT if self.source is Source.IMPORT else Source.KAFKA
+        return Facts(
+            verified_purchase=is_bought or is_proven,
+            incentivized=self.incentivized,
+            source=self.via or source,
+            language=self.language,
+            is_proven=is_proven,
+            is_language_given=self.language is not None,
+        )
+
+    def accepted(
+        self, review_id: str, at: datetime, written: Written | None = None, facts: Facts | None = None
+    ) -> Review:
+        """The review that this submission becomes. An import is as old as it says, but never of the future."""
+        is_dated = self.source is Source.IMPORT and self.written_date is not None and self.written_date < at
         return Review(
             id=review_id,
             entity=self.entity,
@@ -105,9 +132,11 @@ class SubmittedReview(Message):
             title=self.title,
             text=self.review,
             rating=hundredths(self.rating),
-            created=at,
+            created=self.written_date if is_dated and self.written_date else at,
             modified=at,
+            facts=facts or self.facts(),
             written=written,
+            submitted=at if is_dated else None,
         )
 
 

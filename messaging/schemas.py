@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Final, LiteralString
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from domain.languages import language_tag
 from domain.ratings import hundredths, rating_number
+from domain.timestamps import in_utc
 
 ID_LENGTH: Final = 128
 NAME_LENGTH: Final = 128
@@ -48,6 +51,13 @@ def _not_blank(value: str) -> str:
     return value
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return in_utc(moment)
+    except OverflowError:
+        raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
+
+
 def _none_if_empty(value: str | None) -> str | None:
     return value or None
 
@@ -71,8 +81,21 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
     return AfterValidator(checked)
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return in_utc(moment)
+    except OverflowError:
+        raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
+
+
+def _tag(language: str | None) -> str | None:
+    return language_tag(language) if language else None
+
+
 NotBlank = AfterValidator(_not_blank)
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)
@@ -85,6 +108,9 @@ EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pat
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=_NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=_NO_NULL), NotBlank]
 ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=_NO_NULL), AfterValidator(_none_if_empty)]
+Language = Annotated[
+    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)
+]
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=_NO_NULL), NotBlank]

@@ -1,4 +1,4 @@
-"""The audit log: who moderated or edited which review, when and why, and who deleted which return.
+"""The audit log: who moderated, edited or replied to which review, when and why, and who deleted which return.
 
 It never holds what a person wrote.
 """
@@ -16,6 +16,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
+from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "auditLog"
@@ -37,15 +38,22 @@ class Editing(StrEnum):
     EDIT = "edit"
 
 
-AuditedAction = ModerationAction | Editing
+class Replying(StrEnum):
+    """The actions on the store's reply to a review."""
+
+    REPLY = "reply"
+    REMOVE_REPLY = "remove-reply"
+
+
+AuditedAction = ModerationAction | Editing | Replying
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation or edit of a review, or deletion of a return, that took effect: one of the two ids is set.
+    """One moderation or edit of a review, reply to one, or deletion of a return, that took effect.
 
-    `subject` is None where authentication was off, but for authors. `fields` are the names of those that an edit
-    changed.
+    One of the two ids is set. `subject` is None where authentication was off, but for authors. `fields` are the names
+    of those that an edit changed.
     """
 
     at: datetime
@@ -58,6 +66,7 @@ class AuditEntry:
     command_id: str | None
     return_id: str | None = None
     fields: tuple[str, ...] = ()
+    reason_code: ReasonCode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,7 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         **({"returnId": entry.return_id} if entry.return_id is not None else {"reviewId": entry.review_id}),
         **({"entityType": entry.entity.type, "entityId": entry.entity.id} if entry.entity is not None else {}),
         **({"fields": list(entry.fields)} if entry.fields else {}),
+        **({"reasonCode": entry.reason_code} if entry.reason_code else {}),
     }
 
 
@@ -154,8 +164,9 @@ def _entry(document: Document) -> AuditEntry:
         command_id=document["commandId"],
         return_id=document.get("returnId"),
         fields=tuple(document.get("fields", ())),
+        reason_code=ReasonCode(document["reasonCode"]) if "reasonCode" in document else None,
     )
 
 
 def _action(name: str) -> AuditedAction:
-    return Editing.EDIT if name == Editing.EDIT else ModerationAction(name)
+    return next((words(name) for words in (Editing, Replying) if name in set(words)), None) or ModerationAction(name)

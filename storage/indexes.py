@@ -9,6 +9,8 @@ from pymongo import IndexModel
 from storage import (
     audit,
     claims,
+    feedback_reports,
+    feedback_votes,
     mails,
     objects,
     orders,
@@ -53,6 +55,8 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         templates.COLLECTION: templates.indexes(remember_days),
         audit.COLLECTION: audit.INDEXES,
         claims.COLLECTION: claims.INDEXES,
+        feedback_reports.COLLECTION: feedback_reports.INDEXES,
+        feedback_votes.COLLECTION: feedback_votes.indexes(remember_days),
         objects.COLLECTION: objects.INDEXES,
         review_tokens.COLLECTION: review_tokens.INDEXES,
         privacy.ERASURES: privacy.INDEXES,

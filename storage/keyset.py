@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from pymongo import ASCENDING
 
 from storage.database import Document
 
 SortValue = str | int | datetime | None
-"""A value of a field to sort by. Null comes before every text, as in MongoDB."""
+"""A value of a field to sort by. Null comes before every other value, as in MongoDB."""
+
+NO_FIELDS: Final[Mapping[str, SortValue]] = {}
 
 
 def behind(
-    order: Sequence[tuple[str, int]], row: Sequence[SortValue], nullable: Collection[str] = ()
+    order: Sequence[tuple[str, int]], row: Sequence[SortValue], nullable: Mapping[str, SortValue] = NO_FIELDS
 ) -> list[Document]:
     """The conditions for rows behind this one: `order` has fields with directions, ends with a unique one, and `row`
-    the values of these fields. Fields hold one type each, the nullable ones texts or null."""
+    the values of these fields. Fields hold one type each; the nullable ones, with their least values, can be null."""
     beyond: list[Document] = []
     same: Document = {}
     for (name, direction), value in zip(order, row, strict=True):
         further: list[Document]
         if value is None:
-            further = [{name: {"$gte": ""}}] if direction == ASCENDING else []
+            further = [{name: {"$gte": nullable[name]}}] if direction == ASCENDING else []
         elif direction == ASCENDING:
             further = [{name: {"$gt": value}}]
         else:

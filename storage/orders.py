@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from pymongo import ASCENDING, IndexModel, ReplaceOne
+from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.orders import Customer, Order, OrderLine
 from domain.reminders import status_key
@@ -58,9 +58,20 @@ class OrderRepository:
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)
 
+    async def forget_former_customers(self, orders: Iterable[Order]) -> None:
+        """Note that the reviews of former customers of these orders have been looked at."""
+        writes = [
+            UpdateOne({"_id": order.id}, {"$pullAll": {"formerCustomers": list(order.former_customers)}})
+            for order in orders
+            if order.former_customers
+        ]
+        if writes:
+            await self._orders.bulk_write(writes, ordered=False)
+
 
 def document_of(order: Order) -> Document:
     """An order as it is stored."""
+    former = {"formerCustomers": list(order.former_customers)} if order.former_customers else {}
     return {
         "_id": order.id,
         "number": order.number,
@@ -90,6 +101,7 @@ def document_of(order: Order) -> Document:
         # Not a document by line id: ids are free text, and field names are not.
         "returned": [[line_id, quantity] for line_id, quantity in order.returned.items()],
         "reminder": reminders_states.document_of(order.reminders, order.status_since),
+        **former,
     }
 
 
@@ -117,5 +129,6 @@ def _order(document: Document) -> Order:
         observations=tuple((moment(at), status) for at, status in document["observations"]),
         digests=tuple(document["digests"]),
         returned=dict(document["returned"]),
+        former_customers=tuple(document.get("formerCustomers", ())),
         reminders=reminders_states.state_from(document["reminder"]),
     )

@@ -1,15 +1,19 @@
-"""Moderation commands that came before the submission they are about."""
+"""Commands that came before the submission they are about: moderation, and feedback."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
+from domain.delivery import RecordPosition
+from domain.feedback import Feedback
 from domain.reviews import Moderation
+from messaging.feedback import KIND, feedback_from, parked_feedback
 from messaging.moderation import moderation_from, parked_value
 from storage.database import Database
 
@@ -22,44 +26,73 @@ INDEXES: Final = [
 ]
 
 
-class ParkingRepository:
-    """Keeps commands until their review is stored, or until they are given up."""
+class Parkable(Protocol):
+    """A command about one review, from a record of its topic."""
 
-    def __init__(self, database: Database) -> None:
+    @property
+    def review_id(self) -> str:
+        """The review that it is about."""
+
+    @property
+    def source(self) -> RecordPosition:
+        """Its record."""
+
+
+T = TypeVar("T", bound=Parkable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parking(Generic[T]):
+    kind: str
+    prefix: str
+    value: Callable[[T], Mapping[str, Any]]
+    read: Callable[[Mapping[str, Any]], T]
+
+
+MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", "", parked_value, moderation_from)
+FEEDBACK: Final[_Parking[Feedback]] = _Parking(KIND, f"{KIND}/", parked_feedback, feedback_from)
+
+
+class ParkingRepository(Generic[T]):
+    """Keeps commands of one kind until their review is stored, or until they are given up."""
+
+    def __init__(self, database: Database, parking: _Parking[T]) -> None:
         self._parked = database[COLLECTION]
+        self._parking = parking
 
-    async def park(self, commands: Iterable[Moderation], at: datetime) -> None:
+    async def park(self, commands: Iterable[T], at: datetime) -> None:
         """Park commands; one that is parked already stays as it is."""
+        value = self._parking.value
         await self._parked.bulk_write(
             [
-                UpdateOne({"_id": _id(c)}, {"$setOnInsert": {**parked_value(c), "parkedAt": at}}, upsert=True)
+                UpdateOne({"_id": self._id(c)}, {"$setOnInsert": {**value(c), "parkedAt": at}}, upsert=True)
                 for c in commands
             ],
             ordered=False,
         )
 
-    async def about(self, review_ids: Collection[str]) -> list[Moderation]:
+    async def about(self, review_ids: Collection[str]) -> list[T]:
         """The parked commands about these reviews, in the order in which they came."""
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # as nearly always: cheaper than to send all the ids
-        found = self._parked.find({"reviewId": {"$in": list(review_ids)}})
-        commands = [moderation_from(document) async for document in found]
+        found = self._parked.find({"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind})
+        commands = [self._parking.read(document) async for document in found]
         return sorted(commands, key=lambda c: (c.source.partition, c.source.timestamp, c.source.offset))
 
-    async def release(self, commands: Iterable[Moderation]) -> None:
+    async def release(self, commands: Iterable[T]) -> None:
         """Remove commands that have been passed on or given up."""
-        await self._parked.delete_many({"_id": {"$in": [_id(command) for command in commands]}})
+        await self._parked.delete_many({"_id": {"$in": [self._id(command) for command in commands]}})
 
-    async def parked_before(self, moment: datetime, limit: int) -> list[Moderation]:
+    async def parked_before(self, moment: datetime, limit: int) -> list[T]:
         """Commands that have been waiting since before that moment, the oldest first."""
-        found = self._parked.find({"parkedAt": {"$lt": moment}}).sort("parkedAt").limit(limit)
-        return [moderation_from(document) async for document in found]
+        overdue = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
+        found = self._parked.find(overdue).sort("parkedAt").limit(limit)
+        return [self._parking.read(document) async for document in found]
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
-        """The reviews that a command still waits for, by id, with the mark of the command."""
+        """The reviews that a command of any kind still waits for, by id, with the mark of the command."""
         found = self._parked.find({"commandId": command_id}, {"reviewId": 1, "commandMark": 1})
         return {document["reviewId"]: mark_from(document.get("commandMark")) async for document in found}
 
-
-def _id(command: Moderation) -> str:
-    return f"{command.source}/{command.review_id}"
+    def _id(self, command: T) -> str:
+        return f"{self._parking.prefix}{command.source}/{command.review_id}"

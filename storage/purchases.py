@@ -1,4 +1,4 @@
-"""Purchases, for stores that take reviews from buyers only: one query for a whole batch."""
+"""Purchases, and the reviews that they verify: one query for a whole batch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Final
 import orjson
 
 from domain.orders import Purchase
+from domain.purchases import VerifiableReview
 from storage.database import Database, Document
 from storage.orders import COLLECTION
+from storage.reviews import COLLECTION as REVIEWS
+from storage.reviews_places import identity_from
+from storage.reviews_search import SINCE_EVER
 
 _PRODUCT_FIELD: Final = "productId"
 _ITEMS: Final = ("items", "line_items", "lineitems")
@@ -25,6 +29,7 @@ class PurchaseRepository:
 
     def __init__(self, database: Database, item_fields: Mapping[str, str]) -> None:
         self._orders = database[COLLECTION]
+        self._reviews = database[REVIEWS]
         self._item_fields = item_fields
 
     async def made(self, wanted: Collection[Purchase]) -> set[Purchase]:
@@ -38,24 +43,59 @@ class PurchaseRepository:
         found = self._orders.find(
             {
                 "customerId": {"$in": sorted({purchase.customer_id for purchase in wanted})},
-                "storeId": {"$in": sorted({purchase.store_id for purchase in wanted})},
+                "storeId": {"$in": list({purchase.store_id for purchase in wanted})},
                 "isCancelled": False,
             },
             shown,
         )
-        bought: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        bought: dict[tuple[str | None, str], set[tuple[str, str]]] = {}
         async for order in found:
             held = bought.setdefault((order["storeId"], order["customerId"]), set())
             for field in fields:
                 held.update((field, id) for id in _ids(order, field))
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
 
-    def _is_made(self, purchase: Purchase, bought: Mapping[tuple[str, str], set[tuple[str, str]]]) -> bool:
+    async def reviews_of(self, customers: Collection[str]) -> list[VerifiableReview]:
+        """The reviews of these customers that purchases verify: all but those that a token has verified for good."""
+        if not customers:
+            return []
+        shown = dict.fromkeys(("entityType", "entityId", "storeId", "userId", "verifiedPurchase"), 1)
+        condition = {"userId": {"$in": sorted(customers)}, "provenByToken": {"$ne": True}}
+        return [_verifiable(document) async for document in self._reviews.find(condition, shown)]
+
+    async def mark(self, reviews: Collection[VerifiableReview]) -> None:
+        """Give reviews their marks, which is no modification of them; those that are gone are left out."""
+        bought = [review.id for review in reviews if review.is_verified]
+        if bought:
+            missing = {**_is_review(bought), "verifiedPurchase": {"$ne": True}}
+            await self._reviews.update_many(missing, {"$set": {"verifiedPurchase": True}})
+        others = [review.id for review in reviews if not review.is_verified]
+        if others:
+            marked = {**_is_review(others), "verifiedPurchase": True, "provenByToken": {"$ne": True}}
+            await self._reviews.update_many(marked, {"$unset": {"verifiedPurchase": ""}})
+
+    async def prove(self, review_ids: Collection[str]) -> None:
+        """Verify reviews for good, by review tokens that came with edits of them."""
+        if review_ids:
+            proven = {"verifiedPurchase": True, "provenByToken": True}
+            await self._reviews.update_many(_is_review(review_ids), {"$set": proven})
+
+    def _is_made(self, purchase: Purchase, bought: Mapping[tuple[str | None, str], set[tuple[str, str]]]) -> bool:
         held = bought.get((purchase.store_id, purchase.customer_id))
         if held is None:
             return False
         field = self._item_fields.get(purchase.entity.type)
         return field is None or (field, purchase.entity.id) in held
+
+
+def _verifiable(document: Document) -> VerifiableReview:
+    entity, store_id, user_id = identity_from(document)
+    purchase = Purchase(store_id, str(user_id), entity)
+    return VerifiableReview(document["_id"], purchase, document.get("verifiedPurchase", False))
+
+
+def _is_review(ids: Collection[str]) -> Document:
+    return {"_id": {"$in": list(ids)}, "createdDate": {"$gte": SINCE_EVER}}
 
 
 def _ids(order: Document, field: str) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from domain.ratings import Entity, RatingTally, TallyKey
+from domain.ratings import STARS, Entity, RatingTally, TallyKey, lowest_with
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, own_values
 from storage.reviews_search import ReviewSearch, tallied
@@ -38,13 +39,13 @@ class RatingRepository:
         if not changes:
             return {}
         ids, tallies = await self._stored(changes, session)
-        after = {key: tallies.get(key, RatingTally()) + change for key, change in changes.items()}
+        after = {key: tallies.get(key, RatingTally()).after(change) for key, change in changes.items()}
         kept = {ids[key]: _tally_document(tally) for key, tally in after.items() if key in ids}
         if kept:
             # In a transaction: of two that change the same tally one conflicts and begins again.
             await self._ratings.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
         first = [
-            UpdateOne(_key_document(key), {"$inc": _tally_document(tally)}, upsert=True)
+            UpdateOne(_key_document(key), {"$set": _tally_document(tally)}, upsert=True)
             for key, tally in after.items()
             if key not in ids
         ]
@@ -70,12 +71,13 @@ class RatingRepository:
         return ids, tallies
 
     async def of_entities(
-        self, entity_type: str, entity_ids: Collection[str]
+        self, entity_type: str, entity_ids: Collection[str], *, with_histogram: bool = False
     ) -> dict[str, dict[str | None, RatingTally]]:
         """The tallies of these objects by id and store; an object without approved reviews has none."""
+        others = {"_id": 0, "entityType": 0} | ({} if with_histogram else {"histogram": 0})
         found = self._ratings.find(
             {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}},
-            {"_id": 0, "entityType": 0},
+            others,
             batch_size=_AT_ONCE,
         )
         tallies: dict[str, dict[str | None, RatingTally]] = {}
@@ -98,7 +100,7 @@ class RatingRepository:
         found = await self._reviews.aggregate(
             _counting({"entityType": entity.type, "entityId": entity.id}), session=session
         )
-        right = {_counted_key(document): _tally(document) async for document in found}
+        right = {_counted_key(document): _counted_tally(document) async for document in found}
         stored = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
         kept = {_key(document): _tally(document) async for document in stored}
         wrong = {
@@ -111,10 +113,10 @@ class RatingRepository:
                 [
                     UpdateOne(
                         _key_document(key),
-                        {"$set": {"count": t.count, "sumHundredths": t.sum}, "$max": {"recountedDate": at}},
+                        {"$set": _tally_document(tally), "$max": {"recountedDate": at}},
                         upsert=True,
                     )
-                    for key, t in wrong.items()
+                    for key, tally in wrong.items()
                 ],
                 ordered=False,
                 session=session,
@@ -139,7 +141,7 @@ class RatingRepository:
         counts = await self._reviews.aggregate(
             [*_counting({}), {"$sort": {"_id": 1}}], allowDiskUse=True, session=session
         )
-        counted = {_counted_key(document): _tally(document) async for document in counts}
+        counted = {_counted_key(document): _counted_tally(document) async for document in counts}
         async for document in self._ratings.find({}, session=session):
             key, stored = _key(document), _tally(document)
             if (right := counted.pop(key, RatingTally())) != stored:
@@ -162,6 +164,7 @@ def _counting(condition: Document) -> list[Document]:
                 "_id": {"entityType": "$entityType", "entityId": "$entityId", "storeId": "$storeId"},
                 "count": {"$sum": 1},
                 "sumHundredths": {"$sum": "$ratingHundredths"},
+                **{f"from{number}": {"$sum": _is_from(number)} for number in STARS},
             }
         },
     ]
@@ -179,9 +182,22 @@ def _counted_key(document: Document) -> TallyKey:
     return _key(document["_id"])
 
 
+def _is_from(stars: int) -> Document:
+    """1 for a rating of so many stars or more."""
+    return {"$cond": [{"$gte": ["$ratingHundredths", lowest_with(stars)]}, 1, 0]}
+
+
+def _counted_tally(document: Document) -> RatingTally:
+    reached = [*(document[f"from{number}"] for number in STARS), 0]
+    histogram = tuple(here - above for here, above in pairwise(reached))
+    return RatingTally(document["count"], document["sumHundredths"], histogram)
+
+
 def _tally_document(tally: RatingTally) -> Document:
-    return {"count": tally.count, "sumHundredths": tally.sum}
+    histogram = tally.histogram and list(tally.histogram)
+    return {"count": tally.count, "sumHundredths": tally.sum, "histogram": histogram}
 
 
 def _tally(document: Document) -> RatingTally:
-    return RatingTally(document["count"], document["sumHundredths"])
+    histogram = document.get("histogram")
+    return RatingTally(document["count"], document["sumHundredths"], histogram and tuple(histogram))

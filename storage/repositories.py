@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from storage.audit import AuditLog
 from storage.claims import ClaimRepository
 from storage.database import Database
+from storage.feedback import FeedbackRepository
+from storage.feedback_reports import ReportRepository
+from storage.feedback_votes import VoteRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
-from storage.parking import ParkingRepository
+from storage.parking import FEEDBACK, MODERATION, ParkingRepository
 from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
 from storage.reminders import ReminderRepository
@@ -38,8 +41,12 @@ class Repositories:
         self.objects = ObjectRepository(database)
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
-        self.parking = ParkingRepository(database)
+        self.parked_feedback = ParkingRepository(database, FEEDBACK)
+        self.parking = ParkingRepository(database, MODERATION)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})
+        self.feedback = FeedbackRepository(database)
+        self.reports = ReportRepository(database)
+        self.votes = VoteRepository(database)
         self.ratings = RatingRepository(database)
         self.reminders = ReminderRepository(database)
         self.return_numbers = ReturnNumbers(database)

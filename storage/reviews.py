@@ -23,14 +23,17 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, is_duplicate, own_values
+from storage.feedback_reports import reported_reviews
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_places import PLACE, RefusedSubmission, TakenId, identity_from, place_from, refused_document
+from storage.reviews_ranked import HELPFUL, ranked, ranks_by_votes
 from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
 from storage.seen import seen_document
 
 COLLECTION: Final = "reviews"
 
 _BY_USER: Final = "user_newest"
+_SUBMITTED: Final = {"$ifNull": ["$submittedAt", "$createdDate"]}
 _IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 
@@ -46,6 +49,9 @@ INDEXES: Final = [
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *_NEWEST], name="entity_newest"),
     IndexModel([("storeId", ASCENDING), *_NEWEST], name="store_newest"),
     IndexModel([("userId", ASCENDING), *_NEWEST], name=_BY_USER),
+    # Of imports, which were created long before they came, and of what is left of deleted reviews.
+    IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
+    HELPFUL,
 ]
 _NAME_WANTED: Final = IndexModel(
     [("entityType", ASCENDING), ("entityId", ASCENDING), ("nameWanted", ASCENDING)],
@@ -132,7 +138,7 @@ class ReviewRepository:
         if deleted:
             await self._reviews.update_many(
                 {"_id": {"$in": deleted}},
-                [{"$replaceWith": {"_id": "$_id", "submittedAt": "$createdDate", "goneAt": "$$NOW"}}],
+                [{"$replaceWith": {"_id": "$_id", "submittedAt": _SUBMITTED, "goneAt": "$$NOW"}}],
                 session=session,
             )
             await self._claims.free(deleted, session)
@@ -209,11 +215,14 @@ class ReviewRepository:
         """One page without its long texts, sorted as asked, newest first by default; ties are broken by id."""
         if search.take == 0:
             return ReviewPage([], {})
-        found = self._reviews.find(criteria(search), LISTED).sort(order(search))
-        if sorts_everything(search):
-            found = found.hint([("$natural", ASCENDING)])  # it would follow an index from one review to the next
-        found = found.skip(search.skip).limit(search.take + 1)  # one more tells if there is another page
-        documents = await found.to_list()
+        wanted = search.take + 1  # one more tells if there is another page
+        if ranks_by_votes(search):
+            documents = await ranked(self._reviews, search, LISTED, wanted)
+        else:
+            found = self._reviews.find(await self._criteria(search), LISTED).sort(order(search))
+            if sorts_everything(search):
+                found = found.hint([("$natural", ASCENDING)])  # it would follow an index from one review to the next
+            documents = await found.skip(search.skip).limit(wanted).to_list()
         is_last = len(documents) <= search.take
         documents = documents[: search.take]
         long_texts: dict[str, int] = {}
@@ -236,10 +245,19 @@ class ReviewRepository:
 
     async def count(self, search: ReviewSearch) -> int:
         """The number of matching reviews over all pages."""
-        return await self._reviews.count_documents(criteria(search))
+        return await self._reviews.count_documents(await self._criteria(search))
+
+    async def _criteria(self, search: ReviewSearch) -> Document:
+        """The filter for a search. Reported reviews, which are few and in no index, are found by their reports."""
+        conditions = criteria(search)
+        if not search.is_reported:
+            return conditions
+        reported = {"_id": {"$in": await reported_reviews(self._database)}}
+        return {**conditions, "$and": [*conditions.get("$and", ()), reported]}
 
     async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
         """The ids of objects with a review, in one of these stores or anywhere, that was submitted at that moment or
         later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
-        return set(await self._reviews.distinct("entityId", {"createdDate": {"$gte": moment}, **within}))
+        submitted = {"$or": [{"createdDate": {"$gte": moment}}, {"submittedAt": {"$gte": moment}}]}
+        return set(await self._reviews.distinct("entityId", {**submitted, **within}))

@@ -8,6 +8,7 @@ from domain.delivery import RecordPosition, Written
 from domain.ratings import Entity
 from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditableReview, message_mark
+from domain.reviews_facts import ReasonCode, Source
 from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.reviews_facts import STORED_FACTS, facts_fields, fill_facts
@@ -26,14 +27,14 @@ LISTED: Final[Document] = {
 
 MODERATED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "storeId", "ratingHundredths", "status", "seen", "modifiedDate"), 1),
-    **dict.fromkeys(("moderator", "moderationReason"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "reports", "source"), 1),
 }
 """The projection of a review for moderation."""
 
 EDITABLE: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
     **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
-    **dict.fromkeys(("moderator", "moderationReason"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "reasonCode"), 1),
 }
 """The projection of a review for edits."""
 
@@ -60,6 +61,8 @@ def document_of(review: Review) -> Document:
     }
     if review.name_wanted:
         document["nameWanted"] = True
+    if review.submitted:
+        document["submittedAt"] = review.submitted
     if review.written:
         document |= written_fields(review.written)
     return document
@@ -90,17 +93,23 @@ def review_from(document: Document) -> Review:
 
 def moderated_fields(review: ModeratedReview) -> Document:
     """The fields that moderation changes, as they are after it."""
-    return {
+    fields: Document = {
         "status": int(review.status or 0),
         "modifiedDate": review.modified,
         "moderator": review.moderator,
         "moderationReason": review.reason,
         "seen": seen_document(review.seen),
     }
+    if review.reason_code or review.was_coded:
+        fields["reasonCode"] = review.reason_code
+    if review.flags is not None:
+        fields["flags"] = list(review.flags)
+    return fields
 
 
 def moderated_from(document: Document) -> ModeratedReview:
     """The part of a review that moderation reads; `document` has the fields of MODERATED."""
+    reason_code = document.get("reasonCode")
     return ModeratedReview(
         entity=Entity(document["entityType"], document["entityId"]),
         store_id=document["storeId"],
@@ -110,6 +119,10 @@ def moderated_from(document: Document) -> ModeratedReview:
         modified=document["modifiedDate"],
         moderator=document.get("moderator"),
         reason=document.get("moderationReason"),
+        reason_code=ReasonCode(reason_code) if reason_code else None,
+        was_coded=reason_code is not None,
+        reports=document.get("reports", 0),
+        is_imported=document.get("source") == Source.IMPORT,
     )
 
 
@@ -145,6 +158,7 @@ def editable_from(document: Document) -> EditableReview:
         document["modifiedDate"],
         document.get("moderator"),
         document.get("moderationReason"),
+        ReasonCode(document["reasonCode"]) if document.get("reasonCode") else None,
     )
 
 

@@ -33,7 +33,8 @@ class ReviewEditRepository:
 
 
 def _update(review: EditableReview) -> Document:
-    update: Document = {"$set": edited_fields(review)}
-    if review.content.entity_name:
-        update["$unset"] = {"nameWanted": ""}
-    return update
+    gone = [
+        *(["nameWanted"] if review.content.entity_name else []),
+        *(["reasonCode"] if review.reason_code is None else []),
+    ]
+    return {"$set": edited_fields(review), **({"$unset": dict.fromkeys(gone, "")} if gone else {})}

@@ -8,7 +8,7 @@ from domain.reviews import Review
 from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.database import Document
 
-_FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language")
+_FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
 _RESPONSES: Final = ("helpful", "notHelpful", "reports")
 STORED_FACTS: Final = (*_FACTS, *_RESPONSES, "reply", "flags", "images", "reasonCode")
 """The names of the fields."""
@@ -21,7 +21,7 @@ def facts_fields(review: Review) -> Document:
     reply = review.reply
     fields: Document = {
         **dict(zip(_FACTS, review.facts, strict=True)),
-        **dict(zip(_RESPONSES, review.responses, strict=True)),
+        **responses_fields(review.responses),
         "reply": reply and reply_fields(reply),
         "flags": list(review.flags),
         "images": [image_fields(image) for image in review.images],
@@ -40,6 +40,21 @@ def reply_fields(reply: Reply) -> Document:
     }
 
 
+def reply_from(document: Document) -> Reply:
+    """The reply that is stored."""
+    return Reply(document["text"], document["author"], document["createdDate"], document["modifiedDate"])
+
+
+def responses_fields(responses: Responses) -> dict[str, int]:
+    """The counters of responses, those at zero among them."""
+    return dict(zip(_RESPONSES, responses, strict=True))
+
+
+def responses_from(document: Document) -> Responses:
+    """The counters in a document of a review."""
+    return Responses(*(document.get(name, 0) for name in _RESPONSES))
+
+
 def image_fields(image: ReviewImage) -> Document:
     """An image as its review holds it."""
     return {"id": image.id, "hidden": True} if image.is_hidden else {"id": image.id}
@@ -55,9 +70,11 @@ def fill_facts(review: Review, document: Document) -> Review:
         document.get("incentivized", False),
         Source(source) if source else None,
         document.get("language"),
+        document.get("provenByToken", False),
+        document.get("languageGiven", False),
     )
-    review.responses = Responses(*(document.get(name, 0) for name in _RESPONSES))
-    review.reply = reply and Reply(reply["text"], reply["author"], reply["createdDate"], reply["modifiedDate"])
+    review.responses = responses_from(document)
+    review.reply = reply and reply_from(reply)
     review.flags = tuple(document.get("flags", ()))
     review.images = tuple(ReviewImage(each["id"], each.get("hidden", False)) for each in document.get("images", ()))
     review.reason_code = ReasonCode(reason_code) if reason_code else None

@@ -38,7 +38,7 @@ class RefusedSubmission:
 class TakenId:
     """The holder of an id: a review, a refused submission, or, with neither, a deleted review.
 
-    `written`: what the review was last written by.
+    `created`: when its first submission came. `written`: what the review was last written by.
     """
 
     created: datetime | None = None
@@ -54,7 +54,9 @@ def place_from(document: Document) -> TakenId:
         return TakenId(refused=RefusedSubmission(document["_id"], reason, document["goneAt"], seen))
     if "createdDate" not in document:
         return TakenId(document.get("submittedAt"))
-    return TakenId(document["createdDate"], identity_from(document), written_from(document))
+    return TakenId(
+        document.get("submittedAt", document["createdDate"]), identity_from(document), written_from(document)
+    )
 
 
 def identity_from(document: Document) -> ReviewIdentity:

@@ -36,6 +36,8 @@ class ReviewSortField(StrEnum):
     REVIEW_STATUS = "reviewStatus"
     STORE_ID = "storeId"
     STORE_NAME = "storeName"
+    HELPFUL = "helpful"
+    REPORTS = "reports"
     ID = "id"
 
 
@@ -47,7 +49,12 @@ _STORED_FIELD: Final = {
     ReviewSortField.STORE_NAME: "storeId",
     ReviewSortField.ID: "_id",
 }
-_NULLABLE: Final = frozenset({"title", "userName", "entityName", "storeId"})
+_NULLABLE: Final[Mapping[str, SortValue]] = {
+    **dict.fromkeys(("title", "userName", "entityName", "storeId"), ""),
+    **dict.fromkeys(("helpful", "reports"), 1),
+}
+"""Fields that can be missing, with their least values. Counters are missing instead of 0."""
+
 _VALUES: Final[Mapping[str, Callable[[Review], SortValue]]] = {
     "createdDate": lambda review: review.created,
     "modifiedDate": lambda review: review.modified,
@@ -59,6 +66,8 @@ _VALUES: Final[Mapping[str, Callable[[Review], SortValue]]] = {
     "entityType": lambda review: review.entity.type,
     "status": lambda review: int(review.status),
     "storeId": lambda review: review.store_id,
+    "helpful": lambda review: review.responses.helpful or None,
+    "reports": lambda review: review.responses.reports or None,
     "_id": lambda review: review.id,
 }
 _TYPES: Final[Mapping[str, type]] = {
@@ -66,6 +75,8 @@ _TYPES: Final[Mapping[str, type]] = {
     "modifiedDate": datetime,
     "ratingHundredths": int,
     "status": int,
+    "helpful": int,
+    "reports": int,
 }
 
 
@@ -74,7 +85,7 @@ class ReviewSearch:
     """Criteria of a search. Every one that is set must hold, bounds included.
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
-    of a review in the sort, by `place_of`: the page begins behind it.
+    of a review in the sort, by `place_of`: the page begins behind it. `is_reported`: with open reports, or without.
     """
 
     ids: Collection[str] | None = None
@@ -93,6 +104,7 @@ class ReviewSearch:
     take: int = 20
     after: Sequence[SortValue] | None = None
     stores: Collection[str] | None = None
+    is_reported: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +129,8 @@ def criteria(search: ReviewSearch) -> Document:
         conditions["status"] = _one_of([int(status) for status in search.statuses])
     if search.user_id is not None:
         conditions["userId"] = search.user_id
+    if search.is_reported is not None:
+        conditions["reports"] = {"$gt": 0} if search.is_reported else None
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating
@@ -138,7 +152,7 @@ def tallied(search: ReviewSearch) -> Document | None:
     reviews, by object and store."""
     if search.statuses is None or set(search.statuses) != {ReviewStatus.APPROVED}:
         return None
-    others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to)
+    others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.is_reported)
     if any(each is not None for each in (*others, search.lowest_rating, search.highest_rating)):
         return None
     return _about(search)
@@ -177,7 +191,7 @@ def sorts_everything(search: ReviewSearch) -> bool:
     """True if MongoDB has to scan all reviews, or nearly so, and to sort the result: no index narrows them down
     or has them in this order."""
     narrowing = (search.ids, search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
-    if any(each is not None for each in (*narrowing, search.created_from, search.created_to)):
+    if any(each is not None for each in (*narrowing, search.created_from, search.created_to)) or search.is_reported:
         return False
     if search.statuses is not None and ReviewStatus.APPROVED not in search.statuses:
         return False

@@ -97,6 +97,9 @@ ReviewWriter = Annotated[Caller, Security(_GUARD_OF_EDITS, scopes=[Permission.CR
 """A caller who may submit reviews, or only edit stored ones: the endpoint has to tell."""
 Moderator = Annotated[Caller, needs(Permission.MODERATE_REVIEWS)]
 ReviewDeleter = Annotated[Caller, needs(Permission.DELETE_REVIEWS)]
+Replier = Annotated[Caller, needs(Permission.REPLY_TO_REVIEWS)]
+Voter = Annotated[Caller, needs(Permission.VOTE_ON_REVIEWS)]
+Reporter = Annotated[Caller, needs(Permission.REPORT_REVIEWS)]
 RatingReader = Annotated[Caller, needs(Permission.READ_RATINGS)]
 RatingCalculator = Annotated[Caller, needs(Permission.RECALCULATE_RATINGS)]
 ReturnReader = Annotated[Caller, needs(Permission.READ_RETURNS)]

@@ -28,6 +28,7 @@ class EntityRatingRequest(Message):
 
     entity_ids: Annotated[list[Id], Field(max_length=MAX_ITEMS)]
     entity_type: Id
+    histogram: Annotated[bool, Field(description="true: with the number of reviews by stars")] = False
 
 
 ENTITY_RATING: Final = JsonBody(TypeAdapter(EntityRatingRequest), {"A product": examples.ENTITY_RATING})
@@ -46,7 +47,7 @@ async def list_entity_ratings(
 ) -> JsonResponse:
     """The ratings of objects: one for each store in which an object has approved reviews, and one without a store."""
     ids = list(dict.fromkeys(request.entity_ids))
-    found = await services.lookups.ratings(request.entity_type, ids)
+    found = await services.lookups.ratings(request.entity_type, ids, with_histogram=request.histogram)
     return JsonResponse([row.content for rows in found.values() for row in rows if caller.may_touch(row.store_id)])
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired
 
 import orjson
 from typing_extensions import TypedDict
 
-from domain.ratings import Entity, RatingTally, rating_value
+from domain.ratings import Entity, RatingTally, TallyKey, histogram_by_stars, rating_value
 from domain.stores import GeneralSettings, Store, rating_method, store_name
 
 
 class EntityRating(TypedDict):
-    """The rating of an object in one store, or without one."""
+    """The rating of an object in one store, or without one. `histogram`, where it is asked for: the number of reviews
+    by stars, `1` to `5`; null in a rating from before it was counted."""
 
     storeName: str | None
     storeId: str | None
@@ -21,6 +22,7 @@ class EntityRating(TypedDict):
     entityType: str
     value: float
     reviewCount: int
+    histogram: NotRequired[dict[str, int] | None]
 
 
 class RatingRow(NamedTuple):
@@ -35,21 +37,30 @@ def rating_rows(
     tallies: Mapping[str | None, RatingTally],
     stores: Mapping[str, Store],
     general: GeneralSettings,
+    *,
+    with_histogram: bool,
 ) -> list[RatingRow]:
     """The ratings of an object by the methods of its stores: first the one without a store, then by the store's id."""
     ids = sorted(tallies, key=lambda store_id: store_id or "") if len(tallies) > 1 else tallies
-    return [RatingRow(id, _content(entity, id, tallies[id], stores, general)) for id in ids]
+    return [_row(TallyKey(entity, id), tallies[id], stores, general, with_histogram=with_histogram) for id in ids]
 
 
-def _content(
-    entity: Entity, store_id: str | None, tally: RatingTally, stores: Mapping[str, Store], general: GeneralSettings
-) -> orjson.Fragment:
+def _row(
+    key: TallyKey,
+    tally: RatingTally,
+    stores: Mapping[str, Store],
+    general: GeneralSettings,
+    *,
+    with_histogram: bool,
+) -> RatingRow:
     rating: EntityRating = {
-        "storeName": store_name(store_id, stores),
-        "storeId": store_id,
-        "entityId": entity.id,
-        "entityType": entity.type,
-        "value": rating_value(tally, rating_method(general, stores.get(store_id or ""))),
+        "storeName": store_name(key.store_id, stores),
+        "storeId": key.store_id,
+        "entityId": key.entity.id,
+        "entityType": key.entity.type,
+        "value": rating_value(tally, rating_method(general, stores.get(key.store_id or ""))),
         "reviewCount": tally.count,
     }
-    return orjson.Fragment(orjson.dumps(rating))
+    if with_histogram:
+        rating["histogram"] = histogram_by_stars(tally)
+    return RatingRow(key.store_id, orjson.Fragment(orjson.dumps(rating)))

@@ -43,6 +43,7 @@ from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
+from domain.reviews_facts import Source
 from domain.stores import Refusal, Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
 from messaging.schemas import Id, Message, OptionalId
@@ -66,7 +67,9 @@ class Permission(TypedDict):
 _CHANGES_BYTES: Final = 4 * 1024 * 1024
 """Reserved for the ids of changed objects, whose number isn't known: 100,000 ids. MongoDB's limit is 16 MiB."""
 
-NEW_REVIEWS: Final = JsonBody(SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden="commandId")
+NEW_REVIEWS: Final = JsonBody(
+    SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden=("commandId", "source", "writtenDate", "via")
+)
 SEARCH: Final = JsonBody(REVIEW_SEARCH, examples.SEARCHES)
 CHANGES: Final = JsonBody(TypeAdapter(ChangesRequest), {"A day": examples.CHANGES})
 
@@ -94,13 +97,18 @@ async def submit(
     moderated = {index for index, item in enumerate(wanted) if item.is_moderated}
     check_submissions(caller, [item.review for item in wanted], moderated | proofs.proven)
     await check_rules(services, wanted, proofs.of_reviews)
-    return await carry_out(services, command, ids, [_submission(services, command, item) for item in wanted])
+    messages = [
+        _submission(services, command, item, Source.REMINDER if index in proofs.proven else Source.API)
+        for index, item in enumerate(wanted)
+    ]
+    return await carry_out(services, command, ids, messages)
 
 
-def _submission(services: Services, command: Command, wanted: Wanted) -> OutgoingMessage:
+def _submission(services: Services, command: Command, wanted: Wanted, via: Source) -> OutgoingMessage:
     review = wanted.review
-    given = review.model_dump(by_alias=True, exclude_none=True, exclude={"id", "command_id", "editor"})
-    value = {"id": wanted.id, **given, **command.marks} | ({"editor": wanted.editor} if wanted.editor else {})
+    given = review.model_dump(by_alias=True, exclude_defaults=True, exclude={"id", "command_id", "editor", "via"})
+    sender = {"editor": wanted.editor} if wanted.editor else {}
+    value = {"id": wanted.id, **given, **command.marks, **sender, "via": via}
     return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 
 

@@ -71,6 +71,7 @@ class ReviewSearchRequest(Message):
     end_date: Annotated[Moment | None, Field(description="Created then or earlier")] = None
     start_rating: RatingBound | None = None
     end_rating: RatingBound | None = None
+    reported: Annotated[bool | None, Field(description="true: with open reports; false: without")] = None
     sort: Annotated[
         Phrase | None,
         Field(
@@ -105,6 +106,7 @@ class ReviewSearchRequest(Message):
             created_to=self.end_date,
             lowest_rating=None if self.start_rating is None else lowest_from(self.start_rating),
             highest_rating=None if self.end_rating is None else highest_to(self.end_rating),
+            is_reported=self.reported,
             sort=sort,
             skip=self.skip,
             take=self.take,

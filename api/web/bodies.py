@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
@@ -21,16 +21,22 @@ class JsonBody(Generic[T]):
     """A dependency that reads the body and checks it; it ends the request with a problem where it can't be used.
 
     FastAPI would read a body before it asks for permission. `openapi` is its part of the document, with these examples
-    by name. A hidden property isn't for HTTP clients. The answer names the fields that nothing is done with.
+    by name. Hidden properties aren't for HTTP clients. The answer names the fields that nothing is done with.
     """
 
     def __init__(
-        self, adapter: TypeAdapter[T], examples: Mapping[str, Any], *, required: bool = True, hidden: str | None = None
+        self,
+        adapter: TypeAdapter[T],
+        examples: Mapping[str, Any],
+        *,
+        required: bool = True,
+        hidden: Collection[str] = (),
     ) -> None:
-        self.reader = Reader(adapter, hidden=() if hidden is None else (hidden,))
+        self.reader = Reader(adapter, hidden=hidden)
         schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
         for part in (schema, *schema.get("$defs", {}).values()):
-            part.get("properties", {}).pop(hidden, None)
+            for name in hidden:
+                part.get("properties", {}).pop(name, None)
         shown = {name: {"value": value} for name, value in examples.items()}
         content = {"application/json": {"schema": schema, "examples": shown}}
         self.openapi = {"requestBody": {"required": required, "content": content}}

@@ -81,14 +81,16 @@ def _variable(location: tuple[int | str, ...]) -> str:
     return "PLAUDIT_" + "__".join(str(part).upper() for part in location)
 
 
-def _moment(text: str) -> datetime:
+def read_moment(text: str) -> datetime:
+    """The moment of an option; raises BadParameter."""
     try:
         return moment_in(text)
     except (ValueError, OverflowError):
         raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
 
 
-Moment = Annotated[datetime | None, typer.Option(parser=_moment, help="ISO 8601, in UTC unless it says more.")]
+Moment = Annotated[datetime | None, typer.Option(parser=read_moment, help="ISO 8601, in UTC unless it says more.")]
 Now = Annotated[
-    datetime | None, typer.Option(parser=_moment, help="Another moment than now: ISO 8601, in UTC unless it says more.")
+    datetime | None,
+    typer.Option(parser=read_moment, help="Another moment than now: ISO 8601, in UTC unless it says more."),
 ]

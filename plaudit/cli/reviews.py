@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import errors, out, run
+from plaudit.cli.command_line import UsageError, errors, fail, out, read_moment, run
 from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 
@@ -22,7 +23,7 @@ class StatusName(StrEnum):
     REJECTED = "Rejected"
 
 
-app = typer.Typer(help="Look after the topic of reviews.", no_args_is_help=True)
+app = typer.Typer(help="Report on reviews, and look after their topic.", no_args_is_help=True)
 
 
 @app.command("republish")
@@ -31,6 +32,27 @@ def republish_reviews() -> None:
     from plaudit.tools.republish import republish
 
     run(lambda settings: republish(settings, out))
+
+
+@app.command("report")
+def report_reviews(
+    store: Annotated[str | None, typer.Option(help="Only of this store.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option("--from", parser=read_moment, help="Submitted at this moment or later.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option("--to", parser=read_moment, help="Submitted before this moment.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+) -> None:
+    """Show how many reviews were approved and rejected, by stars and reason, and if low ratings are rejected more."""
+    from plaudit.tools.policy_report import ReportFormat, ReportOrder, run_report
+
+    if as_json and as_csv:
+        fail("Choose one of --json and --csv.", UsageError.exit_code)
+    format = ReportFormat.JSON if as_json else ReportFormat.CSV if as_csv else ReportFormat.TABLE
+    run(lambda settings: run_report(settings, out, ReportOrder(store, since, until), format))
 
 
 def import_reviews(

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from consumers.ratings import recount_message
 from domain.delivery import OutgoingMessage
-from domain.ratings import rating_number
+from domain.ratings import RatingTally, rating_number
 from messaging.envelope import Envelope
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
@@ -29,14 +29,18 @@ async def verify(settings: Settings, out: Console) -> int:
                 if differences <= _SHOWN:
                     out.print(
                         f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_store(key.store_id)}: "
-                        f"stored {stored.count} reviews, sum {rating_number(stored.sum):.2f}; "
-                        f"counted {counted.count}, sum {rating_number(counted.sum):.2f}"
+                        f"stored {_tally(stored)}; counted {_tally(counted)}"
                     )
     if differences:
         out.print(f"{differences} ratings differ. `plaudit ratings rebuild` has them counted anew.")
     else:
         out.print("Every rating equals a count of its reviews.")
     return differences
+
+
+def _tally(tally: RatingTally) -> str:
+    stars = "not known" if tally.histogram is None else " ".join(map(str, tally.histogram))
+    return f"{tally.count} reviews, sum {rating_number(tally.sum):.2f}, 1 to 5 stars: {stars}"
 
 
 def _store(id: str | None) -> str:

@@ -17,6 +17,7 @@ from tests.support.reviews_topic import latest, stored
 
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
 PAGE = 1_000
+_NO_RATING = (0, 0.0, None)
 UNREADABLE = ("undecodable", "too-large")
 PATIENCE_S = 90.0
 """Others take over the work of a dead process within 20 s; a busy machine takes longer."""
@@ -83,15 +84,16 @@ class Checker:
         entities = sorted({review.entity for review in self.model.reviews.values()})
         shown: dict[tuple[str, str | None], Json] = {}
         for part in parts(entities, 200):
-            wanted = {"entityIds": part, "entityType": "Product"}
+            wanted = {"entityIds": part, "entityType": "Product", "histogram": True}
             answer = await self.http.send("POST", "/api/rating/entityRating", wanted)
             shown |= {(rating["entityId"], rating["storeId"]): rating for rating in answer.body}
         found = []
         for key in expected.keys() | shown.keys():
-            count, mean = expected.get(key, (0, 0.0))
-            rating = shown.get(key, {"reviewCount": 0, "value": 0.0})
-            if (rating["reviewCount"], rating["value"]) != (count, mean):
-                found.append(Difference("wrong", key[0], f"rating of {key}: {rating}, expected {count} of {mean}"))
+            wanted_rating = expected.get(key, _NO_RATING)
+            rating = shown.get(key)
+            told = (rating["reviewCount"], rating["value"], rating["histogram"]) if rating else _NO_RATING
+            if told != wanted_rating:
+                found.append(Difference("wrong", key[0], f"rating of {key}: {told}, expected {wanted_rating}"))
         return found
 
     async def of_returns(self) -> list[Difference]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.ratings import average
+from tests.support.ratings import average, histogram
 
 Json = dict[str, Any]
 
@@ -178,13 +178,14 @@ class Model:
             left.subtract(self.returns[id].taken())
         return dict(left)
 
-    def ratings(self) -> dict[tuple[str, str | None], tuple[int, float]]:
-        """Count and mean of the approved reviews, by object and store; the mean has two decimals, halves up."""
+    def ratings(self) -> dict[tuple[str, str | None], tuple[int, float, dict[str, int]]]:
+        """Count, mean and histogram of the approved reviews, by object and store; the mean has two decimals, halves
+        up."""
         rated: dict[tuple[str, str | None], list[float]] = defaultdict(list)
         for review in self.reviews.values():
             if review.status == "Approved":
                 rated[review.entity, review.store].append(review.rating)
-        return {key: (len(ratings), average(ratings)) for key, ratings in rated.items()}
+        return {key: (len(ratings), average(ratings), histogram(ratings)) for key, ratings in rated.items()}
 
     def counts(self) -> dict[str, int]:
         """The number of objects of each kind."""

@@ -7,6 +7,7 @@ from functools import partial
 
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import review_message
+from tests.support.ratings import histogram
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
@@ -47,6 +48,7 @@ async def test_events_tell_what_happened(facade: Facade, service: Service) -> No
     assert [event["reviewId"] for kind, event in found if kind.startswith("Review")] == [id] * 5
     ratings = [event for kind, event in found if kind == "RatingChanged"]
     assert [(r["reviewCount"], r["average"]) for r in ratings] == [(1, 4.0), (0, 0.0)]
+    assert [r["histogram"] for r in ratings] == [histogram([4]), histogram([])]
 
 
 async def test_our_own_messages_carry_cloud_events(facade: Facade, service: Service) -> None:

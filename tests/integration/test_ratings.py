@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, problem_of, submission
-from tests.support.ratings import average, wilson
+from tests.support.ratings import average, histogram, wilson
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -141,7 +141,8 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
             await ratings.update_one({"entityId": product}, {"$inc": {"count": 1, "sumHundredths": 500}})
             await ratings.delete_one({"entityId": lost})
             invented = {"entityType": "Product", "entityId": stray, "storeId": store}
-            await ratings.update_one(invented, {"$set": {"count": 1, "sumHundredths": 500}}, upsert=True)
+            told = {"count": 1, "sumHundredths": 500, "histogram": [0, 0, 0, 0, 1]}
+            await ratings.update_one(invented, {"$set": told}, upsert=True)
         assert await facade.rating(product) == (4.0, 3)
         assert await facade.rating(stray) == (5.0, 1)
         assert await facade.rating(lost) == (0, 0)
@@ -161,6 +162,45 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
     await service.run("ratings", "rebuild")
     await eventually(right)
     await service.run("ratings", "verify")
+
+
+async def test_the_histogram_follows_moderation_and_edits(facade: Facade, product: str) -> None:
+    author = new_id()
+    ratings = [1.49, 1.5, 3, 4.49, 4.5, 5]
+    ids = await facade.submit_approved(*(submission(product, rating, userId=author) for rating in ratings))
+    assert await facade.histogram(product) == histogram(ratings) == {"1": 1, "2": 1, "3": 1, "4": 1, "5": 2}
+    await facade.moderate("reject", ids[0])
+    await facade.moderate("delete", ids[1])
+    assert await facade.histogram(product) == histogram(ratings[2:])
+    edit = {**submission(product, 2.5, userId=author), "id": ids[5]}
+    await facade.command("POST", REVIEWS, [edit])
+    assert await facade.histogram(product) == histogram(ratings[2:5])
+    await facade.moderate("approve", ids[5])
+    assert await facade.histogram(product) == histogram([*ratings[2:5], 2.5])
+    (plain,) = await facade.ratings(product)
+    assert "histogram" not in plain
+
+
+async def test_a_tally_from_before_there_were_histograms(facade: Facade, service: Service, product: str) -> None:
+    ids = await facade.submit_approved(submission(product, 3), submission(product, 4))
+    async with service.mongo() as database:
+        await database["ratings"].update_one({"entityId": product}, {"$unset": {"histogram": ""}})
+    assert await facade.histogram(product) is None
+    # What is added to it doesn't make a histogram of those that were added alone.
+    await facade.submit_approved(submission(product, 5))
+    assert (await facade.histogram(product), await facade.rating(product)) == (None, (4.0, 3))
+    found = await service.run("ratings", "verify", code=1)
+    assert product in found.stdout
+    assert "not known" in found.stdout
+    await service.run("ratings", "rebuild")
+
+    async def is_known() -> bool:
+        return await facade.histogram(product) == histogram([3, 4, 5])
+
+    await eventually(is_known)
+    await service.run("ratings", "verify")
+    await facade.moderate("reset", *ids)
+    assert await facade.histogram(product) == histogram([5])
 
 
 async def test_calculating_a_store_can_be_waited_for(facade: Facade) -> None:

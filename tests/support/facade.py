@@ -135,6 +135,13 @@ class Facade:
         assert len(found) <= 1
         return found[0] if found else (0, 0)
 
+    async def histogram(self, entity_id: str) -> dict[str, int] | None:
+        """The number of reviews by stars of a product that is rated once; None where it isn't known."""
+        wanted = {"entityIds": [entity_id], "entityType": "Product", "histogram": True}
+        (rating,) = body_of(await self.http.post("/api/rating/entityRating", json=wanted), list)
+        histogram: dict[str, int] | None = rating["histogram"]
+        return histogram
+
     async def until_rated(self, entity_id: str, value: float, count: int) -> None:
         """Wait for the rating of a product."""
         await eventually(partial(self.rating, entity_id), lambda rating: rating == (value, count))

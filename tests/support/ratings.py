@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 Z = Decimal("1.64485")
@@ -23,6 +24,12 @@ def wilson(ratings: Sequence[float]) -> float:
         p = sum(map(_exact, ratings)) / (5 * n)
         lower = (p + Z**2 / (2 * n) - Z * ((p * (1 - p) + Z**2 / (4 * n)) / n).sqrt()) / (1 + Z**2 / n)
         return _rounded(5 * lower)
+
+
+def histogram(ratings: Iterable[float]) -> dict[str, int]:
+    """The number of ratings by stars, halves up."""
+    stars = Counter(str(int(_exact(rating).to_integral_value(ROUND_HALF_UP))) for rating in ratings)
+    return {number: stars[number] for number in ("1", "2", "3", "4", "5")}
 
 
 def _exact(rating: float) -> Decimal:

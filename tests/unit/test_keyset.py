@@ -13,8 +13,8 @@ from pymongo import ASCENDING, DESCENDING
 from storage.database import Document
 from storage.keyset import SortValue, behind
 
-Row = tuple[str | None, int, str]
-FIELDS = ("text", "number", "id")
+Row = tuple[str | None, int | None, int, str]
+FIELDS = ("text", "count", "number", "id")
 
 directions = st.sampled_from([ASCENDING, DESCENDING])
 orders = (
@@ -23,13 +23,21 @@ orders = (
     .flatmap(lambda fields: st.tuples(*(st.tuples(st.just(name), directions) for name in fields)))
 )
 tables = st.lists(
-    st.tuples(st.none() | st.sampled_from(["", "a", "b"]), st.integers(1, 3), st.uuids().map(str)), min_size=1
+    st.tuples(
+        st.none() | st.sampled_from(["", "a", "b"]),
+        st.none() | st.integers(1, 3),
+        st.integers(1, 3),
+        st.uuids().map(str),
+    ),
+    min_size=1,
 )
 
 
 def compared(a: SortValue, b: SortValue) -> int:
-    one, other = [(value is not None, value if value is not None else "") for value in (a, b)]
-    return int(one > other) - int(one < other)
+    if a is None or b is None:
+        return int(a is not None) - int(b is not None)
+    one, other = (a, b) if isinstance(a, type(b)) else (str(type(a)), str(type(b)))
+    return int(one > other) - int(one < other)  # type: ignore[operator]
 
 
 def is_met(condition: Document, row: Mapping[str, SortValue]) -> bool:
@@ -61,5 +69,5 @@ def test_rows_behind_a_row_are_those_that_sort_behind_it(
 
     rows.sort(key=functools.cmp_to_key(by_order))
     index = data.draw(st.integers(0, len(rows) - 1))
-    conditions = behind(order, [rows[index][name] for name, _ in order], {"text"})
+    conditions = behind(order, [rows[index][name] for name, _ in order], {"text": "", "count": 1})
     assert [row for row in rows if all(is_met(each, row) for each in conditions)] == rows[index + 1 :]

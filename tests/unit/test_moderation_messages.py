@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition
 from domain.reviews import Moderation, ModerationAction, ReviewStatus
+from domain.reviews_facts import ReasonCode
+from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds
 from messaging.moderation import (
     MODERATION_COMMAND,
@@ -29,14 +31,23 @@ ids = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, ma
 positions = st.builds(
     RecordPosition, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), st.integers(0, 253_402_300_799_999)
 )
+restorations = st.builds(
+    Restored,
+    st.sampled_from(ReviewStatus),
+    st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=at.microsecond // 1_000 * 1_000)),
+    st.lists(ids, max_size=3).map(tuple),
+)
 
 
 @st.composite
 def moderations(draw: st.DrawFn) -> Moderation:
-    source = draw(positions)
+    source, action = draw(positions), draw(st.sampled_from(ModerationAction))
+    restored = draw(restorations) if action is ModerationAction.RESTORE else None
+    is_rejection = action is ModerationAction.REJECT or (restored and restored.status is ReviewStatus.REJECTED)
+    codes = st.sampled_from(ReasonCode) if is_rejection else st.nothing()
     return Moderation(
         review_id=draw(ids),
-        action=draw(st.sampled_from(ModerationAction)),
+        action=action,
         source=source,
         at=from_milliseconds(source.timestamp),
         moderator=draw(st.none() | ids),
@@ -46,6 +57,8 @@ def moderations(draw: st.DrawFn) -> Moderation:
         mark=draw(st.none() | st.builds(CommandMark, st.integers(1, 1_000), *[st.sampled_from(["", "0a", "ff"])] * 2)),
         stores=draw(st.none() | st.lists(ids, max_size=3)),
         trace=draw(st.just("") | ids),
+        reason_code=draw(st.none() | codes),
+        restored=restored,
     )
 
 
@@ -60,6 +73,22 @@ def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
 def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
     document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_value(command)}
     assert moderation_from(bson.decode(bson.encode(document))) == command
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"action": "restore"},
+        {"action": "approve", "restored": {"status": "Approved", "modifiedDate": "2026-01-01T00:00:00Z"}},
+        {"restored": {"status": "Approved", "modifiedDate": "2026-01-01T00:00:00Z"}, "reasonCode": "spam"},
+        {"restored": {"status": "Gone", "modifiedDate": "2026-01-01T00:00:00Z"}},
+        {"restored": {"status": "New"}},
+        {"restored": {"status": "New", "modifiedDate": "2026-01-01T00:00:00Z", "by": "x"}},
+    ],
+)
+def test_a_restoration_that_is_none(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        MODERATION_COMMAND.validate_json(json.dumps({"action": "restore", "ids": ["R"], **wrong}))
 
 
 @given(moderations())
@@ -96,3 +125,14 @@ def test_what_an_earlier_version_parked_is_read(stores: list[str] | None) -> Non
     source = RecordPosition(1, 2, 3_000)
     expected = Moderation("R", ModerationAction.APPROVE, source, from_milliseconds(3_000), stores=stores)
     assert moderation_from(parked) == expected
+
+
+@pytest.mark.parametrize("action", ModerationAction)
+@pytest.mark.parametrize("code", [*ReasonCode, "low-rating", ""])
+def test_reasons_of_rejections(action: ModerationAction, code: str) -> None:
+    command = json.dumps({"action": action, "ids": ["R"], "reasonCode": code})
+    if action is ModerationAction.REJECT and code in set(ReasonCode):
+        assert MODERATION_COMMAND.validate_json(command).reason_code == code
+    else:
+        with pytest.raises(ValidationError, match=r"Only a rejection|Input should be"):
+            MODERATION_COMMAND.validate_json(command)

@@ -6,12 +6,17 @@ from domain.ratings import (
     RatingMethod,
     RatingTally,
     highest_to,
+    histogram_by_stars,
     hundredths,
     lowest_from,
+    lowest_with,
     rating_number,
     rating_value,
+    stars,
 )
-from tests.support.ratings import average, wilson
+from tests.support.ratings import average, histogram, wilson
+
+UNKNOWN = RatingTally(3, 1_200, None)
 
 ratings = st.integers(min_value=100, max_value=500)
 
@@ -24,6 +29,44 @@ def test_tally_of_a_union_is_the_sum_of_tallies(a: list[int], b: list[int]) -> N
 @given(st.lists(ratings), st.lists(ratings))
 def test_taking_out_what_was_put_in_changes_nothing(a: list[int], b: list[int]) -> None:
     assert RatingTally.of(a) + RatingTally.of(b) - RatingTally.of(b) == RatingTally.of(a)
+
+
+@pytest.mark.parametrize(
+    ("rating", "number"),
+    [(100, 1), (149, 1), (150, 2), (249, 2), (250, 3), (349, 3), (350, 4), (449, 4), (450, 5), (500, 5)],
+)
+def test_stars_are_rounded_halves_up(rating: int, number: int) -> None:
+    assert stars(rating) == number
+    assert lowest_with(number) <= rating < lowest_with(number + 1)
+
+
+@given(st.lists(ratings))
+def test_the_histogram_counts_the_ratings_by_stars(a: list[int]) -> None:
+    tally = RatingTally.of(a)
+    assert histogram_by_stars(tally) == histogram(rating_number(rating) for rating in a)
+    assert sum(tally.histogram or ()) == tally.count
+
+
+def test_a_tally_of_other_stars_is_another_one() -> None:
+    # The same number and sum: the change that turns one into the other is not nothing.
+    assert RatingTally.of([300, 500]) - RatingTally.of([400, 400]) != RatingTally()
+
+
+def test_an_unknown_histogram_stays_unknown_until_no_review_is_left() -> None:
+    one, rest = RatingTally.of([400]), RatingTally.of([500, 300])
+    assert UNKNOWN.after(one) == RatingTally(4, 1_600, None)
+    assert UNKNOWN.after(-one) == RatingTally(2, 800, None)
+    assert UNKNOWN.after(-one).after(-rest) == RatingTally()
+    assert UNKNOWN.after(-one).after(-rest).after(one) == one
+    assert (-UNKNOWN).histogram is None
+    assert (one + UNKNOWN).histogram is None
+    assert histogram_by_stars(UNKNOWN) is None
+
+
+@given(st.lists(ratings), st.lists(ratings))
+def test_a_known_tally_changes_by_what_is_added(a: list[int], b: list[int]) -> None:
+    assert RatingTally.of(a).after(RatingTally.of(b)) == RatingTally.of(a + b)
+    assert RatingTally.of(a + b).after(-RatingTally.of(b)) == RatingTally.of(a)
 
 
 @given(st.lists(ratings, min_size=1))

@@ -22,6 +22,7 @@ from domain.reviews import (
     review_status,
     status_after,
 )
+from domain.reviews_facts import ReasonCode
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENTITY = Entity("Product", "p1")
@@ -155,7 +156,9 @@ def test_where_an_action_leads(before: ReviewStatus, action: ModerationAction, s
 
 @pytest.mark.parametrize("status", [*ReviewStatus, None])
 def test_only_what_is_approved_counts(status: ReviewStatus | None) -> None:
-    assert counted(status, 425) == (RatingTally(1, 425) if status is ReviewStatus.APPROVED else RatingTally(0, 0))
+    assert counted(status, 425) == (
+        RatingTally(1, 425, (0, 0, 0, 1, 0)) if status is ReviewStatus.APPROVED else RatingTally()
+    )
 
 
 def test_statuses_have_the_names_and_numbers_of_the_interface() -> None:
@@ -184,6 +187,34 @@ def test_a_change_says_who_when_and_why_and_what_changes_nothing_does_not() -> N
     unchanged = moderate([again], {"a": rejected}).reviews["a"]
     assert replace(unchanged, seen=rejected.seen) == rejected
     assert unchanged.seen.covers(again.source)
+
+
+def test_a_rejection_says_its_kind_of_reason_until_the_next_decision() -> None:
+    reject = replace(a_command("a", ModerationAction.REJECT, 1), reason_code=ReasonCode.FAKE)
+    rejected = moderate([reject], {"a": a_review()}).reviews
+    assert rejected["a"].reason_code is ReasonCode.FAKE
+    unchanged = moderate([a_command("a", ModerationAction.REJECT, 2)], rejected).reviews
+    assert unchanged["a"].reason_code is ReasonCode.FAKE
+    assert moderate([a_command("a", ModerationAction.APPROVE, 3)], unchanged).reviews["a"].reason_code is None
+
+
+@pytest.mark.parametrize("status", ReviewStatus)
+@pytest.mark.parametrize("action", ModerationAction)
+def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationAction) -> None:
+    reported = replace(a_review(status), reports=2)
+    first, second = a_command("a", action, 1), a_command("a", ModerationAction.RESET, 2)
+    moderated = moderate([first, second], {"a": reported, "b": a_review()})
+    assert (moderated.reviews["a"].reports, moderated.settled) == (0, {"a": first})
+    assert moderate([a_command("b", action, 1)], {"b": a_review()}).settled == {}
+
+
+def test_what_decides_nothing_settles_no_reports() -> None:
+    reported = replace(a_review(), reports=2)
+    unexpected = replace(a_command("a", ModerationAction.APPROVE, 1), expected=ReviewStatus.REJECTED)
+    foreign = replace(a_command("a", ModerationAction.APPROVE, 2), stores=("other",))
+    repeat = a_command("a", ModerationAction.APPROVE, 3, command_id="c1")
+    moderated = moderate([unexpected, foreign, repeat], {"a": reported}, answered={("c1", "a")})
+    assert (moderated.reviews["a"].reports, moderated.settled) == (2, {})
 
 
 def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_review() -> None:

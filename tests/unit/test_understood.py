@@ -13,8 +13,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.alias_generators import to_snake
 
-from api import moderation
+from api import feedback, moderation
 from api.app import ROUTERS
 from api.web.bodies import JsonBody
 from api.web.ignored import ignored_header
@@ -22,6 +23,7 @@ from api.web.queries import query_parameters
 from api.web.routes import PlainRoute
 from consumers.mails import message as mails
 from messaging.asyncapi import CHANNELS
+from messaging.feedback import FEEDBACK_COMMAND
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import READER as ORDERS
@@ -62,6 +64,8 @@ REVIEW: Json = {
     "review": "Sharp: to the edges",
     "rating": 4,
     "token": "a.b",
+    "incentivized": True,
+    "language": "de-AT",
 }
 PAGE: Json = {"take": 5, "skip": 2}
 LINES: list[Json] = [{"orderLineItemId": "l", "quantity": 2, "reason": "Scratched", "price": 1.5}]
@@ -98,10 +102,17 @@ TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
 NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": LINES}
 IDS = ["a", "b"]
 MODERATION: Json = {
-    **{"action": "approve", "moderator": "eve", "reason": "Fine", "commandId": "c", "stores": ["s"]},
-    "expectedStatus": "New",
+    **{"action": "reject", "moderator": "eve", "reason": "Bought", "reasonCode": "fake", "commandId": "c"},
+    **{"expectedStatus": "New", "stores": ["s"]},
+}
+RESTORATION: Json = {
+    **{"action": "restore", "restored": {"status": "New", "modifiedDate": "2026-03-14T09:26:53Z", "flags": IDS}},
 }
 EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
+BEYOND_HTTP: Json = {
+    **{"commandId": "c", "source": "import", "writtenDate": "2020-03-14T09:26:53Z", "via": "api"},
+    "editor": EDITOR,
+}
 COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
 ORDER: Json = {
     "id": "o",
@@ -128,6 +139,7 @@ SEARCH: Json = {
     **{"searchPhrase": "x", "startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
     **{"startRating": 1.5, "endRating": 4, "sort": "rating", **PAGE},
     **{"ids": IDS, "objectIds": IDS, "keyword": "x", "after": "a", "withTotal": False},
+    "reported": True,
 }
 VIEWED: Json = {"customerOrderId": "o", "storeId": "s"}
 OBJECT: Json = {
@@ -136,7 +148,19 @@ OBJECT: Json = {
     "reviewsEnabled": False,
 }
 
+REPLY: Json = {"text": "Thanks", "author": "Shop"}
+REPORT: Json = {
+    **{"reason": "off-topic", "explanation": "Of another lens", "name": "Berta", "email": "b@example.org"},
+    "goodFaith": True,
+}
+FEEDBACK: Json = {"reviewId": "r", "commandId": "c", "stores": ["s"]}
+DATES: Json = {"createdDate": "2026-03-14T09:26:53Z", "modifiedDate": "2026-03-15T09:26:53Z"}
+
 BODIES: dict[str, Any] = {
+    "POST /api/customerReviews/{id}/reply": REPLY,
+    "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
+    "DELETE /api/customerReviews/{id}/votes": {"userId": "u"},
+    "POST /api/customerReviews/{id}/reports": REPORT,
     "POST /api/customerReviews": [{**REVIEW, "editor": EDITOR}],
     "POST /api/customerReviews/reviewList": SEARCH,
     "POST /api/customerReviews/search": SEARCH,
@@ -147,7 +171,7 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/reject": IDS,
     "POST /api/customerReviews/reset": IDS,
     "DELETE /api/customerReviews": {"ids": IDS},
-    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product"},
+    "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product", "histogram": True},
     "POST /api/return/search": {
         **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},
         **PAGE,
@@ -163,14 +187,28 @@ BODIES: dict[str, Any] = {
 
 MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     Topic.REVIEW_SUBMISSIONS: [
-        (READ_ONE, {**REVIEW, "commandId": "c", "editor": EDITOR}),
-        (READ_SEVERAL, [REVIEW, {**REVIEW, "commandId": "c", "editor": EDITOR}]),
+        (READ_ONE, {**REVIEW, **BEYOND_HTTP}),
+        (READ_SEVERAL, [REVIEW, {**REVIEW, **BEYOND_HTTP}]),
     ],
-    Topic.MODERATION_COMMANDS: [(Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS})],
+    Topic.MODERATION_COMMANDS: [
+        (Reader(MODERATION_COMMAND), {**MODERATION, "ids": IDS}),
+        (Reader(MODERATION_COMMAND), {**RESTORATION, "ids": IDS}),
+    ],
+    Topic.REVIEW_FEEDBACK: [
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPLY, **DATES, "action": "reply", "moderator": "eve"}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-reply", "moderator": "eve"}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "vote", "userId": "u", "helpful": False}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-vote", "userId": "u"}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPORT, "action": "report", "userId": "u"}),
+    ],
     Topic.REVIEW_CHANGES: [
         (
             Reader(REVIEW_CHANGE),
             {**MODERATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3], "commandMark": "1 a b"},
+        ),
+        (
+            Reader(REVIEW_CHANGE),
+            {**RESTORATION, "kind": "moderation", "reviewId": "r", "source": [1, 2, 3]},
         ),
         (Reader(REVIEW_CHANGE), {"kind": "recount", "entityType": "Product", "entityId": "e"}),
         (Reader(REVIEW_CHANGE), {"kind": "recount-store", "storeId": "s", "commandId": "c"}),
@@ -216,7 +254,10 @@ IN_PART = {Topic.RETURN_COMMANDS: {"NewReturn", "ReturnChanges", "ReturnId", "Re
 
 
 def _bodies() -> dict[str, JsonBody[Any]]:
-    found = {"DELETE /api/customerReviews": moderation.DELETED}
+    found: dict[str, JsonBody[Any]] = {
+        "DELETE /api/customerReviews": moderation.DELETED,
+        "DELETE /api/customerReviews/{id}/votes": feedback.GIVEN_VOTER,
+    }
     for route in (route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)):
         for needed in route.dependant.dependencies:
             if isinstance(needed.call, JsonBody):
@@ -403,8 +444,10 @@ def _at(sample: Any, field: KnownField) -> Any:
 
 def test_hidden_fields_are_not_known() -> None:
     reader = READERS["POST /api/customerReviews"].reader
-    found = reader.read(written([{**REVIEW, "commandId": "c"}]))
-    assert (found.ignored, found.content[0].command_id) == (("commandId",), None)
+    hidden = {"commandId": "c", "source": "no source", "writtenDate": "no date", "via": "api"}
+    found = reader.read(written([{**REVIEW, **hidden, "verifiedPurchase": True}]))
+    assert found.ignored == (*hidden, "verifiedPurchase")
+    assert {name: getattr(found.content[0], to_snake(name)) for name in hidden} == dict.fromkeys(hidden)
 
 
 @pytest.mark.parametrize(

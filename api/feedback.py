@@ -1,0 +1,202 @@
+"""Endpoints of feedback on reviews: replies, votes, reports."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from api import examples
+from api.auth.permissions import Moderator, Replier, Reporter, Voter
+from api.commands import Command, Commanded, carry_out, command_answers
+from api.services import Injected, Services
+from api.stores.bounds import check_author, check_reviews, stores_of
+from api.web.bodies import JsonBody, parse_json, raw_body
+from api.web.documents import problems
+from api.web.paging import DEFAULT_TAKE, Skip, Take, total_count
+from api.web.problems import ProblemError, ProblemKind, invalid
+from api.web.responses import JsonResponse, Row, Timestamp
+from api.web.routes import PlainRoute
+from domain.feedback import FeedbackAction, ReportReason
+from domain.permissions import Caller
+from domain.reviews import ModerationAction, ReviewStatus
+from messaging.feedback import REPLY, REPORT, VOTE, VOTER, GivenReply, GivenReport, GivenVote
+from messaging.schemas import Id, OptionalId
+from messaging.topics import Topic
+
+
+class ShownSettlement(Row):
+    """The decision that settled a report."""
+
+    action: ModerationAction
+    moderator: str | None
+    at: Timestamp
+
+
+class ReportRow(Row):
+    """A report about a review; `settled` is null while it is open."""
+
+    id: str
+    reason: ReportReason
+    explanation: str
+    at: Timestamp
+    name: str | None
+    email: str | None
+    user_id: str | None
+    settled: ShownSettlement | None
+
+
+class ReportPage(TypedDict):
+    """One page of the reports about a review, the newest first, and how many there are over all pages."""
+
+    totalCount: int
+    results: list[ReportRow]
+
+
+GIVEN_REPLY: Final = JsonBody(REPLY, {"A reply": examples.REPLY})
+GIVEN_VOTE: Final = JsonBody(VOTE, {"A vote": examples.VOTE})
+GIVEN_VOTER: Final = JsonBody(VOTER, {"A voter": examples.VOTER}, required=False)
+GIVEN_REPORT: Final = JsonBody(REPORT, {"A report": examples.REPORT})
+
+_ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+_ANSWERS_OF_READERS: Final = command_answers(
+    ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
+)
+
+ReviewId = Annotated[Id, Path(alias="id")]
+
+router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews/{id}", tags=["Feedback"])
+
+
+@router.post("/reply", **_ANSWERS)
+async def reply(
+    caller: Replier,
+    id: ReviewId,
+    given: Annotated[GivenReply, Depends(GIVEN_REPLY)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Reply to a review for its store, or change the reply that there is. It is shown with the review."""
+    told = {"text": given.text, "author": given.author}
+    return await _reply(services, caller, command, id, FeedbackAction.REPLY, told)
+
+
+@router.delete("/reply", **_ANSWERS)
+async def remove_reply(caller: Replier, id: ReviewId, command: Commanded, services: Injected) -> Response:
+    """Remove the reply to a review."""
+    return await _reply(services, caller, command, id, FeedbackAction.REMOVE_REPLY, {})
+
+
+@router.post("/votes", **_ANSWERS_OF_READERS)
+async def vote(
+    caller: Voter,
+    id: ReviewId,
+    given: Annotated[GivenVote, Depends(GIVEN_VOTE)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Say whether an approved review is helpful, for oneself or, with the permission, for others.
+
+    The last vote of a voter counts.
+    """
+    told = {"userId": _voter(caller, given.user_id), "helpful": given.helpful}
+    await _check_approved(services, caller, id)
+    return await _send(services, caller, command, id, FeedbackAction.VOTE, told)
+
+
+async def voter_in(
+    request: Request, user_id: Annotated[OptionalId, Query(alias="userId", description="As in the body")] = None
+) -> str | None:
+    """The voter in the query, else in the body; None where neither names one. Raises ProblemError."""
+    body = await raw_body(request)
+    return user_id or (parse_json(VOTER, body).user_id if body else None)
+
+
+@router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **_ANSWERS_OF_READERS)
+async def remove_vote(
+    caller: Voter,
+    id: ReviewId,
+    user_id: Annotated[str | None, Depends(voter_in)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Withdraw a vote on an approved review."""
+    told = {"userId": _voter(caller, user_id)}
+    await _check_approved(services, caller, id)
+    return await _send(services, caller, command, id, FeedbackAction.REMOVE_VOTE, told)
+
+
+@router.post("/reports", **_ANSWERS_OF_READERS)
+async def report(
+    caller: Reporter,
+    id: ReviewId,
+    given: Annotated[GivenReport, Depends(GIVEN_REPORT)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Object to an approved review: moderators see it in their lists. It hides nothing by itself."""
+    await _check_approved(services, caller, id)
+    told = given.model_dump(mode="json", by_alias=True) | {"userId": caller.subject}
+    return await _send(services, caller, command, id, FeedbackAction.REPORT, told)
+
+
+@router.get(
+    "/reports",
+    response_model=ReportPage,
+    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+async def list_reports(
+    caller: Moderator,
+    id: ReviewId,
+    services: Injected,
+    take: Annotated[Take, Query()] = DEFAULT_TAKE,
+    skip: Annotated[Skip, Query()] = 0,
+) -> JsonResponse:
+    """The reports about a review, the newest first."""
+    place = await services.feedback.place(id)
+    if place is None or not caller.may_touch(place.store_id):
+        raise _not_found()
+    with await services.pages.rows(take):
+        page = await services.reports.page(id, skip, take)
+        total = await total_count(len(page), skip, take, lambda: services.reports.count(id))
+        return JsonResponse({"totalCount": total, "results": [ReportRow.of(each) for each in page]})
+
+
+async def _reply(
+    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+) -> Response:
+    await check_reviews(services, caller, [id])
+    return await _send(services, caller, command, id, action, {**told, "moderator": caller.subject})
+
+
+async def _check_approved(services: Services, caller: Caller, id: str) -> None:
+    """Raises ProblemError unless the review is approved: the others aren't there for readers, as if there were none."""
+    place = await services.feedback.place(id)
+    if place is None or place.status is not ReviewStatus.APPROVED or not caller.may_touch(place.store_id):
+        raise _not_found()
+
+
+def _voter(caller: Caller, user_id: str | None) -> str:
+    """The voter: the caller unless another one is named. Raises ProblemError when nobody is, or somebody it mustn't
+    speak for."""
+    voter = user_id or caller.subject
+    if voter is None:
+        raise invalid([{"pointer": "/userId", "code": "missing", "message": "Name the voter"}])
+    check_author(caller, voter)
+    return voter
+
+
+def _not_found() -> ProblemError:
+    return ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
+
+
+async def _send(
+    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
+) -> Response:
+    """Publish one message, keyed by its review."""
+    given = {name: value for name, value in told.items() if value is not None}
+    value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.marks}
+    message = services.message(Topic.REVIEW_FEEDBACK, id, "review.feedback", value)
+    return await carry_out(services, command, [id], [message])

@@ -1,0 +1,117 @@
+"""The endpoint that tells how the reviews of a store are checked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path
+from typing_extensions import TypedDict
+
+from api.auth.permissions import ReviewReader
+from api.services import Injected
+from api.stores.bounds import check_store
+from api.web.documents import problems
+from api.web.problems import ProblemError, ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.policy import STARS, Check, Decisions, Policy, Proof, Writers, decision_sentences, policy_of
+from domain.reviews import ReviewStatus
+from domain.reviews_facts import ReasonCode
+from domain.stores import Store, store_name
+from domain.timestamps import timestamp
+
+
+class RuleShown(TypedDict):
+    """A moderation rule in force; `outcome` is approve, hold or flag."""
+
+    kind: str
+    outcome: str
+    publishAfterHours: int | None
+
+
+class PolicyShown(TypedDict):
+    """How reviews are checked: sentences for readers, and the same as fields.
+
+    `decisions` has the number of reviews that are published and rejected by their stars, and of those rejected by
+    reason (`none`: none was given), as of `countedAt`.
+    """
+
+    storeId: str
+    storeName: str | None
+    sentences: list[str]
+    writers: Writers
+    purchaseRequired: bool
+    purchaseProofs: list[Proof]
+    verifiedPurchasesMarked: bool
+    incentivizedMarked: bool
+    checkedBeforePublication: bool
+    checkedBy: list[Check]
+    rules: list[RuleShown]
+    rejectionReasons: list[ReasonCode]
+    oneReviewPerCustomer: bool
+    editsCheckedAgain: bool
+    decisions: DecisionsShown
+    countedAt: str
+
+
+class DecisionsShown(TypedDict):
+    """Numbers of reviews by stars, and by the reason of their rejection."""
+
+    approved: dict[str, int]
+    rejected: dict[str, int]
+    rejectedByReason: dict[str, int]
+
+
+router: Final = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/stores",
+    tags=["Stores and settings"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.get("/{storeId}/review-policy", response_model=PolicyShown, responses=problems(ProblemKind.NOT_FOUND))
+async def read_policy(
+    caller: ReviewReader, store_id: Annotated[str, Path(alias="storeId")], services: Injected
+) -> JsonResponse:
+    """How the reviews of a store are checked, in sentences and as fields. Counts may be ten minutes old."""
+    check_store(caller, store_id)
+    store = (await services.lookups.stores([store_id])).get(store_id)
+    if store is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id.")
+    counted = (await services.lookups.decisions([store_id]))[store_id]
+    return JsonResponse(shown_policy(store, policy_of(store.settings), *counted))
+
+
+def shown_policy(store: Store, policy: Policy, decisions: Decisions, at: datetime) -> PolicyShown:
+    """The answer for a store."""
+    return {
+        "storeId": store.id,
+        "storeName": store_name(store.id, {store.id: store}),
+        "sentences": [*policy.sentences(), *decision_sentences(decisions)],
+        "writers": policy.writers,
+        "purchaseRequired": policy.purchase_required,
+        "purchaseProofs": list(policy.purchase_proofs),
+        "verifiedPurchasesMarked": True,
+        "incentivizedMarked": True,
+        "checkedBeforePublication": True,
+        "checkedBy": list(policy.checked_by),
+        "rules": [
+            {"kind": rule.kind, "outcome": rule.outcome, "publishAfterHours": rule.publish_after_hours}
+            for rule in policy.rules
+        ],
+        "rejectionReasons": list(ReasonCode),
+        "oneReviewPerCustomer": policy.one_review_per_customer,
+        "editsCheckedAgain": policy.edits_are_checked,
+        "decisions": {
+            "approved": _by_stars(decisions, ReviewStatus.APPROVED),
+            "rejected": _by_stars(decisions, ReviewStatus.REJECTED),
+            "rejectedByReason": {reason or "none": count for reason, count in decisions.by_reason.items()},
+        },
+        "countedAt": timestamp(at),
+    }
+
+
+def _by_stars(decisions: Decisions, status: ReviewStatus) -> dict[str, int]:
+    return {str(stars): decisions.by_stars[status][stars] for stars in STARS}

@@ -1,0 +1,169 @@
+"""Consume feedback on reviews: replies, votes and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from consumers.services import Services
+from domain.commands import Outcome
+from domain.delivery import OutgoingMessage
+from domain.feedback import (
+    Feedback,
+    FeedbackAction,
+    KnownFeedback,
+    ReviewFeedback,
+    TakenFeedback,
+    take_feedback,
+)
+from domain.timestamps import timestamp
+from messaging.dead_letters import rebuilt_dead_letter
+from messaging.decoding import InvalidMessageError, Received
+from messaging.events import ReviewReplied, ReviewReported
+from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
+from messaging.metrics import FEEDBACK
+from messaging.reviews import entity_key
+from messaging.reviews_state import shown_reply
+from messaging.topics import Topic
+from storage.audit import AuditEntry, Replying
+from storage.outcomes import Answer
+from storage.unit_of_work import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackConsumer:
+    """Applies feedback to reviews, whatever their status.
+
+    Delivered at least once, in the order of each review, effective once: a vote, and a review for its reply, knows the
+    last record about it, and a report is known by its id. Reviews, votes, reports, audit entries, answers and events
+    of a batch are one transaction, whose cost follows the number of commands. Feedback on a review that is unknown is
+    parked; on one that is gone it is answered "not-found".
+    """
+
+    services: Services
+
+    async def __call__(self, batch: Sequence[Received[FeedbackCommand]]) -> None:
+        """Apply a batch."""
+        commands = [feedback_in(received) for received in batch]
+        reviews = self.services.reviews
+        places = await reviews.entities({command.review_id for command in commands})
+        unknown = [command for command in commands if command.review_id not in places]
+        if unknown:
+            # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
+            # sees the other.
+            await self.services.parked_feedback.park(unknown, datetime.now(UTC))
+            places |= await reviews.entities({command.review_id for command in unknown})
+        await self._apply([c for c in commands if c.review_id in places], places.keys())
+
+    async def release(self, review_ids: Collection[str]) -> None:
+        """Apply the parked feedback on these reviews, which are stored by now."""
+        await self._apply((), review_ids)
+
+    async def report_overdue(self, before: datetime) -> int:
+        """Give up feedback parked before that moment: dead-letter and answer it. Returns how much there was."""
+        services = self.services
+        overdue = await services.parked_feedback.parked_before(before, limit=500)
+        await services.publisher.publish([self._overdue_message(command) for command in overdue])
+        answers = [
+            Answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.origin.mark)
+            for command in overdue
+            if command.command_id
+        ]
+        await services.outcomes.remember(answers, datetime.now(UTC))
+        await services.parked_feedback.release(overdue)
+        return len(overdue)
+
+    async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
+        """Apply commands, each behind those that were parked about its review before it came."""
+        parking = self.services.parked_feedback
+        parked = await parking.about(review_ids) if review_ids else []
+        known = {(command.source, command.review_id) for command in parked}
+        all_commands = [*parked, *(c for c in commands if (c.source, c.review_id) not in known)]
+        if not all_commands:
+            return
+        taken = await self.services.transactions.run(partial(self._take, all_commands))
+        if parked:
+            await parking.release(parked)
+        for command, result in zip(all_commands, taken.results, strict=True):
+            FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
+
+    async def _take(self, commands: Sequence[Feedback], work: UnitOfWork) -> TakenFeedback:
+        stored, session = work.repositories, work.session
+        known = KnownFeedback(
+            await stored.feedback.load({command.review_id for command in commands}, session),
+            await stored.votes.load({command.vote_key for command in commands if command.vote_key}, session),
+            await stored.reports.known({command.report.id for command in commands if command.report}, session),
+            await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session),
+        )
+        taken = take_feedback(commands, known)
+        await stored.feedback.save(taken.reviews, session)
+        await stored.votes.save(taken.votes, session)
+        await stored.reports.add(taken.reports, session)
+        applied = list(_applied(commands, taken))
+        work.emit(event for command, review in applied for event in self._events(command, review))
+        work.audit(_audit_entry(command, review) for command, review in applied if _is_reply(command))
+        for command, result in zip(commands, taken.results, strict=True):
+            if result:
+                reason, mark = result.reason and result.reason.value, command.origin.mark
+                work.answer(command.command_id, command.review_id, result.outcome, reason, mark=mark)
+        return taken
+
+    def _events(self, command: Feedback, review: ReviewFeedback) -> Iterator[OutgoingMessage]:
+        key, trace = entity_key(review.entity), command.origin.trace
+        if _is_reply(command):
+            replied: ReviewReplied = {
+                "reviewId": command.review_id,
+                "entityType": review.entity.type,
+                "entityId": review.entity.id,
+                "storeId": review.store_id,
+                "reply": review.reply and shown_reply(review.reply),
+                "moderator": command.moderator,
+                "at": timestamp(command.at),
+            }
+            yield self.services.event(key, "ReviewReplied", replied, cause=trace)
+        if report := command.report:
+            reported: ReviewReported = {
+                "reviewId": command.review_id,
+                "entityType": review.entity.type,
+                "entityId": review.entity.id,
+                "storeId": review.store_id,
+                "reportId": report.id,
+                "reason": report.reason,
+                "reports": review.responses.reports,
+                "at": timestamp(command.at),
+            }
+            yield self.services.event(key, "ReviewReported", reported, cause=trace)
+
+    def _overdue_message(self, command: Feedback) -> OutgoingMessage:
+        return rebuilt_dead_letter(
+            self.services.topics.name(Topic.REVIEW_FEEDBACK),
+            command.source,
+            key=command.review_id,
+            value=feedback_value(command),
+            error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
+        )
+
+
+def _is_reply(command: Feedback) -> bool:
+    return command.action in (FeedbackAction.REPLY, FeedbackAction.REMOVE_REPLY)
+
+
+def _applied(commands: Iterable[Feedback], taken: TakenFeedback) -> Iterator[tuple[Feedback, ReviewFeedback]]:
+    for command, result in zip(commands, taken.results, strict=True):
+        if result and result.outcome is Outcome.APPLIED and result.review:
+            yield command, result.review
+
+
+def _audit_entry(command: Feedback, review: ReviewFeedback) -> AuditEntry:
+    return AuditEntry(
+        at=command.at,
+        subject=command.moderator,
+        action=Replying(command.action.value),
+        review_id=command.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=None,
+        command_id=command.command_id,
+    )

@@ -1,0 +1,28 @@
+"""Parked commands: they go on once their review is stored, or are given up in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from consumers.feedback import FeedbackConsumer
+from consumers.routing import CommandRouter
+from domain.ratings import Entity
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedCommands:
+    """Moderation and feedback that came before the submission that they are about."""
+
+    moderation: CommandRouter
+    feedback: FeedbackConsumer
+
+    async def release(self, entities: Mapping[str, Entity]) -> None:
+        """Let the commands about these reviews go on: they are stored by now."""
+        await self.moderation.release(entities)
+        await self.feedback.release(entities.keys())
+
+    async def report_overdue(self, before: datetime) -> int:
+        """Give up commands parked before that moment. Returns how many there were."""
+        return await self.moderation.report_overdue(before) + await self.feedback.report_overdue(before)

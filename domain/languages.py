@@ -1,0 +1,38 @@
+"""Languages of texts, as BCP 47 names them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DETECTABLE_FROM: Final = 21
+"""The fewest characters whose language can be told."""
+
+_REGION_LENGTH: Final = 2
+_SCRIPT_LENGTH: Final = 4
+
+
+def language_tag(text: str) -> str:
+    """A tag in the usual letter case, like zh-Hant-TW (RFC 5646, 2.1.1); an underscore is as good as a hyphen."""
+    first, *others = text.replace("_", "-").lower().split("-")
+    tag, is_extension = first, False
+    for part in others:
+        tag += f"-{part if is_extension else _cased(part)}"
+        is_extension = is_extension or len(part) == 1
+    return tag
+
+
+def is_in_language(tag: str, wanted: str) -> bool:
+    """True if a tag is of the wanted language, or of a kind of it: en-US is in en (RFC 4647, 3.3.1)."""
+    return f"{tag}-".lower().startswith(f"{wanted}-".lower())
+
+
+def detectable(title: str | None, text: str) -> str | None:
+    """The text by which the language of a review can be told; None where it is too short."""
+    told = f"{title} {text}" if title else text
+    return told if len(told) >= DETECTABLE_FROM else None
+
+
+def _cased(part: str) -> str:
+    if len(part) == _REGION_LENGTH:
+        return part.upper()
+    return part.capitalize() if len(part) == _SCRIPT_LENGTH and part.isalpha() else part

@@ -1,0 +1,210 @@
+"""The policy of a store about reviews, in words, and the decisions about them that it is measured by.
+
+EU: Directive 2005/29/EC (UCPD), Article 7(6), wants it told whether and how reviews are checked to be by buyers. US:
+16 CFR 465 forbids to suppress reviews by their rating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from domain.ratings import HIGHEST_RATING, Hundredths
+from domain.reviews import ReviewStatus
+from domain.reviews_facts import ReasonCode
+from domain.stores import StoreSettings
+
+STARS: Final = tuple(range(1, HIGHEST_RATING + 1))
+
+
+class Writers(StrEnum):
+    """Those who may write reviews in a store."""
+
+    NOBODY = "nobody"
+    CUSTOMERS = "customers"
+    REGISTERED = "registered"
+    EVERYBODY = "everybody"
+
+
+class Proof(StrEnum):
+    """A proof of a purchase."""
+
+    ORDER = "order"
+    REVIEW_LINK = "review-link"
+
+
+class Check(StrEnum):
+    """Those who decide about a review."""
+
+    MODERATOR = "moderator"
+    RULES = "rules"
+
+
+def stars_of(rating: Hundredths) -> int:
+    """The stars that a rating counts as: rounded, halves up."""
+    return (rating + 50) // 100
+
+
+@dataclass(slots=True)
+class Decisions:
+    """The number of reviews by status and stars, and of rejected ones by their reason, None where none was given."""
+
+    by_stars: dict[ReviewStatus, dict[int, int]] = field(
+        default_factory=lambda: {status: dict.fromkeys(STARS, 0) for status in ReviewStatus}
+    )
+    by_reason: dict[ReasonCode | None, int] = field(default_factory=dict)
+
+    def add(self, status: ReviewStatus, stars: int, reason: ReasonCode | None = None, count: int = 1) -> None:
+        """Count reviews."""
+        self.by_stars[status][stars] += count
+        if status is ReviewStatus.REJECTED:
+            self.by_reason[reason] = self.by_reason.get(reason, 0) + count
+
+    def total(self, status: ReviewStatus) -> int:
+        """The number of reviews in a status."""
+        return sum(self.by_stars[status].values())
+
+    @property
+    def submitted(self) -> int:
+        """The number of all reviews."""
+        return sum(map(self.total, ReviewStatus))
+
+    def rejected_share(self, stars: Iterable[int]) -> float | None:
+        """The share of the decided reviews with these stars that were rejected; None where none was decided."""
+        chosen = tuple(stars)
+        rejected = sum(self.by_stars[ReviewStatus.REJECTED][each] for each in chosen)
+        decided = rejected + sum(self.by_stars[ReviewStatus.APPROVED][each] for each in chosen)
+        return rejected / decided if decided else None
+
+
+LOW_STARS: Final = (1, 2)
+HIGH_STARS: Final = (4, 5)
+_TELLING: Final = 1.96
+"""Quantile of the normal distribution: a larger difference comes about by chance once in twenty times."""
+
+
+def rejects_low_more(decisions: Decisions) -> bool:
+    """True if reviews with few stars are rejected more often than those with many, by more than chance explains.
+
+    The test of two proportions with a pooled variance, two-sided at 5%.
+    """
+    groups = [
+        (sum(decisions.by_stars[status][s] for s in stars))
+        for stars in (LOW_STARS, HIGH_STARS)
+        for status in (ReviewStatus.REJECTED, ReviewStatus.APPROVED)
+    ]
+    low_rejected, low_approved, high_rejected, high_approved = groups
+    low, high = low_rejected + low_approved, high_rejected + high_approved
+    if not low or not high:
+        return False
+    pooled = (low_rejected + high_rejected) / (low + high)
+    variance = pooled * (1 - pooled) * (1 / low + 1 / high)
+    difference = low_rejected / low - high_rejected / high
+    return difference > 0 and difference**2 > _TELLING**2 * variance
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInForce:
+    """A moderation rule of a store, by its kind and what it does: approve, hold or flag."""
+
+    kind: str
+    outcome: str
+    publish_after_hours: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The policy of a store about reviews."""
+
+    writers: Writers
+    purchase_proofs: tuple[Proof, ...]
+    checked_by: tuple[Check, ...]
+    rules: tuple[RuleInForce, ...]
+    one_review_per_customer: bool
+    edits_are_checked: bool
+
+    @property
+    def purchase_required(self) -> bool:
+        """True if a review is taken with a proof of purchase alone."""
+        return bool(self.purchase_proofs)
+
+    def sentences(self) -> Iterator[str]:
+        """The policy in plain English, a sentence for each point."""
+        yield _WRITERS[self.writers]
+        if self.writers is not Writers.NOBODY:
+            yield _PURCHASE_REQUIRED if self.purchase_required else _PURCHASE_NOT_REQUIRED
+        yield _VERIFIED
+        yield _CHECKED
+        yield from (_rule_sentence(rule) for rule in self.rules)
+        yield _REASONS
+        yield _NEVER_BY_STARS
+        if self.one_review_per_customer:
+            yield "A customer can write one review of a product."
+        yield _EDITS_CHECKED if self.edits_are_checked else _EDITS_PUBLISHED
+        yield "A review for which its author got something in return is marked."
+
+
+def policy_of(settings: StoreSettings, rules: Iterable[RuleInForce] = ()) -> Policy:
+    """The policy that follows from a store's settings and moderation rules."""
+    in_force = tuple(rules)
+    is_approved_by_rule = any(rule.outcome == "approve" for rule in in_force)
+    return Policy(
+        writers=_writers(settings),
+        purchase_proofs=tuple(Proof) if settings.purchase_required else (),
+        checked_by=(Check.MODERATOR, Check.RULES) if is_approved_by_rule else (Check.MODERATOR,),
+        rules=in_force,
+        one_review_per_customer=settings.one_review_per_customer,
+        edits_are_checked=not settings.edits_keep_status,
+    )
+
+
+def decision_sentences(decisions: Decisions) -> Iterator[str]:
+    """The decisions so far, a sentence for each number of stars about which there were any."""
+    approved, rejected = decisions.by_stars[ReviewStatus.APPROVED], decisions.by_stars[ReviewStatus.REJECTED]
+    for stars in reversed(STARS):
+        if approved[stars] or rejected[stars]:
+            unit = "star" if stars == 1 else "stars"
+            yield f"With {stars} {unit}: {approved[stars]} published, {rejected[stars]} rejected."
+
+
+def _writers(settings: StoreSettings) -> Writers:
+    if not settings.reviews_enabled:
+        return Writers.NOBODY
+    if settings.purchase_required:
+        return Writers.CUSTOMERS
+    return Writers.EVERYBODY if settings.anonymous_reviews_allowed else Writers.REGISTERED
+
+
+def _rule_sentence(rule: RuleInForce) -> str:
+    action = _RULE_ACTIONS.get(rule.outcome, "is looked at by a moderator")
+    after = rule.publish_after_hours
+    later = f", and is published after {after} hours at the latest unless it is rejected" if after else ""
+    return f"A review that the rule about {rule.kind} applies to {action}{later}."
+
+
+_WRITERS: Final[Mapping[Writers, str]] = {
+    Writers.NOBODY: "No reviews are taken at present.",
+    Writers.CUSTOMERS: "Only customers who bought the reviewed product can write a review.",
+    Writers.REGISTERED: "Customers with an account can write a review.",
+    Writers.EVERYBODY: "Everybody can write a review, also without an account.",
+}
+_RULE_ACTIONS: Final[Mapping[str, str]] = {
+    "approve": "is published without a look by a moderator",
+    "hold": "waits for a moderator",
+    "flag": "is marked for a moderator",
+}
+_PURCHASE_REQUIRED: Final = (
+    "The purchase is proven by an order of the shop that holds the product, or by the signed link in a mail about it; "
+    "without proof a review is not taken."
+)
+_PURCHASE_NOT_REQUIRED: Final = "A purchase is not required, so that a review may be by somebody who bought nothing."
+_VERIFIED: Final = "A review whose author is known to have bought the product from an order is marked as verified."
+_CHECKED: Final = "A review is published once it is approved, by a moderator or by a rule named here."
+_REASONS: Final = f"Reviews are rejected for these reasons: {', '.join(ReasonCode)}."
+_NEVER_BY_STARS: Final = (
+    "A review is never rejected because of its rating: favourable and critical ones are treated alike."
+)
+_EDITS_CHECKED: Final = "A published review that its author changes is checked again before it is shown."
+_EDITS_PUBLISHED: Final = "A published review that its author changes stays published."

@@ -1,0 +1,231 @@
+"""Messages of feedback: replies to reviews, votes on them, and reports.
+
+The one codec of `domain.feedback.Feedback`: for its topic, for parked commands and for dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID, uuid5
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter
+
+from domain.addresses import bare_address, mailbox
+from domain.commands import mark_from
+from domain.delivery import RecordPosition
+from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason
+from domain.reviews_facts import Reply
+from domain.timestamps import from_milliseconds, timestamp
+from messaging.decoding import Received
+from messaging.envelope import cloud_event_identity, mark_in
+from messaging.orders import Moment
+from messaging.schemas import ClosedMessage, Id, Name, NotBlank, OptionalId, Stores, usable
+from messaging.tracing import cause_of
+
+KIND: Final = "feedback"
+FEEDBACK_LENGTH: Final = 5_000
+
+_NO_NULL: Final = r"^[^\x00]*$"
+_REPORTS: Final = UUID("2f1d3c0a-6c3e-5d0b-9a52-7d0c4c1b8e14")
+
+FeedbackText = Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=_NO_NULL), NotBlank]
+MailAddress = Annotated[
+    Annotated[
+        str,
+        StringConstraints(max_length=254, pattern=_NO_NULL),
+        usable(mailbox, "invalid_address"),
+        AfterValidator(bare_address),
+    ]
+    | None,
+    BeforeValidator(lambda value: None if value == "" else value),
+]
+
+
+class GivenReply(ClosedMessage):
+    """The store's reply to a review."""
+
+    text: FeedbackText
+    author: Annotated[Name | None, Field(description="The name that it is shown with")] = None
+
+
+class GivenVoter(ClosedMessage):
+    """The person whose vote it is."""
+
+    user_id: Annotated[OptionalId, Field(description="Missing: whoever asks")] = None
+
+
+class GivenVote(GivenVoter):
+    """A vote on a review."""
+
+    helpful: bool
+
+
+class GivenReport(ClosedMessage):
+    """An objection to a review."""
+
+    reason: ReportReason
+    explanation: FeedbackText
+    name: Name | None = None
+    email: MailAddress = None
+    good_faith: Annotated[Literal[True], Field(description="The sender believes in good faith that all of it is true")]
+
+
+class _FeedbackOnReview(ClosedMessage):
+    """The part that all feedback has."""
+
+    review_id: Id
+    command_id: Annotated[
+        OptionalId, Field(description="Asks to remember the outcome for 24 hours; a repeat changes nothing")
+    ] = None
+    stores: Stores = None
+
+    def _feedback(self, action: FeedbackAction, origin: Origin, **told: Any) -> Feedback:
+        return Feedback(
+            self.review_id,
+            action,
+            origin,
+            from_milliseconds(origin.source.timestamp),
+            command_id=self.command_id,
+            stores=self.stores,
+            **told,
+        )
+
+
+class ReplyCommand(_FeedbackOnReview, GivenReply):
+    """Reply to a review, or change the reply that there is."""
+
+    action: Literal[FeedbackAction.REPLY]
+    moderator: Name | None = None
+    created_date: Annotated[Moment | None, Field(description="Of a reply that is brought along from elsewhere")] = None
+    modified_date: Annotated[Moment | None, Field(description="The same")] = None
+
+    def feedback(self, origin: Origin) -> Feedback:
+        """The command as the domain reads it."""
+        at = from_milliseconds(origin.source.timestamp)
+        modified = self.modified_date or self.created_date or at
+        reply = Reply(self.text, self.author or None, self.created_date or modified, modified)
+        return self._feedback(self.action, origin, reply=reply, moderator=self.moderator)
+
+
+class RemoveReplyCommand(_FeedbackOnReview):
+    """Remove the reply to a review."""
+
+    action: Literal[FeedbackAction.REMOVE_REPLY]
+    moderator: Name | None = None
+
+    def feedback(self, origin: Origin) -> Feedback:
+        """The command as the domain reads it."""
+        return self._feedback(self.action, origin, moderator=self.moderator)
+
+
+class VoteCommand(_FeedbackOnReview):
+    """Vote on a review; the last vote of a voter counts."""
+
+    action: Literal[FeedbackAction.VOTE]
+    user_id: Id
+    helpful: bool
+
+    def feedback(self, origin: Origin) -> Feedback:
+        """The command as the domain reads it."""
+        return self._feedback(self.action, origin, user_id=self.user_id, helpful=self.helpful)
+
+
+class RemoveVoteCommand(_FeedbackOnReview):
+    """Withdraw a vote."""
+
+    action: Literal[FeedbackAction.REMOVE_VOTE]
+    user_id: Id
+
+    def feedback(self, origin: Origin) -> Feedback:
+        """The command as the domain reads it."""
+        return self._feedback(self.action, origin, user_id=self.user_id)
+
+
+class ReportCommand(_FeedbackOnReview, GivenReport):
+    """Report a review. A repeat is known by its command, by its CloudEvents identity, else by what it says."""
+
+    action: Literal[FeedbackAction.REPORT]
+    user_id: OptionalId = None
+
+    def feedback(self, origin: Origin) -> Feedback:
+        """The command as the domain reads it."""
+        told = repr((self.reason.value, self.explanation, self.name, self.email, self.user_id))
+        identity = self.command_id or origin.identity or told
+        report = Report(
+            str(uuid5(_REPORTS, f"{self.review_id}\n{identity}")),
+            self.review_id,
+            self.reason,
+            self.explanation,
+            from_milliseconds(origin.source.timestamp),
+            self.name or None,
+            self.email,
+            self.user_id,
+        )
+        return self._feedback(self.action, origin, report=report)
+
+
+FeedbackCommand = ReplyCommand | RemoveReplyCommand | VoteCommand | RemoveVoteCommand | ReportCommand
+
+FEEDBACK_COMMAND: TypeAdapter[FeedbackCommand] = TypeAdapter(Annotated[FeedbackCommand, Field(discriminator="action")])
+REPLY: TypeAdapter[GivenReply] = TypeAdapter(GivenReply)
+VOTE: TypeAdapter[GivenVote] = TypeAdapter(GivenVote)
+VOTER: TypeAdapter[GivenVoter] = TypeAdapter(GivenVoter)
+REPORT: TypeAdapter[GivenReport] = TypeAdapter(GivenReport)
+
+
+def feedback_in(received: Received[FeedbackCommand]) -> Feedback:
+    """The feedback in a record."""
+    position, headers = received.position, received.record.headers
+    origin = Origin(position, mark_in(headers), cloud_event_identity(headers), cause_of(position))
+    return received.message.feedback(origin)
+
+
+def feedback_value(feedback: Feedback) -> dict[str, Any]:
+    """The value of a FeedbackCommand."""
+    fields = {
+        "action": feedback.action.value,
+        "reviewId": feedback.review_id,
+        "commandId": feedback.command_id,
+        "stores": None if feedback.stores is None else list(feedback.stores),
+        "moderator": feedback.moderator,
+        **_content(feedback),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _content(feedback: Feedback) -> dict[str, Any]:
+    if report := feedback.report:
+        told = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
+        return {"reason": report.reason.value, "explanation": report.explanation, **told}
+    if reply := feedback.reply:
+        dates = {"createdDate": timestamp(reply.created), "modifiedDate": timestamp(reply.modified)}
+        return {"text": reply.text, "author": reply.author, **dates}
+    return {"userId": feedback.user_id, "helpful": feedback.helpful} if feedback.vote_key else {}
+
+
+def parked_feedback(feedback: Feedback) -> dict[str, Any]:
+    """The value for MongoDB: the command, and where it came from."""
+    origin = feedback.origin
+    fields = {
+        "kind": KIND,
+        "reviewId": feedback.review_id,
+        "commandId": feedback.command_id,
+        "source": list(origin.source),
+        "commandMark": str(origin.mark) if origin.mark else None,
+        "identity": origin.identity,
+        "traceparent": origin.trace or None,
+        "command": feedback_value(feedback),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def feedback_from(value: Mapping[str, Any]) -> Feedback:
+    """The feedback in a value that `parked_feedback` made, once MongoDB has kept it."""
+    origin = Origin(
+        RecordPosition(*value["source"]),
+        mark_from(value.get("commandMark")),
+        value.get("identity"),
+        value.get("traceparent", ""),
+    )
+    return FEEDBACK_COMMAND.validate_python(value["command"], strict=False).feedback(origin)

@@ -1,0 +1,170 @@
+"""`plaudit reviews report`: decisions about reviews by stars and reason, and if low ratings are rejected more often.
+
+For 16 CFR 465, which forbids to suppress reviews by their rating.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from statistics import median
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from typing_extensions import TypedDict
+
+from domain.policy import HIGH_STARS, LOW_STARS, STARS, Decisions, rejects_low_more
+from domain.reviews import ReviewStatus
+from domain.timestamps import timestamp
+from plaudit.cli.terminal import print_json
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from plaudit.tools.csv_cells import cell_of
+from storage.policy import DecisionCounts, DecisionReport
+
+NO_REASON: Final = "none"
+"""In the place of a reason code where none was given."""
+
+
+class ReportFormat(StrEnum):
+    """The form of a report."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOrder:
+    """The store, None for all, and the time of submission, the end not included."""
+
+    store: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class StarsReported(TypedDict):
+    """Reviews with some number of stars; `rejectedShare` is of those decided, null where none was."""
+
+    stars: int
+    submitted: int
+    approved: int
+    rejected: int
+    waiting: int
+    rejectedShare: float | None
+
+
+class Report(TypedDict):
+    """The report, as JSON has it."""
+
+    storeId: str | None
+    since: str | None
+    until: str | None
+    submitted: int
+    approved: int
+    rejected: int
+    waiting: int
+    byStars: list[StarsReported]
+    rejectedByReason: dict[str, int]
+    medianSecondsToDecision: float | None
+    rejectedShareOfLowStars: float | None
+    rejectedShareOfHighStars: float | None
+    lowStarsRejectedMoreOften: bool
+
+
+async def run_report(settings: Settings, out: Console, order: ReportOrder, format: ReportFormat) -> None:
+    """Print the report."""
+    async with connected(settings) as (database, _):
+        found = await DecisionCounts(database).report(order.store, order.since, order.until)
+    report = report_of(order, found)
+    match format:
+        case ReportFormat.JSON:
+            print_json(out, report)
+        case ReportFormat.CSV:
+            write_csv(report, sys.stdout)
+        case ReportFormat.TABLE:
+            _print_tables(out, report)
+
+
+def report_of(order: ReportOrder, found: DecisionReport) -> Report:
+    """The report about these decisions."""
+    decisions = found.decisions
+    return {
+        "storeId": order.store,
+        "since": timestamp(order.since) if order.since else None,
+        "until": timestamp(order.until) if order.until else None,
+        "submitted": decisions.submitted,
+        "approved": decisions.total(ReviewStatus.APPROVED),
+        "rejected": decisions.total(ReviewStatus.REJECTED),
+        "waiting": decisions.total(ReviewStatus.NEW),
+        "byStars": [_stars(decisions, stars) for stars in STARS],
+        "rejectedByReason": {
+            reason or NO_REASON: count
+            for reason, count in sorted(decisions.by_reason.items(), key=lambda item: -item[1])
+        },
+        "medianSecondsToDecision": round(median(found.seconds), 3) if found.seconds else None,
+        "rejectedShareOfLowStars": _rounded(decisions.rejected_share(LOW_STARS)),
+        "rejectedShareOfHighStars": _rounded(decisions.rejected_share(HIGH_STARS)),
+        "lowStarsRejectedMoreOften": rejects_low_more(decisions),
+    }
+
+
+def _stars(decisions: Decisions, stars: int) -> StarsReported:
+    numbers = {status: decisions.by_stars[status][stars] for status in ReviewStatus}
+    return {
+        "stars": stars,
+        "submitted": sum(numbers.values()),
+        "approved": numbers[ReviewStatus.APPROVED],
+        "rejected": numbers[ReviewStatus.REJECTED],
+        "waiting": numbers[ReviewStatus.NEW],
+        "rejectedShare": _rounded(decisions.rejected_share([stars])),
+    }
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
+
+
+def write_csv(report: Report, file: TextIO) -> None:
+    """Write one table, as spreadsheets want it: the figure, what it is of, and its value."""
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["figure", "of", "value"])
+    for name in ("storeId", "since", "until"):
+        rows.writerow([name, "", cell_of(report[name] or "")])
+    for figure in ("submitted", "approved", "rejected", "waiting"):
+        rows.writerow([figure, "", report[figure]])
+        rows.writerows([figure, f"{each['stars']} stars", each[figure]] for each in report["byStars"])
+    rows.writerows(["rejectedShare", f"{each['stars']} stars", each["rejectedShare"]] for each in report["byStars"])
+    rows.writerow(["rejectedShare", "1 to 2 stars", report["rejectedShareOfLowStars"]])
+    rows.writerow(["rejectedShare", "4 to 5 stars", report["rejectedShareOfHighStars"]])
+    rows.writerows(["rejected", reason, count] for reason, count in report["rejectedByReason"].items())
+    rows.writerow(["medianSecondsToDecision", "", report["medianSecondsToDecision"]])
+    rows.writerow(["lowStarsRejectedMoreOften", "", str(report["lowStarsRejectedMoreOften"]).lower()])
+
+
+def _print_tables(out: Console, report: Report) -> None:
+    table = Table("Stars", "Submitted", "Approved", "Rejected", "Waiting", "Rejected of decided")
+    for each in reversed(report["byStars"]):
+        numbers = (each["submitted"], each["approved"], each["rejected"], each["waiting"])
+        table.add_row(str(each["stars"]), *map(str, numbers), _percent(each["rejectedShare"]))
+    numbers = (report["submitted"], report["approved"], report["rejected"], report["waiting"])
+    table.add_row("all", *map(str, numbers), "")
+    out.print(table)
+    for reason, count in report["rejectedByReason"].items():
+        out.print(f"Rejected as {reason}: {count}")
+    if report["medianSecondsToDecision"] is not None:
+        out.print(f"Median time to a decision: {report['medianSecondsToDecision'] / 3600:.1f} h")
+    low, high = (_percent(report[name]) for name in ("rejectedShareOfLowStars", "rejectedShareOfHighStars"))
+    out.print(f"Rejected with 1 or 2 stars: {low}; with 4 or 5 stars: {high}.")
+    if report["lowStarsRejectedMoreOften"]:
+        out.print("Low ratings are rejected more often than chance explains. Look at the reasons.", style="red")
+    else:
+        out.print("Low ratings are not rejected more often than chance explains.")
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

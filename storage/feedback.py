@@ -1,0 +1,83 @@
+"""Reviews as feedback reads and writes them, in a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from pymongo import UpdateOne
+
+from domain.delivery import RecordPosition
+from domain.feedback import ReviewFeedback
+from domain.ratings import Entity
+from domain.reviews import Moderation, ReviewStatus
+from storage.database import Database, Document, Session
+from storage.feedback_reports import ReportRepository
+from storage.reviews import COLLECTION
+from storage.reviews_facts import reply_fields, reply_from, responses_fields, responses_from
+from storage.reviews_search import SINCE_EVER
+
+_IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
+_READ: Final = dict.fromkeys(
+    ("entityType", "entityId", "storeId", "reply", "repliedAt", "helpful", "notHelpful", "reports"), 1
+)
+
+
+class ReviewPlace(NamedTuple):
+    """The store and the status of a review."""
+
+    store_id: str | None
+    status: ReviewStatus
+
+
+class FeedbackRepository:
+    """Reads and writes what feedback changes of reviews."""
+
+    def __init__(self, database: Database) -> None:
+        self._reviews = database[COLLECTION]
+        self._reports = ReportRepository(database)
+
+    async def place(self, id: str) -> ReviewPlace | None:
+        """The store and the status of a review, None where there is none."""
+        found = await self._reviews.find_one({"_id": id, **_IS_REVIEW}, {"storeId": 1, "status": 1})
+        return ReviewPlace(found["storeId"], ReviewStatus(found["status"])) if found else None
+
+    async def load(self, ids: Collection[str], session: Session) -> dict[str, ReviewFeedback]:
+        """These reviews by id; those that don't exist are left out."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, _READ, session=session)
+        return {document["_id"]: _feedback_from(document) async for document in found}
+
+    async def save(self, reviews: Mapping[str, ReviewFeedback], session: Session) -> None:
+        """Write reviews as feedback left them; they aren't modified by it."""
+        writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
+        if writes:
+            await self._reviews.bulk_write(writes, ordered=False, session=session)
+
+    async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
+        """Settle the open reports of these reviews, each by its decision; none is counted with them then."""
+        if decisions:
+            await self._reports.settle(decisions, session)
+            none = {"$unset": {"reports": ""}}
+            await self._reviews.update_many({"_id": {"$in": list(decisions)}}, none, session=session)
+
+
+def _feedback_from(document: Document) -> ReviewFeedback:
+    reply, replied = document.get("reply"), document.get("repliedAt")
+    return ReviewFeedback(
+        Entity(document["entityType"], document["entityId"]),
+        document["storeId"],
+        reply_from(reply) if reply else None,
+        RecordPosition(*replied) if replied else None,
+        responses_from(document),
+    )
+
+
+def _update(review: ReviewFeedback) -> Document:
+    fields: Document = {
+        "reply": review.reply and reply_fields(review.reply),
+        "repliedAt": review.replied and list(review.replied),
+        **responses_fields(review.responses),
+    }
+    kept = {name: value for name, value in fields.items() if value}
+    gone = dict.fromkeys(fields.keys() - kept.keys(), "")
+    return {**({"$set": kept} if kept else {}), **({"$unset": gone} if gone else {})}

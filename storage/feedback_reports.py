@@ -1,0 +1,124 @@
+"""Reports about reviews. An open one counts with its review until a decision settles it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
+
+from domain.feedback import Report, ReportReason, Settlement
+from domain.reviews import Moderation, ModerationAction
+from storage.database import Database, Document, Session
+
+COLLECTION: Final = "reports"
+
+_OPEN: Final[Document] = {"isOpen": True}
+_NEWEST: Final = [("at", DESCENDING), ("_id", DESCENDING)]
+
+INDEXES: Final = [
+    IndexModel([("reviewId", ASCENDING), *_NEWEST], name="review_newest"),
+    IndexModel([("reviewId", ASCENDING)], name="open", partialFilterExpression=_OPEN),
+]
+
+
+class ReportRepository:
+    """Reads and writes reports."""
+
+    def __init__(self, database: Database) -> None:
+        self._reports = database[COLLECTION]
+
+    async def known(self, ids: Collection[str], session: Session) -> set[str]:
+        """Those of these ids that are reports'."""
+        if not ids:
+            return set()
+        found = self._reports.find({"_id": {"$in": list(ids)}}, {"_id": 1}, session=session)
+        return {document["_id"] async for document in found}
+
+    async def add(self, reports: Iterable[Report], session: Session) -> None:
+        """Store new reports."""
+        if documents := [_document(report) for report in reports]:
+            await self._reports.insert_many(documents, ordered=False, session=session)
+
+    async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
+        """Settle the open reports of these reviews, each by its decision."""
+        await self._reports.bulk_write(
+            [
+                UpdateMany({"reviewId": id, **_OPEN}, {"$unset": {"isOpen": ""}, "$set": {"settled": _settled(each)}})
+                for id, each in decisions.items()
+            ],
+            ordered=False,
+            session=session,
+        )
+
+    async def page(self, review_id: str, skip: int, take: int) -> list[Report]:
+        """One page of the reports about a review, the newest first."""
+        if take == 0:
+            return []
+        found = self._reports.find({"reviewId": review_id}).sort(_NEWEST).skip(skip).limit(take)
+        return [_report(document) async for document in found]
+
+    async def count(self, review_id: str) -> int:
+        """The number of reports about a review."""
+        return await self._reports.count_documents({"reviewId": review_id})
+
+    async def remove_of(self, review_ids: Collection[str]) -> None:
+        """Remove the reports about reviews that are gone."""
+        if review_ids:
+            await self._reports.delete_many({"reviewId": {"$in": list(review_ids)}})
+
+    async def of_person(self, user_id: str, addresses: Collection[str]) -> list[Report]:
+        """The reports of a person, by their id or one of their mail addresses in any letter case."""
+        found = self._reports.find(_of_person(user_id, addresses)).sort(_NEWEST)
+        return [_report(document) async for document in found]
+
+    async def forget_person(self, user_id: str, addresses: Collection[str]) -> int:
+        """Take a person and their words out of their reports, which stay with reason and time; returns how many."""
+        words = {"explanation": "", "name": None, "email": None, "emailKey": None, "userId": None}
+        forgotten = await self._reports.update_many(_of_person(user_id, addresses), {"$set": words})
+        return forgotten.modified_count
+
+
+async def reported_reviews(database: Database) -> list[str]:
+    """The ids of all reviews with open reports."""
+    grouped: list[Document] = [{"$match": _OPEN}, {"$group": {"_id": "$reviewId"}}]
+    found = await database[COLLECTION].aggregate(grouped, hint="open")
+    return [document["_id"] async for document in found]
+
+
+def _of_person(user_id: str, addresses: Collection[str]) -> Document:
+    return {"$or": [{"userId": user_id}, {"emailKey": {"$in": [each.casefold() for each in addresses]}}]}
+
+
+def _document(report: Report) -> Document:
+    return {
+        "_id": report.id,
+        "reviewId": report.review_id,
+        "reason": report.reason.value,
+        "explanation": report.explanation,
+        "at": report.at,
+        "name": report.name,
+        "email": report.email,
+        "emailKey": report.email and report.email.casefold(),
+        "userId": report.user_id,
+        **_OPEN,
+    }
+
+
+def _settled(decision: Moderation) -> Document:
+    return {"action": decision.action.value, "moderator": decision.moderator, "at": decision.at}
+
+
+def _report(document: Document) -> Report:
+    settled = document.get("settled")
+    return Report(
+        document["_id"],
+        document["reviewId"],
+        ReportReason(document["reason"]),
+        document["explanation"],
+        document["at"],
+        document["name"],
+        document["email"],
+        document["userId"],
+        settled and Settlement(ModerationAction(settled["action"]), settled["moderator"], settled["at"]),
+    )

@@ -1,0 +1,79 @@
+"""Votes on reviews: the last one of each voter, with its record. A withdrawn one leaves its mark for a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from bson import MaxKey, MinKey
+from pymongo import ASCENDING, IndexModel, ReplaceOne
+
+from domain.delivery import RecordPosition
+from domain.feedback import Vote, VoteKey
+from storage.database import Database, Document, Session
+
+COLLECTION: Final = "votes"
+
+
+def indexes(remember_days: int) -> list[IndexModel]:
+    """The marks of withdrawn votes are kept for so many days: longer than Kafka keeps the records."""
+    return [
+        IndexModel([("_id.userId", ASCENDING)], name="voter"),
+        IndexModel([("goneAt", ASCENDING)], name="expiry", sparse=True, expireAfterSeconds=remember_days * 86_400),
+    ]
+
+
+class VoteRepository:
+    """Reads and writes votes. The counters of their reviews follow in the same transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._votes = database[COLLECTION]
+
+    async def load(self, keys: Collection[VoteKey], session: Session) -> dict[VoteKey, Vote]:
+        """These votes; those that were never given are left out."""
+        if not keys:
+            return {}
+        found = self._votes.find({"_id": {"$in": [_id(key) for key in keys]}}, session=session)
+        return {_key(document): _vote(document) async for document in found}
+
+    async def save(self, votes: Mapping[VoteKey, Vote], session: Session) -> None:
+        """Write votes as they now are."""
+        now = datetime.now(UTC)
+        writes = [ReplaceOne({"_id": _id(key)}, _document(vote, now), upsert=True) for key, vote in votes.items()]
+        if writes:
+            await self._votes.bulk_write(writes, ordered=False, session=session)
+
+    async def remove_of(self, review_ids: Collection[str]) -> None:
+        """Remove the votes on reviews that are gone."""
+        for id in review_ids:
+            first, last = {"reviewId": id, "userId": MinKey()}, {"reviewId": id, "userId": MaxKey()}
+            await self._votes.delete_many({"_id": {"$gte": first, "$lte": last}})
+
+    async def of_voter(
+        self, user_id: str, limit: int = 0, session: Session | None = None
+    ) -> list[tuple[VoteKey, Vote]]:
+        """The votes of a voter, the withdrawn ones among them; so many at most, 0 for all."""
+        found = self._votes.find({"_id.userId": user_id}, session=session).limit(limit)
+        return [(_key(document), _vote(document)) async for document in found]
+
+    async def remove(self, keys: Collection[VoteKey], session: Session) -> None:
+        """Remove votes with their marks."""
+        await self._votes.delete_many({"_id": {"$in": [_id(key) for key in keys]}}, session=session)
+
+
+def _id(key: VoteKey) -> Document:
+    return {"reviewId": key.review_id, "userId": key.user_id}
+
+
+def _key(document: Document) -> VoteKey:
+    return VoteKey(document["_id"]["reviewId"], document["_id"]["userId"])
+
+
+def _vote(document: Document) -> Vote:
+    return Vote(document["helpful"], RecordPosition(*document["at"]))
+
+
+def _document(vote: Vote, now: datetime) -> Document:
+    document: Document = {"helpful": vote.helpful, "at": list(vote.source)}
+    return document if vote.helpful is not None else {**document, "goneAt": now}

@@ -1,0 +1,183 @@
+"""Facts about reviews: purchases that verify them, and where they come from."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from domain.review_tokens import ReviewToken, signed
+from storage.review_tokens import ReviewTokenRepository
+from tests.support.facade import REVIEWS, WAIT, Facade, body_of, new_id, submission
+from tests.support.messages import Message, review_message
+from tests.support.orders import Returns, an_order, order_event
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
+
+FACTS = ("verifiedPurchase", "incentivized", "source", "createdDate")
+LATER = "2022-03-15T10:00:00Z"
+LONG_AGO = "2020-05-06T07:08:09.123Z"
+
+
+@pytest.fixture
+async def store(facade: Facade) -> str:
+    return await facade.open_store()
+
+
+async def until(facade: Facade, id: str, **facts: Any) -> Json:
+    """Wait until a review has these facts."""
+
+    async def review() -> Json:
+        return await facade.review(id)
+
+    return await eventually(review, lambda shown: facts.items() <= shown.items())
+
+
+async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
+    claimed = {"verifiedPurchase": True, "source": "import", "writtenDate": LONG_AGO, "incentivized": True}
+    answer = await http.post(REVIEWS, json=[submission(product, **claimed)], headers=WAIT)
+    assert answer.headers["plaudit-ignored"] == "verifiedPurchase, source, writtenDate"
+    review = await facade.review(body_of(answer, dict)["ids"][0])
+    assert [review[name] for name in FACTS[:3]] == [False, True, "api"]
+    assert review["createdDate"] > "2026"
+    assert (await facade.review((await facade.submit(submission(product)))[0]))["incentivized"] is False
+
+
+async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, service: Service, product: str) -> None:
+    imported, plain, future = (new_id("review") for _ in range(3))
+    written = {"writtenDate": LONG_AGO}
+    messages = [
+        review_message(submission(product, id=imported, source="Import", **written)),
+        review_message(submission(product, id=plain, source="api", via=None, **written)),
+        review_message(submission(product, id=future, source="import", writtenDate="2999-01-01T00:00:00Z")),
+    ]
+    began = datetime.now(UTC)
+    await service.publish("review-submissions", *messages)
+    review = await until(facade, imported, source="import", createdDate=LONG_AGO)
+    assert review["modifiedDate"] > LONG_AGO
+    assert (await until(facade, plain, source="kafka"))["createdDate"] > LONG_AGO
+    assert (await until(facade, future, source="import"))[
+        "createdDate"
+    ] < f"{began + timedelta(minutes=5):%Y-%m-%dT%H}:99"
+    assert await facade.listed(entityIds=[product], sort="createdDate", take=1) == [imported]
+    # It has changed now, although it was written long ago.
+    other = new_id()
+    await service.publish("review-submissions", review_message(submission(other, source="import", **written)))
+    changes = partial(facade.http.post, f"{REVIEWS}/changes", json={"modifiedDate": began.isoformat()})
+    await eventually(changes, lambda answer: other in answer.json())
+    # The record is known by its own time, also once the review is deleted.
+    stored = await service.find("reviews", imported)
+    await facade.moderate("delete", imported)
+    assert (await service.find("reviews", imported))["submittedAt"] == stored["submittedAt"] > began
+
+
+async def test_orders_verify_reviews_whichever_comes_first(
+    facade: Facade, service: Service, returns: Returns, store: str
+) -> None:
+    product, customer = new_id(), new_id("customer")
+    bought = {"storeId": store, "customerId": customer}
+    first, other, elsewhere = await facade.submit(
+        submission(product, storeId=store, userId=customer),
+        submission(new_id(), storeId=store, userId=customer),
+        submission(product, userId=customer),
+    )
+    before = await facade.review(first)
+    assert before["verifiedPurchase"] is False
+    order = await returns.ordered({product: 1}, **bought)
+    after = await until(facade, first, verifiedPurchase=True)
+    assert after == {**before, "verifiedPurchase": True}, "modifiedDate stays"
+    (second,) = await facade.submit(submission(product, storeId=store, userId=customer))
+    assert (await facade.review(second))["verifiedPurchase"] is True
+    assert [(await facade.review(id))["verifiedPurchase"] for id in (other, elsewhere)] == [False, False]
+    # An edit and an older event leave it; a cancellation doesn't, and another order brings it back.
+    await facade.command("POST", REVIEWS, [{**submission(product, 2, userId=customer, storeId=store), "id": first}])
+    assert (await facade.review(first))["verifiedPurchase"] is True
+    cancelled = an_order(order, {product: 1}, **bought, status="Cancelled", modifiedDate=LATER)
+    await service.publish("order-events", order_event(cancelled))
+    for id in (first, second):
+        await until(facade, id, verifiedPurchase=False)
+    await service.publish("order-events", order_event(an_order(order, {product: 1}, **bought)))
+    await service.idle()
+    assert (await facade.review(first))["verifiedPurchase"] is False
+    given_away = await returns.ordered({product: 1}, **bought)
+    await until(facade, first, verifiedPurchase=True)
+    # An order that turns out to be another customer's.
+    news = an_order(given_away, {product: 1}, storeId=store, customerId=new_id("customer"), modifiedDate=LATER)
+    await service.publish("order-events", order_event(news))
+    for id in (first, second):
+        await until(facade, id, verifiedPurchase=False)
+
+    async def former() -> Any:
+        return (await service.find("orders", given_away)).get("formerCustomers")
+
+    await eventually(former, lambda found: not found)
+
+
+async def test_orders_without_a_store_verify_reviews_without_one(facade: Facade, returns: Returns) -> None:
+    product, customer = new_id(), new_id("customer")
+    await returns.ordered({product: 1}, storeId=None, customerId=customer)
+    vendor = submission(new_id(), userId=customer, EntityType="Vendor")
+    ids = await facade.submit(submission(product, userId=customer), submission(product, userId=None), vendor)
+    assert [(await facade.review(id))["verifiedPurchase"] for id in ids] == [True, False, True]
+
+
+async def test_a_token_verifies_for_good(facade: Facade, service: Service, returns: Returns, store: str) -> None:
+    product, customer = new_id(), new_id("customer")
+    bought = {"storeId": store, "customerId": customer}
+    order = await returns.ordered({product: 2}, **bought)
+
+    async def token(line: str) -> str:
+        async with service.mongo() as database:
+            key = await ReviewTokenRepository(database).signing_key()
+        given = ReviewToken(store, order, line, product, customer, datetime.now(UTC) + timedelta(days=1))
+        return signed(given, key)
+
+    plain = {**submission(product, storeId=store), "userId": None}
+    by_token, by_order = await facade.submit(
+        {**plain, "token": await token("a")}, submission(product, storeId=store, userId=customer)
+    )
+    reviews = [await facade.review(id) for id in (by_token, by_order)]
+    assert [(r["source"], r["verifiedPurchase"]) for r in reviews] == [("reminder", True), ("api", True)]
+    cancelled = an_order(order, {product: 2}, **bought, isCancelled=True, modifiedDate=LATER)
+    await service.publish("order-events", order_event(cancelled))
+    await until(facade, by_order, verifiedPurchase=False)
+    assert (await facade.review(by_token))["verifiedPurchase"] is True
+    # One that comes with an edit.
+    edit = submission(product, 3, storeId=store, userId=customer, id=by_order, token=await token("b"))
+    await facade.command("POST", REVIEWS, [edit])
+    await until(facade, by_order, rating=3, verifiedPurchase=True, source="api")
+
+
+async def test_reviews_and_orders_that_race(facade: Facade, service: Service, store: str) -> None:
+    """Reviews, orders and cancellations of many customers at the same moment, each repeated."""
+    chance, product = random.Random(7), new_id()
+    reviews: list[Message] = []
+    orders: list[Message] = []
+    expected: dict[str, bool] = {}
+    for number in range(300):
+        customer, id = new_id("customer"), new_id("review")
+        bought, cancelled = chance.random() < 0.7, chance.random() < 0.4
+        expected[id] = bought and not cancelled
+        reviews.append(review_message(submission(product, id=id, storeId=store, userId=customer)))
+        order = an_order(f"{id}-order", {product: 1}, storeId=store, customerId=customer)
+        if bought:
+            orders.append(order_event(order))
+        if bought and cancelled:
+            orders.append(order_event({**order, "status": "Cancelled", "modifiedDate": LATER}))
+        reviews[-1] = reviews[-1]._replace(key=f"{number}")
+    chance.shuffle(reviews)
+    chance.shuffle(orders)
+    for part in range(0, 300, 60):
+        await service.publish("order-events", *orders[part : part + 60], *orders[:20])
+        await service.publish("review-submissions", *reviews[part : part + 60], *reviews[:20])
+    await service.publish("order-events", *orders[300:])
+
+    async def shown() -> dict[str, bool]:
+        answer = await facade.http.post(f"{REVIEWS}/search", json={"entityIds": [product], "take": 1_000})
+        return {row["id"]: row["verifiedPurchase"] for row in answer.json()["results"]}
+
+    await eventually(shown, lambda found: found == expected)

@@ -1,0 +1,300 @@
+"""Replies, votes and reports: the rules, and the codec of their commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import bson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from domain.commands import CommandMark, Outcome
+from domain.delivery import RecordPosition
+from domain.feedback import (
+    Feedback,
+    FeedbackAction,
+    FeedbackRefusal,
+    FeedbackResult,
+    KnownFeedback,
+    Origin,
+    Report,
+    ReportReason,
+    ReviewFeedback,
+    TakenFeedback,
+    Vote,
+    VoteKey,
+    counting,
+    take_feedback,
+)
+from domain.ratings import Entity
+from domain.reviews_facts import Reply, Responses
+from messaging.feedback import FEEDBACK_COMMAND, feedback_from, feedback_value, parked_feedback
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+REVIEW = ReviewFeedback(Entity("Product", "p1"), "shop")
+KEY = VoteKey("a", "u")
+
+
+def place(offset: int, partition: int = 0, timestamp: int | None = None) -> RecordPosition:
+    return RecordPosition(partition, offset, 1_000 + offset if timestamp is None else timestamp)
+
+
+def a_vote(helpful: bool | None, offset: int, command_id: str | None = None, *, review: str = "a") -> Feedback:
+    action = FeedbackAction.REMOVE_VOTE if helpful is None else FeedbackAction.VOTE
+    return Feedback(review, action, Origin(place(offset)), AT, user_id="u", helpful=helpful, command_id=command_id)
+
+
+def a_reply(text: str | None, offset: int, command_id: str | None = None, author: str | None = None) -> Feedback:
+    at = AT + timedelta(hours=offset)
+    if text is None:
+        return Feedback("a", FeedbackAction.REMOVE_REPLY, Origin(place(offset)), at, command_id=command_id)
+    reply = Reply(text, author, at, at)
+    return Feedback("a", FeedbackAction.REPLY, Origin(place(offset)), at, reply=reply, command_id=command_id)
+
+
+def a_report(id: str, offset: int, command_id: str | None = None) -> Feedback:
+    report = Report(id, "a", ReportReason.SPAM, "An advertisement", AT)
+    return Feedback("a", FeedbackAction.REPORT, Origin(place(offset)), AT, report=report, command_id=command_id)
+
+
+def taken(*commands: Feedback, **known: Any) -> TakenFeedback:
+    return take_feedback(commands, KnownFeedback(**{"reviews": {"a": REVIEW}, **known}))
+
+
+def outcomes(result: TakenFeedback) -> list[Outcome | None]:
+    return [each.outcome if each else None for each in result.results]
+
+
+votes = st.lists(st.tuples(st.sampled_from("uvw"), st.sampled_from([True, False, None]), st.booleans()), max_size=12)
+
+
+@given(votes, st.data())
+def test_the_last_vote_of_each_voter_counts_however_often_it_is_delivered(
+    told: list[tuple[str, bool | None, bool]], data: st.DataObject
+) -> None:
+    commands = [replace(a_vote(helpful, n), user_id=voter) for n, (voter, helpful, _) in enumerate(told)]
+    review, stored = REVIEW, dict[VoteKey, Vote]()
+    delivered = 0
+    while delivered < len(commands):
+        start = data.draw(st.integers(0, delivered))
+        delivered = data.draw(st.integers(delivered + 1, len(commands)))
+        result = take_feedback(commands[start:delivered], KnownFeedback({"a": review}, stored))
+        review, stored = result.reviews.get("a", review), stored | dict(result.votes)
+    last = {voter: helpful for voter, helpful, _ in told}
+    assert review.responses == Responses(list(last.values()).count(True), list(last.values()).count(False))
+    assert {key.user_id: vote.helpful for key, vote in stored.items()} == last
+
+
+@pytest.mark.parametrize("before", [True, False, None])
+@pytest.mark.parametrize("after", [True, False, None])
+def test_a_vote_counts_once(before: bool | None, after: bool | None) -> None:
+    expected = Responses(4 - (before is True) + (after is True), 6 - (before is False) + (after is False), 9)
+    assert counting(Responses(4, 6, 9), before, after) == expected
+    stored = {KEY: Vote(before, place(0))}
+    result = taken(a_vote(after, 1), reviews={"a": replace(REVIEW, responses=Responses(4, 6, 9))}, votes=stored)
+    assert outcomes(result) == [Outcome.UNCHANGED if before is after else Outcome.APPLIED]
+    assert result.votes == {KEY: Vote(after, place(1))}
+    assert bool(result.reviews) is (before is not after)
+
+
+def test_no_counter_is_below_zero() -> None:
+    assert counting(Responses(0, 0), True, False) == Responses(0, 1)
+    assert counting(Responses(0, 0), False, True) == Responses(1, 0)
+
+
+@pytest.mark.parametrize(
+    ("position", "counts"),
+    [
+        (place(5), False),
+        (place(4), False),
+        (place(6), True),
+        (place(6, timestamp=1), True),  # the order within a partition is that of offsets
+        (place(5, timestamp=2_000), True),  # the topic was created anew
+        (place(9, partition=1, timestamp=1_004), False),
+        (place(1, partition=1, timestamp=1_005), True),
+    ],
+)
+def test_an_older_record_changes_nothing(position: RecordPosition, counts: bool) -> None:
+    vote = replace(a_vote(False, 0), origin=Origin(position))
+    result = taken(vote, votes={KEY: Vote(True, place(5))})
+    assert outcomes(result) == ([Outcome.APPLIED] if counts else [None])
+    assert bool(result.votes) is counts
+    reply = replace(a_reply("new", 0), origin=Origin(position))
+    replied = taken(reply, reviews={"a": replace(REVIEW, replied=place(5))})
+    assert outcomes(replied) == ([Outcome.APPLIED] if counts else [None])
+    assert bool(replied.reviews) is counts
+
+
+def test_marks_never_go_back_in_time() -> None:
+    late = replace(a_vote(False, 0), origin=Origin(place(6, timestamp=1)))
+    assert taken(late, votes={KEY: Vote(True, place(5))}).votes[KEY].source == place(6, timestamp=1_005)
+    reply = replace(a_reply("x", 0), origin=Origin(place(6, timestamp=1)))
+    known = {"a": replace(REVIEW, replied=place(5))}
+    assert taken(reply, reviews=known).reviews["a"].replied == place(6, timestamp=1_005)
+
+
+def test_a_repeated_command_moves_the_marks_alone() -> None:
+    first, other, again = a_vote(True, 1, "c1"), a_vote(False, 2, "c2"), a_vote(True, 3, "c1")
+    result = taken(first, other, again)
+    assert outcomes(result) == [Outcome.APPLIED, Outcome.APPLIED, None]
+    assert result.votes == {KEY: Vote(False, place(3))}
+    assert result.reviews["a"].responses == Responses(0, 1)
+    unknown = taken(again, answered={("c1", "a")})
+    assert (outcomes(unknown), unknown.votes, unknown.reviews) == ([None], {}, {})
+    replies = taken(a_reply("one", 1, "c1"), a_reply("two", 2), a_reply("one", 3, "c1"))
+    assert outcomes(replies) == [Outcome.APPLIED, Outcome.APPLIED, None]
+    assert replies.reviews["a"].reply == Reply("two", None, AT + timedelta(hours=1), AT + timedelta(hours=2))
+    assert replies.reviews["a"].replied == place(3)
+
+
+def test_a_command_of_several_reviews_is_no_repeat() -> None:
+    result = taken(a_vote(True, 1, "c"), a_vote(True, 2, "c", review="b"), reviews={"a": REVIEW, "b": REVIEW})
+    assert outcomes(result) == [Outcome.APPLIED, Outcome.APPLIED]
+
+
+def test_a_reply_keeps_its_first_date() -> None:
+    first = taken(a_reply("one", 1)).reviews
+    assert first["a"].reply == Reply("one", None, AT + timedelta(hours=1), AT + timedelta(hours=1))
+    same = taken(a_reply("one", 2), reviews=first)
+    assert outcomes(same) == [Outcome.UNCHANGED]
+    assert (same.reviews["a"].reply, same.reviews["a"].replied) == (first["a"].reply, place(2))
+    signed = taken(a_reply("one", 3, author="Shop"), reviews=same.reviews)
+    assert outcomes(signed) == [Outcome.APPLIED]
+    assert signed.reviews["a"].reply == Reply("one", "Shop", AT + timedelta(hours=1), AT + timedelta(hours=3))
+    removed = taken(a_reply(None, 4), reviews=signed.reviews)
+    assert (outcomes(removed), removed.reviews["a"].reply) == ([Outcome.APPLIED], None)
+    nothing = taken(a_reply(None, 5), reviews=removed.reviews)
+    assert outcomes(nothing) == [Outcome.UNCHANGED]
+    anew = taken(a_reply("two", 6), reviews=nothing.reviews).reviews["a"].reply
+    assert anew == Reply("two", None, AT + timedelta(hours=6), AT + timedelta(hours=6))
+
+
+def test_a_report_counts_once() -> None:
+    result = taken(a_report("r1", 1), a_report("r1", 2), a_report("r2", 3), a_report("r3", 4, "c"), reports={"r2"})
+    assert outcomes(result) == [Outcome.APPLIED, None, None, Outcome.APPLIED]
+    assert [report.id for report in result.reports] == ["r1", "r3"]
+    assert result.reviews["a"].responses == Responses(0, 0, 2)
+    repeat = taken(a_report("r4", 5, "c"), answered={("c", "a")})
+    assert (outcomes(repeat), repeat.reports, repeat.reviews) == ([None], [], {})
+
+
+EACH: Sequence[Feedback] = (a_vote(True, 1), a_vote(None, 1), a_reply("x", 1), a_reply(None, 1), a_report("r", 1))
+
+
+@pytest.mark.parametrize("command", EACH, ids=lambda command: command.action.value)
+@pytest.mark.parametrize("stores", [None, (), ("shop",), ("other",)])
+def test_whose_business_it_is(command: Feedback, stores: tuple[str, ...] | None) -> None:
+    result = taken(replace(command, stores=stores))
+    if stores is None or "shop" in stores:
+        assert outcomes(result) in ([Outcome.APPLIED], [Outcome.UNCHANGED])
+        assert result.results[0] is not None
+        assert result.results[0].review == result.reviews.get("a", REVIEW)
+    else:
+        assert result.results == [FeedbackResult(Outcome.REFUSED, FeedbackRefusal.OTHER_STORE)]
+        assert (result.reviews, result.votes, result.reports) == ({}, {}, [])
+
+
+@pytest.mark.parametrize("command", EACH, ids=lambda command: command.action.value)
+def test_there_is_none_on_what_is_gone(command: Feedback) -> None:
+    result = taken(replace(command, review_id="gone"))
+    assert result.results == [FeedbackResult(Outcome.NOT_FOUND)]
+    assert (result.reviews, result.votes, result.reports) == ({}, {}, [])
+
+
+texts = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
+moments = st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)).map(
+    lambda at: at.replace(microsecond=at.microsecond // 1_000 * 1_000)
+)
+commands = st.one_of(
+    st.fixed_dictionaries(
+        {"action": st.just("reply"), "text": texts},
+        optional={"author": texts, "moderator": texts, "createdDate": moments, "modifiedDate": moments},
+    ),
+    st.fixed_dictionaries({"action": st.just("remove-reply")}, optional={"moderator": texts}),
+    st.fixed_dictionaries({"action": st.just("vote"), "userId": texts, "helpful": st.booleans()}),
+    st.fixed_dictionaries({"action": st.just("remove-vote"), "userId": texts}),
+    st.fixed_dictionaries(
+        {
+            "action": st.just("report"),
+            "reason": st.sampled_from(ReportReason),
+            "explanation": texts,
+            "goodFaith": st.just(True),
+        },
+        optional={"name": texts, "email": st.just("berta@example.org"), "userId": texts},
+    ),
+)
+about = st.fixed_dictionaries({"reviewId": texts}, optional={"commandId": texts, "stores": st.lists(texts, max_size=2)})
+origins = st.builds(
+    Origin,
+    st.builds(RecordPosition, st.integers(0, 9), st.integers(0, 2**60), st.integers(0, 4_000_000_000_000)),
+    st.none() | st.builds(CommandMark, st.integers(1, 1_000), *[st.sampled_from(["", "0a"])] * 2),
+    st.none() | texts,
+    st.just("") | texts,
+)
+
+
+def told(value: Any) -> str:
+    return json.dumps(value, default=lambda at: at.isoformat())
+
+
+@given(commands, about, origins)
+def test_what_is_kept_or_replayed_is_read_again(command: dict[str, Any], about: dict[str, Any], origin: Origin) -> None:
+    feedback = FEEDBACK_COMMAND.validate_json(told({**command, **about})).feedback(origin)
+    assert feedback.source == origin.source
+    assert FEEDBACK_COMMAND.validate_json(told(feedback_value(feedback))).feedback(origin) == feedback
+    document = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_feedback(feedback)}
+    assert feedback_from(bson.decode(bson.encode(document))) == feedback
+
+
+REPORT = {"action": "report", "reviewId": "a", "reason": "spam", "explanation": "No", "goodFaith": True}
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ({**REPORT, "goodFaith": False}, "goodFaith"),
+        ({name: value for name, value in REPORT.items() if name != "goodFaith"}, "goodFaith"),
+        ({**REPORT, "reason": "low-rating"}, "reason"),
+        ({**REPORT, "explanation": " "}, "explanation"),
+        ({**REPORT, "explanation": "x" * 5_001}, "explanation"),
+        ({**REPORT, "email": "nowhere"}, "email"),
+        ({"action": "reply", "reviewId": "a", "text": "x" * 5_001}, "text"),
+        ({"action": "reply", "reviewId": "a", "text": "\n"}, "text"),
+        ({"action": "vote", "reviewId": "a", "userId": "", "helpful": True}, "userId"),
+        ({"action": "vote", "reviewId": "a", "userId": "u", "helpful": None}, "helpful"),
+    ],
+)
+def test_what_no_feedback_is(command: dict[str, Any], place: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        FEEDBACK_COMMAND.validate_json(json.dumps(command))
+    assert {error["loc"][-1] for error in refused.value.errors()} == {place}
+
+
+def test_a_report_is_known_by_its_command_its_event_or_its_words() -> None:
+    def id_of(identity: str | None = None, **fields: Any) -> str:
+        command = FEEDBACK_COMMAND.validate_json(json.dumps({**REPORT, **fields}))
+        report = command.feedback(Origin(place(1), identity=identity)).report
+        assert report is not None
+        return report.id
+
+    assert id_of() == id_of()
+    assert id_of("e1") == id_of("e1", explanation="Other words")
+    assert id_of("e1", commandId="c") == id_of("e2", commandId="c")
+    others = {id_of(name="Berta"), id_of(email="b@example.org"), id_of(userId="u"), id_of(reviewId="b")}
+    others |= {id_of(), id_of("e1"), id_of("e2"), id_of(commandId="c"), id_of(commandId="c", reviewId="b")}
+    assert len(others) == 9
+
+
+def test_the_address_of_a_reporter_is_bare() -> None:
+    for written, kept in (("", None), ("Berta Holm <berta@example.org>", "berta@example.org")):
+        report = (
+            FEEDBACK_COMMAND.validate_json(json.dumps({**REPORT, "email": written})).feedback(Origin(place(1))).report
+        )
+        assert report is not None
+        assert report.email == kept

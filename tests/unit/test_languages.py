@@ -1,0 +1,35 @@
+import pytest
+
+from domain.languages import detectable, is_in_language, language_tag
+
+
+@pytest.mark.parametrize(
+    ("given", "tag"),
+    [
+        ("EN", "en"),
+        ("en_us", "en-US"),
+        ("de-at", "de-AT"),
+        ("ZH-HANT-tw", "zh-Hant-TW"),
+        ("es-419", "es-419"),
+        ("sl-rozaj-BISKE-1994", "sl-rozaj-biske-1994"),
+        ("en-a-BBB-us-x-LATN", "en-a-bbb-us-x-latn"),
+        ("de-1996", "de-1996"),
+        ("", ""),
+    ],
+)
+def test_tags_in_the_usual_letter_case(given: str, tag: str) -> None:
+    assert language_tag(given) == tag
+
+
+def test_a_language_includes_its_kinds() -> None:
+    tags = ["en", "en-US", "EN-gb", "eng", "e", "de-en"]
+    assert [tag for tag in tags if is_in_language(tag, "en")] == ["en", "en-US", "EN-gb"]
+    assert [tag for tag in tags if is_in_language(tag, "En-us")] == ["en-US"]
+
+
+def test_short_texts_have_no_language() -> None:
+    assert detectable(None, "x" * 20) is None
+    assert detectable(None, "x" * 21) == "x" * 21
+    assert detectable("t" * 10, "x" * 9) is None
+    assert detectable("t" * 10, "x" * 10) == f"{'t' * 10} {'x' * 10}"
+    assert detectable("", "x" * 20) is None

@@ -1,0 +1,185 @@
+"""The policy of a store in words, and the decisions that it is measured by."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.policy import (
+    STARS,
+    Check,
+    Decisions,
+    Proof,
+    RuleInForce,
+    Writers,
+    decision_sentences,
+    policy_of,
+    rejects_low_more,
+    stars_of,
+)
+from domain.reviews import ReviewStatus
+from domain.reviews_facts import ReasonCode
+from domain.stores import StoreSettings
+from plaudit.tools.policy_report import ReportOrder, report_of, write_csv
+from storage.policy import DecisionReport
+
+OPEN = StoreSettings(reviews_enabled=True, anonymous_reviews_allowed=True, purchase_required=False)
+APPROVED, REJECTED, NEW = ReviewStatus.APPROVED, ReviewStatus.REJECTED, ReviewStatus.NEW
+
+
+@pytest.mark.parametrize(
+    ("rating", "stars"), [(100, 1), (149, 1), (150, 2), (249, 2), (250, 3), (349, 3), (350, 4), (450, 5), (500, 5)]
+)
+def test_a_rating_counts_as_rounded_stars(rating: int, stars: int) -> None:
+    assert stars_of(rating) == stars
+
+
+@pytest.mark.parametrize(
+    ("settings", "writers", "start"),
+    [
+        (StoreSettings(), Writers.NOBODY, "No reviews are taken"),
+        (replace(OPEN, reviews_enabled=False), Writers.NOBODY, "No reviews are taken"),
+        (replace(OPEN, purchase_required=True), Writers.CUSTOMERS, "Only customers who bought"),
+        (StoreSettings(reviews_enabled=True), Writers.CUSTOMERS, "Only customers who bought"),
+        (replace(OPEN, anonymous_reviews_allowed=False), Writers.REGISTERED, "Customers with an account"),
+        (OPEN, Writers.EVERYBODY, "Everybody can write"),
+    ],
+)
+def test_the_policy_tells_who_may_write(settings: StoreSettings, writers: Writers, start: str) -> None:
+    policy = policy_of(settings)
+    assert policy.writers is writers
+    assert next(policy.sentences()).startswith(start)
+    assert policy.purchase_required is settings.purchase_required
+    assert policy.purchase_proofs == ((Proof.ORDER, Proof.REVIEW_LINK) if settings.purchase_required else ())
+
+
+def test_the_policy_tells_of_purchases_where_somebody_may_write() -> None:
+    assert not any("purchase is" in each.lower() for each in policy_of(StoreSettings()).sentences())
+    assert any(
+        "purchase is proven by an order" in each
+        for each in policy_of(replace(OPEN, purchase_required=True)).sentences()
+    )
+    assert any("purchase is not required" in each for each in policy_of(OPEN).sentences())
+
+
+def test_the_policy_follows_the_other_settings() -> None:
+    policy = policy_of(OPEN)
+    assert (policy.one_review_per_customer, policy.edits_are_checked) == (False, True)
+    sentences = " ".join(policy.sentences())
+    assert "one review of a product" not in sentences
+    assert "changes is checked again" in sentences
+    assert "spam, offensive, personal-data, off-topic, illegal, fake, duplicate, other." in sentences
+    assert "never rejected because of its rating" in sentences
+    other = policy_of(replace(OPEN, one_review_per_customer=True, edits_keep_status=True))
+    assert (other.one_review_per_customer, other.edits_are_checked) == (True, False)
+    assert "one review of a product" in " ".join(other.sentences())
+    assert "changes stays published" in " ".join(other.sentences())
+
+
+def test_the_policy_names_the_rules_in_force() -> None:
+    rules = [RuleInForce("links", "hold"), RuleInForce("stars", "hold", 48), RuleInForce("words", "flag")]
+    policy = policy_of(OPEN, rules)
+    assert policy.checked_by == (Check.MODERATOR,)
+    told = [each for each in policy.sentences() if "the rule about" in each]
+    assert told == [
+        "A review that the rule about links applies to waits for a moderator.",
+        "A review that the rule about stars applies to waits for a moderator, and is published after 48 hours at the "
+        "latest unless it is rejected.",
+        "A review that the rule about words applies to is marked for a moderator.",
+    ]
+    by_rule = policy_of(OPEN, [RuleInForce("verified", "approve")])
+    assert by_rule.checked_by == (Check.MODERATOR, Check.RULES)
+    assert "applies to is published without a look by a moderator." in " ".join(by_rule.sentences())
+
+
+def test_decisions_are_counted() -> None:
+    decisions = Decisions()
+    decisions.add(APPROVED, 5, count=3)
+    decisions.add(REJECTED, 1, ReasonCode.SPAM)
+    decisions.add(REJECTED, 1, ReasonCode.SPAM)
+    decisions.add(REJECTED, 5)
+    decisions.add(NEW, 2, ReasonCode.FAKE)
+    assert [decisions.total(each) for each in (NEW, APPROVED, REJECTED)] == [1, 3, 3]
+    assert decisions.submitted == 7
+    assert decisions.by_reason == {ReasonCode.SPAM: 2, None: 1}
+    assert decisions.rejected_share([5]) == 1 / 4
+    assert decisions.rejected_share([1, 5]) == 1 / 2
+    assert decisions.rejected_share([2, 3]) is None
+    assert list(decision_sentences(decisions)) == [
+        "With 5 stars: 3 published, 1 rejected.",
+        "With 1 star: 0 published, 2 rejected.",
+    ]
+
+
+def decided(*numbers: tuple[int, int]) -> Decisions:
+    """Decisions by stars, from 1: approved and rejected."""
+    decisions = Decisions()
+    for stars, (approved, rejected) in enumerate(numbers, 1):
+        decisions.add(APPROVED, stars, count=approved)
+        decisions.add(REJECTED, stars, count=rejected)
+    return decisions
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_more"),
+    [
+        ([(50, 50), (50, 50), (0, 0), (95, 5), (95, 5)], True),
+        ([(95, 5), (95, 5), (0, 0), (50, 50), (50, 50)], False),
+        ([(9, 1), (9, 1), (0, 99), (9, 1), (9, 1)], False),
+        ([(0, 1), (0, 0), (0, 0), (1, 0), (0, 0)], False),
+        ([(0, 9), (0, 9), (0, 0), (0, 0), (0, 0)], False),
+        ([(0, 0), (0, 0), (0, 0), (9, 9), (0, 0)], False),
+        ([(9, 0), (9, 0), (0, 0), (9, 0), (9, 0)], False),
+        # 20 of 100 against 10 of 100: z = 1.98; 19 against 10: z = 1.81.
+        ([(80, 20), (0, 0), (0, 0), (90, 10), (0, 0)], True),
+        ([(81, 19), (0, 0), (0, 0), (90, 10), (0, 0)], False),
+    ],
+)
+def test_low_stars_that_are_rejected_more_often(numbers: list[tuple[int, int]], is_more: bool) -> None:
+    assert rejects_low_more(decided(*numbers)) is is_more
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=5, max_size=5))
+def test_of_two_groups_at_most_one_is_rejected_more_often(numbers: list[tuple[int, int]]) -> None:
+    mirrored = decided(*reversed(numbers))
+    assert not (rejects_low_more(decided(*numbers)) and rejects_low_more(mirrored))
+
+
+def test_the_report_of_decisions() -> None:
+    found = DecisionReport(decided((1, 3), (0, 0), (1, 0), (0, 0), (4, 0)))
+    found.decisions.add(NEW, 5)
+    found.seconds.extend([10, 1, 100])
+    report = report_of(ReportOrder("s"), found)
+    assert (report["storeId"], report["since"], report["until"]) == ("s", None, None)
+    assert [report[name] for name in ("submitted", "approved", "rejected", "waiting")] == [10, 6, 3, 1]
+    assert [each["stars"] for each in report["byStars"]] == list(STARS)
+    assert report["byStars"][0] == {
+        "stars": 1, "submitted": 4, "approved": 1, "rejected": 3, "waiting": 0, "rejectedShare": 0.75,
+    }  # fmt: skip
+    assert [each["rejectedShare"] for each in report["byStars"][1:]] == [None, 0, None, 0]
+    assert (report["byStars"][4]["waiting"], report["byStars"][4]["submitted"]) == (1, 5)
+    assert report["rejectedByReason"] == {"none": 3}
+    assert report["medianSecondsToDecision"] == 10
+    assert (report["rejectedShareOfLowStars"], report["rejectedShareOfHighStars"]) == (0.75, 0)
+    out = io.StringIO()
+    write_csv(report, out)
+    rows = list(csv.reader(io.StringIO(out.getvalue())))
+    assert {len(row) for row in rows} == {3}
+    assert ["rejected", "1 stars", "3"] in rows
+    assert ["rejected", "none", "3"] in rows
+    assert ["lowStarsRejectedMoreOften", "", str(report["lowStarsRejectedMoreOften"]).lower()] in rows
+
+
+def test_a_report_of_nothing() -> None:
+    report = report_of(ReportOrder(), DecisionReport())
+    assert (report["submitted"], report["medianSecondsToDecision"], report["rejectedShareOfLowStars"]) == (
+        0,
+        None,
+        None,
+    )
+    assert report["lowStarsRejectedMoreOften"] is False

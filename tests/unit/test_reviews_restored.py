@@ -1,0 +1,116 @@
+"""Moderation that an import brings along."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.commands import Outcome
+from domain.delivery import RecordPosition
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import (
+    ModeratedReview,
+    Moderation,
+    ModerationAction,
+    ModerationRefusal,
+    ModerationResult,
+    ReviewStatus,
+    moderate,
+)
+from domain.reviews_facts import ReasonCode
+from domain.reviews_restored import Restored
+from messaging.events import moderation_event
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+WRITTEN = NOW - timedelta(days=100)
+DECIDED = WRITTEN + timedelta(days=1)
+ENTITY = Entity("Product", "p1")
+IMPORTED = ModeratedReview(ENTITY, "s", 400, ReviewStatus.NEW, modified=WRITTEN, is_imported=True, reports=2)
+
+
+def command(offset: int = 0, status: ReviewStatus = ReviewStatus.APPROVED, at: datetime = DECIDED) -> Moderation:
+    source = RecordPosition(0, offset, 1_000 + offset)
+    restored = Restored(status, at, ("links",))
+    return Moderation("a", ModerationAction.RESTORE, source, NOW, moderator="eve", reason="Why", restored=restored)
+
+
+@pytest.mark.parametrize("status", ReviewStatus)
+def test_a_review_becomes_what_it_was(status: ReviewStatus) -> None:
+    code = ReasonCode.SPAM if status is ReviewStatus.REJECTED else None
+    moderated = moderate([replace(command(status=status), reason_code=code)], {"a": IMPORTED})
+    after = moderated.reviews["a"]
+    assert (after.status, after.modified, after.moderator, after.reason) == (status, DECIDED, "eve", "Why")
+    assert (after.reason_code, after.flags) == (code, ("links",))
+    assert after.reports == 2
+    assert not moderated.settled
+    is_approved = status is ReviewStatus.APPROVED
+    assert moderated.tallies.get(TallyKey(ENTITY, "s"), RatingTally()) == RatingTally.of([400] if is_approved else [])
+    assert moderated.outcomes == [Outcome.UNCHANGED if status is ReviewStatus.NEW else Outcome.APPLIED]
+
+
+def test_a_repeat_changes_nothing() -> None:
+    first = moderate([command()], {"a": IMPORTED}).reviews["a"]
+    again = moderate([command(1)], {"a": first})
+    assert again.outcomes == [Outcome.UNCHANGED]
+    assert replace(again.reviews["a"], seen=first.seen) == first
+    assert not again.tallies
+    assert moderate([command(0)], {"a": first}).results == [None]
+
+
+def test_what_was_decided_here_since_then_stays() -> None:
+    here = replace(IMPORTED, status=ReviewStatus.REJECTED, modified=DECIDED + timedelta(milliseconds=1))
+    moderated = moderate([command()], {"a": here})
+    assert moderated.outcomes == [Outcome.UNCHANGED]
+    assert replace(moderated.reviews["a"], seen=here.seen) == here
+    assert moderated.reviews["a"].seen.covers(command().source)
+    at_once = replace(here, modified=DECIDED)
+    assert moderate([command()], {"a": at_once}).reviews["a"].status is ReviewStatus.APPROVED
+
+
+def test_no_decision_is_from_the_future() -> None:
+    after = moderate([command(at=NOW + timedelta(days=1))], {"a": IMPORTED}).reviews["a"]
+    assert after.modified == NOW
+
+
+def test_only_an_imported_review_is_restored() -> None:
+    submitted = replace(IMPORTED, is_imported=False)
+    moderated = moderate([command()], {"a": submitted})
+    assert moderated.outcomes == [Outcome.UNCHANGED]
+    assert replace(moderated.reviews["a"], seen=submitted.seen) == submitted
+
+
+def test_a_review_of_another_store_is_not_restored() -> None:
+    bound = replace(command(), stores=["t"])
+    assert moderate([bound], {"a": IMPORTED}).results == [
+        ModerationResult(Outcome.REFUSED, ModerationRefusal.OTHER_STORE)
+    ]
+
+
+@given(st.lists(st.sampled_from([ModerationAction.APPROVE, ModerationAction.REJECT, ModerationAction.RESET])))
+def test_decisions_here_win_wherever_the_import_comes(actions: list[ModerationAction]) -> None:
+    here = [
+        Moderation("a", action, RecordPosition(0, 10 + n, 2_000 + n), NOW + timedelta(seconds=n))
+        for n, action in enumerate(actions)
+    ]
+    first = moderate([command(), *here], {"a": IMPORTED}).reviews["a"]
+    imported_again = moderate([command(100)], {"a": first})
+    if any(action is not ModerationAction.APPROVE for action in actions):
+        assert imported_again.reviews["a"].status is first.status
+    assert not imported_again.tallies
+
+
+@pytest.mark.parametrize(
+    ("status", "event"),
+    [
+        (ReviewStatus.APPROVED, "ReviewApproved"),
+        (ReviewStatus.REJECTED, "ReviewRejected"),
+        (ReviewStatus.NEW, "ReviewReset"),
+        (None, "ReviewDeleted"),
+    ],
+)
+def test_the_event_follows_the_status(status: ReviewStatus | None, event: str) -> None:
+    assert moderation_event(status) == event
