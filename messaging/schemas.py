@@ -72,6 +72,7 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
 
 
 NotBlank = AfterValidator(_not_blank)
+NoNull = Annotated[str, StringConstraints(pattern=_NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
