@@ -9,9 +9,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from domain.moderation_rules_text import WordLists, has_contact, has_link, has_repetition, searched
+from domain.moderation_rules_text import WordLists, has_contact, has_link, has_repetition, searched, text_key
 from domain.ratings import Hundredths
-from domain.reviews import ReviewStatus
+from domain.reviews import Review, ReviewIdentity, ReviewStatus
 
 MOST_RULES: Final = 50
 MOST_WORDS: Final = 1_000
@@ -180,6 +180,26 @@ def _is_welcome(rule: ModerationRule, language: str) -> bool:
 
 def _tag(language: str) -> str:
     return language.lower().replace("_", "-")
+
+
+def text_keys(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
+    """The keys of a review's text: one as its author's, if it has one, and one as that of a review of its object."""
+    of_object = text_key((identity.store_id, "object", *identity.entity), text)
+    if identity.user_id is None:
+        return (of_object,)
+    return (text_key((identity.store_id, "author", identity.user_id), text), of_object)
+
+
+def is_duplicate(review_id: str, keys: Iterable[str], holders: Mapping[str, str]) -> bool:
+    """True if another review was the first with one of these keys of a text."""
+    return any(holders.get(key, review_id) != review_id for key in keys)
+
+
+def judged(review: Review, *, is_duplicate: bool = False) -> JudgedReview:
+    """The part of a review that rules look at."""
+    facts = review.facts
+    about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
+    return JudgedReview(*about, is_duplicate)
 
 
 @lru_cache(maxsize=_COMPILED)

@@ -12,7 +12,7 @@ from domain.ratings import RatingMethod, RatingTally, TallyKey, rating_number, r
 from domain.reminders import Reminder, ReviewableOrder
 from domain.returns import Return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
-from domain.reviews import ModerationAction, Review
+from domain.reviews import ModerationAction, Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
@@ -26,13 +26,15 @@ EVENT_OF_ACTION: Final = {
 
 
 class ReviewSubmitted(TypedDict):
-    """A review that has been stored; its status is New."""
+    """A review that has been stored; its status is New. `flags`: the ids of the moderation rules that hold it back or
+    flag it."""
 
     reviewId: str
     entityType: str
     entityId: str
     storeId: str | None
     rating: float
+    flags: list[str]
     at: str
 
 
@@ -167,7 +169,23 @@ def review_submitted(review: Review) -> ReviewSubmitted:
         "entityId": review.entity.id,
         "storeId": review.store_id,
         "rating": rating_number(review.rating),
+        "flags": list(review.flags),
         "at": timestamp(review.created),
+    }
+
+
+def review_approved(review_id: str, key: TallyKey, moderator: str, at: datetime) -> ReviewModerated:
+    """The event for a review that a rule or a verdict has approved."""
+    return {
+        "reviewId": review_id,
+        "entityType": key.entity.type,
+        "entityId": key.entity.id,
+        "storeId": key.store_id,
+        "statusBefore": ReviewStatus.NEW.label,
+        "status": ReviewStatus.APPROVED.label,
+        "moderator": moderator,
+        "reason": None,
+        "at": timestamp(at),
     }
 
 

@@ -37,15 +37,22 @@ class Editing(StrEnum):
     EDIT = "edit"
 
 
-AuditedAction = ModerationAction | Editing
+class RuleAction(StrEnum):
+    """The action of a moderation rule or a verdict that doesn't approve: the review waits for a moderator."""
+
+    HOLD = "hold"
+    FLAG = "flag"
+
+
+AuditedAction = ModerationAction | Editing | RuleAction
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
     """One moderation or edit of a review, or deletion of a return, that took effect: one of the two ids is set.
 
-    `subject` is None where authentication was off, but for authors. `fields` are the names of those that an edit
-    changed.
+    `subject` is None where authentication was off, but for authors; `rule:<id>` and `verdict:<source>` are no persons.
+    `fields` are the names of those that an edit changed.
     """
 
     at: datetime
@@ -158,4 +165,6 @@ def _entry(document: Document) -> AuditEntry:
 
 
 def _action(name: str) -> AuditedAction:
-    return Editing.EDIT if name == Editing.EDIT else ModerationAction(name)
+    if name == Editing.EDIT:
+        return Editing.EDIT
+    return RuleAction(name) if name in set(RuleAction) else ModerationAction(name)

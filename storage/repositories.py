@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from storage.audit import AuditLog
 from storage.claims import ClaimRepository
 from storage.database import Database
+from storage.moderation_rules import PublicationRepository, TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
@@ -39,6 +40,7 @@ class Repositories:
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
         self.parking = ParkingRepository(database)
+        self.publications = PublicationRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})
         self.ratings = RatingRepository(database)
         self.reminders = ReminderRepository(database)
@@ -49,3 +51,4 @@ class Repositories:
         self.reviews = ReviewRepository(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
+        self.texts = TextRepository(database)

@@ -10,7 +10,7 @@ from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, Rev
 from domain.reviews_edits import EditableReview, message_mark
 from domain.timestamps import milliseconds
 from storage.database import Document
-from storage.reviews_facts import STORED_FACTS, facts_fields, fill_facts
+from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts
 from storage.seen import seen_document, seen_from
 
 LONG_TEXT_BYTES: Final = 2_048
@@ -33,7 +33,7 @@ MODERATED: Final[Document] = {
 EDITABLE: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
     **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
-    **dict.fromkeys(("moderator", "moderationReason"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "flags", "held", *FACTS), 1),
 }
 """The projection of a review for edits."""
 
@@ -60,6 +60,8 @@ def document_of(review: Review) -> Document:
     }
     if review.name_wanted:
         document["nameWanted"] = True
+    if review.moderator:
+        document["moderator"] = review.moderator
     if review.written:
         document |= written_fields(review.written)
     return document
@@ -145,6 +147,9 @@ def editable_from(document: Document) -> EditableReview:
         document["modifiedDate"],
         document.get("moderator"),
         document.get("moderationReason"),
+        tuple(document.get("flags", ())),
+        document.get("held", False),
+        facts_from(document),
     )
 
 

@@ -33,7 +33,9 @@ class ReviewEditRepository:
 
 
 def _update(review: EditableReview) -> Document:
-    update: Document = {"$set": edited_fields(review)}
+    update: Document = {"$set": edited_fields(review), "$unset": {}}
+    for name, value in (("flags", list(review.flags)), ("held", review.is_held)):
+        update["$set" if value else "$unset"][name] = value
     if review.content.entity_name:
-        update["$unset"] = {"nameWanted": ""}
-    return update
+        update["$unset"]["nameWanted"] = ""
+    return {operator: fields for operator, fields in update.items() if fields}
