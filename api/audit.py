@@ -21,7 +21,7 @@ from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
-from storage.audit import AuditedAction, AuditSearch, Editing, Replying
+from storage.audit import AuditedAction, AuditSearch, Editing, Replying, RuleAction
 
 
 class AuditRow(Row):
@@ -63,7 +63,9 @@ async def read_audit_log(
     services: Injected,
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[AuditedAction | None, any_case(ModerationAction, Editing, Replying), Query()] = None,
+    action: Annotated[
+        AuditedAction | None, any_case(ModerationAction, Editing, Replying, RuleAction), Query()
+    ] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,
     until: Annotated[Moment | None, Query(description="Then or earlier")] = None,

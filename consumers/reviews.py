@@ -12,14 +12,16 @@ from functools import partial
 from typing import Final
 from uuid import UUID, uuid5
 
+from consumers.moderation_rules import Ruled, count_ruling, rulings_about, with_ruling
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_edits import ReviewEditor
-from consumers.reviews_rules import Rules, insert_claimed, release_tokens, replace_claimed, rules_about
+from consumers.reviews_rules import Rules, insert_whole, release_tokens, replace_whole, rules_about
 from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
 from consumers.services import Services
 from domain.commands import Outcome
+from domain.delivery import OutgoingMessage
 from domain.ratings import Entity, TallyKey
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
@@ -42,6 +44,8 @@ class _Decisions:
     rules: Rules
     verdicts: dict[Key, Verdict] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
+    told: set[Key] = field(default_factory=set)
+    """Those that were told in the transaction that stored their reviews."""
 
     def reason(self, submission: Submission) -> Refusal | None:
         return self.rules.reasons.get(submission.key)
@@ -52,6 +56,12 @@ class _Decisions:
             self.edits.append(submission)
         else:
             self.verdicts.setdefault(submission.key, verdict)
+
+    def follow(self, ruled: Iterable[tuple[Submission, Ruled]]) -> None:
+        """Take into account what moderation rules did."""
+        for submission, each in ruled:
+            self.told.add(submission.key)
+            count_ruling(each.ruling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +92,10 @@ class SubmissionConsumer:
         await release_tokens(self.services, rules, (key for key, v in verdicts.items() if v.reason))
         await self._tell_rivals(submissions, verdicts)
         _count(verdicts.values())
+        untold = [submissions[k] for k, v in verdicts.items() if v.is_stored and k not in decisions.told]
         await asyncio.gather(
             self._finish(submissions, verdicts),
-            self._tell_stored(submissions[key] for key, verdict in verdicts.items() if verdict.is_stored),
+            self.services.publisher.publish([self._submitted(s, s.accepted()) for s in untold]),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.parked.release(_entities(verdicts)),
         )
@@ -123,24 +134,37 @@ class SubmissionConsumer:
 
     async def _insert(self, firsts: Iterable[Submission], decisions: _Decisions) -> set[str]:
         """Store what is new. Returns the ids that were taken, and those of reviews that a claim is in the way of."""
-        plain: list[Review] = []
-        claimed: dict[str, Submission] = {}
+        accepted: dict[str, Submission] = {}
         refused: list[RefusedSubmission] = []
         for submission in firsts:
             if reason := decisions.reason(submission):
                 refused.append(submission.refused(reason))
-            elif submission.key in decisions.rules.claims:
-                claimed[submission.id] = submission
             else:
-                plain.append(self._accepted(submission))
-        taken = await self.services.reviews.insert(plain, refused)
-        if not claimed:
+                accepted[submission.id] = submission
+        reviews, ruled = await self._judge(accepted, decisions)
+        claims = {id: each for id, s in accepted.items() if (each := decisions.rules.claims.get(s.key))}
+        apart = claims.keys() | ruled.keys()
+        taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in apart], refused)
+        if not apart:
             return taken
-        claims = {id: decisions.rules.claims[submission.key] for id, submission in claimed.items()}
-        insert = partial(insert_claimed, list(map(self._accepted, claimed.values())), claims)
+        insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], claims, ruled)
         taken_too, lost = await self.services.transactions.run(insert)
-        await self._refuse([(claimed[id], reason) for id, reason in lost.items()], decisions)
+        decisions.follow((accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost)
+        await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
         return taken | taken_too | lost.keys()
+
+    async def _judge(
+        self, accepted: Mapping[str, Submission], decisions: _Decisions
+    ) -> tuple[dict[str, Review], dict[str, Ruled]]:
+        """The reviews of submissions by id, as moderation rules leave them, and those for which a rule fired."""
+        reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
+        ruled = {}
+        for id, ruling in (await rulings_about(self.services, reviews.values(), decisions.rules.stores)).items():
+            reviews[id] = review = with_ruling(reviews[id], ruling)
+            submission, told = accepted[id], self._submitted(accepted[id], review)
+            trace = cause_of(submission.positions[0])
+            ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
+        return reviews, ruled
 
     async def _decide(self, rivals: Iterable[Submission], place: TakenId, decisions: _Decisions) -> bool:
         """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
@@ -155,35 +179,38 @@ class SubmissionConsumer:
             if again is None:
                 decisions.decide(submission, Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
                 continue
-            after = again.refused(reason, place.refused.seen) if reason else self._accepted(again)
+            after = again.refused(reason, place.refused.seen) if reason else None
             if not await self._replace(place.refused, after, again, decisions):
                 return False
             outcome = Outcome.REFUSED if reason else Outcome.APPLIED
             decisions.decide(submission, Verdict(outcome, reason, is_repeat=True, is_stored=not reason))
-            place = again.place(after if isinstance(after, RefusedSubmission) else None)
+            place = again.place(after)
         return True
 
     async def _replace(
-        self, before: RefusedSubmission, after: Review | RefusedSubmission, again: Submission, decisions: _Decisions
+        self, before: RefusedSubmission, after: RefusedSubmission | None, again: Submission, decisions: _Decisions
     ) -> bool:
-        """Put a review, with its claims, or a later refusal in the place of a refused submission; False if that has
-        changed meanwhile, or a claim is in the way."""
-        claims = decisions.rules.claims.get(again.key)
-        if not claims or isinstance(after, RefusedSubmission):
+        """Put a later refusal, or else the review with all that belongs to it, in the place of a refused submission;
+        False if that has changed meanwhile, or a claim is in the way."""
+        if after:
             return await self.services.reviews.replace_refused(before, after)
-        replace = partial(replace_claimed, before, after, claims)
+        claims = decisions.rules.claims.get(again.key, ())
+        reviews, ruled = await self._judge({again.id: again}, decisions)
+        if not claims and not ruled:
+            return await self.services.reviews.replace_refused(before, reviews[again.id])
+        each = ruled.get(again.id)
+        replace = partial(replace_whole, self.services, before, reviews[again.id], claims, each)
         is_replaced, reason = await self.services.transactions.run(replace)
         if reason:
             await self._refuse([(again, reason)], decisions)
+        if is_replaced and each:
+            decisions.follow([(again, each)])
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: _Decisions) -> None:
         """Refuse submissions of which another review has a claim: told first, and stored then as any other refusal."""
         await self._announce(lost)
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
-
-    def _accepted(self, submission: Submission) -> Review:
-        return self.names.named(submission.accepted())
 
     async def _tell_rivals(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
         """Tell whose ids were taken; of edits their transaction has told it."""
@@ -210,18 +237,15 @@ class SubmissionConsumer:
             )
         await self.services.publisher.publish(events)
 
-    async def _tell_stored(self, stored: Iterable[Submission]) -> None:
-        events = [
-            self.services.event(
-                entity_key(submission.review.entity),
-                "ReviewSubmitted",
-                review_submitted(submission.accepted()),
-                id=str(uuid5(_EVENTS, f"{submission.id}/{submission.positions[0].timestamp}")),
-                cause=cause_of(submission.positions[0]),
-            )
-            for submission in stored
-        ]
-        await self.services.publisher.publish(events)
+    def _submitted(self, submission: Submission, review: Review) -> OutgoingMessage:
+        """The event for a review that is stored; a redelivery makes its id again."""
+        return self.services.event(
+            entity_key(review.entity),
+            "ReviewSubmitted",
+            review_submitted(review),
+            id=str(uuid5(_EVENTS, f"{submission.id}/{submission.positions[0].timestamp}")),
+            cause=cause_of(submission.positions[0]),
+        )
 
     async def _finish(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
         """Mark what purchases verify, now that it is stored; whoever waits is answered then."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from consumers.moderation_rules import approved, count_ruling, entries, publication, rules_of
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from domain.moderation_rules import Ruling, is_duplicate, text_keys
 from domain.ratings import TallyKey
-from domain.reviews_edits import Edit, EditableReview, Edited, EditedReviews, EditRight, edit_reviews
-from domain.stores import Refusal
+from domain.reviews_edits import Edit, EditableReview, Edited, EditedReviews, EditRight, Judge, edit_reviews
+from domain.stores import Refusal, Store
 from messaging.events import review_edited, submission_refused
 from messaging.reviews import entity_key
 from storage.audit import AuditEntry, Editing
@@ -33,7 +35,11 @@ class ReviewEditor:
         """Apply edits in their order; returns a result for each."""
         if not edits:
             return ()
-        return (await self.services.transactions.run(partial(self._edit, edits))).results
+        results = (await self.services.transactions.run(partial(self._edit, edits))).results
+        for result in results:
+            if result.ruling:
+                count_ruling(result.ruling)
+        return results
 
     async def _edit(self, edits: Sequence[Edit], work: UnitOfWork) -> EditedReviews:
         reviews, ratings, outcomes = (
@@ -43,7 +49,10 @@ class ReviewEditor:
         )
         present = await reviews.load({edit.review_id for edit in edits}, work.session)
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
-        edited = edit_reviews(edits, present, answered, await self._keeping_status(present.values()))
+        stores = await self._stores(present.values())
+        keeping = {id for id, store in stores.items() if store.settings.edits_keep_status}
+        judge = await self._judge(edits, present, stores)
+        edited = edit_reviews(edits, present, answered, keeping, judge)
         await reviews.save(edited.reviews, work.session)
         tallies = await ratings.add(edited.tallies, work.session)
         applied = list(_applied(edits, edited))
@@ -51,16 +60,50 @@ class ReviewEditor:
         work.emit(rating_events(self.services, tallies))
         work.emit(self._refused(edit, reason) for edit, reason in _refused(edits, edited))
         work.audit(_audit_entry(edit, review, result) for edit, review, result in applied)
+        for edit, review, result in applied:
+            self._rulings(edit, review, result, work)
+        plans = {e.review_id: publication(e.review_id, r.ruling, e.at) for e, _, r in applied if r.ruling is not None}
+        await work.repositories.publications.plan(plans, work.session)
         for edit, result in zip(edits, edited.results, strict=True):
             reason = result.reason and result.reason.value
             work.answer(edit.command_id, edit.review_id, result.outcome, reason, mark=edit.mark)
         return edited
 
-    async def _keeping_status(self, reviews: Collection[EditableReview]) -> set[str]:
-        """The stores of these reviews in which an author's edit keeps the status."""
-        stores = {review.identity.store_id for review in reviews if review.identity.store_id is not None}
-        found = await self.services.stores.of_ids(stores)
-        return {id for id, store in found.items() if store.settings.edits_keep_status}
+    async def _stores(self, reviews: Collection[EditableReview]) -> dict[str, Store]:
+        ids = {review.identity.store_id for review in reviews if review.identity.store_id is not None}
+        return await self.services.stores.of_ids(ids)
+
+    async def _judge(
+        self, edits: Iterable[Edit], present: Mapping[str, EditableReview], stores: Mapping[str, Store]
+    ) -> Judge:
+        """The judge by the rules of these stores, who knows the texts of other reviews."""
+        wanted = []
+        for edit in edits:
+            review = present.get(edit.review_id)
+            rules = rules_of(stores, review.identity.store_id) if review else None
+            if review and rules and rules.looks_for_duplicates and edit.right is EditRight.AUTHOR:
+                wanted.append((edit.review_id, text_keys(review.identity, edit.content.review)))
+        # Not in the transaction: a note counts only once its review has the text.
+        holders = await self.services.texts.holders(wanted)
+
+        def judge(id: str, review: EditableReview) -> Ruling | None:
+            rules = rules_of(stores, review.identity.store_id)
+            if rules is None:
+                return None
+            keys = text_keys(review.identity, review.content.review) if rules.looks_for_duplicates else ()
+            return rules.judge(review.judged(is_duplicate=is_duplicate(id, keys, holders)))
+
+        return judge
+
+    def _rulings(self, edit: Edit, review: EditableReview, edited: Edited, work: UnitOfWork) -> None:
+        """Have events and audit log follow a ruling that belongs to an edit."""
+        key, ruling = TallyKey(review.identity.entity, review.identity.store_id), edited.ruling
+        if ruling is None:
+            return
+        if edited.is_approved and ruling.approval:
+            work.emit([approved(self.services, edit.review_id, key, ruling.approval.subject, edit.at, edit.trace)])
+        if edited.is_approved or ruling.objections:
+            work.audit(entries(ruling, edit.review_id, key, edit.at, edit.command_id))
 
     def _told(self, edit: Edit, review: EditableReview, edited: Edited) -> OutgoingMessage:
         key = TallyKey(review.identity.entity, review.identity.store_id)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from consumers.moderation_rules import Ruled, follow
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.claims import Claim, only_review
@@ -26,7 +27,7 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 class Rules:
     """The refusals by the rules, and the needs of each review: claims, the name of its object, and the token that was
     used up for it just now. Reasons are added later where a claim turns out to be another review's. `bought` are those
-    for which an order was looked up and found, `proven` those with a valid token."""
+    for which an order was looked up and found, `proven` those with a valid token. `stores` are the registered ones."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
@@ -34,6 +35,7 @@ class Rules:
     used: dict[Key, UsedToken] = field(default_factory=dict)
     bought: set[Key] = field(default_factory=set)
     proven: set[Key] = field(default_factory=set)
+    stores: Mapping[str, Store] = field(default_factory=dict)
 
 
 async def rules_about(services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]) -> Rules:
@@ -82,7 +84,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
     made = await services.purchases.made(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in claims})
-    rules = Rules(claims=dict(claims), bought=bought)
+    rules = Rules(claims=dict(claims), bought=bought, stores=stores)
     for submission, store_id in with_store:
         key = submission.key
         reason = refusal(
@@ -104,30 +106,43 @@ def _is_another(id: str, ids: Collection[str]) -> bool:
     return any(each != id for each in ids)
 
 
-async def insert_claimed(
-    reviews: Sequence[Review], claims: dict[str, Sequence[Claim]], work: UnitOfWork
+async def insert_whole(
+    services: Services,
+    reviews: Sequence[Review],
+    claims: Mapping[str, Sequence[Claim]],
+    ruled: Mapping[str, Ruled],
+    work: UnitOfWork,
 ) -> tuple[set[str], dict[str, Refusal]]:
-    """Store reviews with their claims, in one transaction.
+    """Store reviews with their claims, and what follows from rulings, in one transaction.
 
     Returns the ids that were taken, and the refusals of those of which another review has a claim.
     """
     repositories = work.repositories
     taken = set(await repositories.reviews.taken([review.id for review in reviews], work.session))
     free = [review for review in reviews if review.id not in taken]
-    refused = await repositories.claims.take({review.id: claims[review.id] for review in free}, work.session)
-    await repositories.reviews.insert_free([review for review in free if review.id not in refused], work.session)
+    wanted = {review.id: claims[review.id] for review in free if review.id in claims}
+    refused = await repositories.claims.take(wanted, work.session)
+    stored = [review for review in free if review.id not in refused]
+    await repositories.reviews.insert_free(stored, work.session)
+    await follow(services, [ruled[review.id] for review in stored if review.id in ruled], work)
     return taken, refused
 
 
-async def replace_claimed(
-    before: RefusedSubmission, review: Review, claims: Sequence[Claim], work: UnitOfWork
+async def replace_whole(
+    services: Services,
+    before: RefusedSubmission,
+    review: Review,
+    claims: Sequence[Claim],
+    ruled: Ruled | None,
+    work: UnitOfWork,
 ) -> tuple[bool, Refusal | None]:
-    """Put a review in the place of a refused submission with its claims, in one transaction: if it could, and the
-    refusal if another review has a claim."""
+    """Put a review in the place of a refused submission with its claims, and what follows from its ruling, in one
+    transaction: if it could, and the refusal if another review has a claim."""
     refused = await work.repositories.claims.take({review.id: claims}, work.session)
     if refused:
         return False, refused[review.id]
     if await work.repositories.reviews.replace_refused(before, review, work.session):
+        await follow(services, [ruled] if ruled else [], work)
         return True, None
     await work.repositories.claims.free([review.id], work.session)
     return False, None

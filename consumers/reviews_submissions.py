@@ -37,7 +37,8 @@ class Key(NamedTuple):
 class Verdict(NamedTuple):
     """The decision about a submission; `is_repeat` where its id was taken before.
 
-    `is_stored`: its review is there, because of this very submission. `is_edit`: decided by the transaction of edits.
+    `is_stored`: its review is there, because of this very submission, and that may still have to be told.
+    `is_edit`: decided by the transaction of edits.
     """
 
     outcome: Outcome
@@ -159,7 +160,7 @@ class Submission:
         if not is_known and not place.written.covers(self.positions[0]):
             return None
         if is_first and self.key.identity == place.identity:
-            return Verdict(Outcome.APPLIED, is_repeat=True, is_stored=True)
+            return Verdict(Outcome.APPLIED, is_repeat=True, is_stored=not place.is_told)
         return Verdict(Outcome.UNCHANGED, is_repeat=True)
 
 

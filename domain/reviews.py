@@ -73,8 +73,9 @@ class Review:
     `submitted`: when it came, where that isn't when it was created: an import keeps the date that it was written.
     `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
     `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. `flags` are the ids of the
-    moderation rules that held it back. `written`: what it was written by. Those who only read a review load neither
-    `written` nor `submitted`.
+    moderation rules that held it back or flagged it, and sources of verdicts. `is_held`: a rule wants a moderator to
+    see it. `is_told`: its submission was told in the transaction that stored it. `written`: what it was written by.
+    Those who only read a review load neither `written` nor `submitted`.
     """
 
     id: str
@@ -98,8 +99,15 @@ class Review:
     responses: Responses = NO_RESPONSES
     flags: tuple[str, ...] = ()
     images: tuple[ReviewImage, ...] = ()
+    is_held: bool = False
+    is_told: bool = False
     written: Written | None = None
     submitted: datetime | None = None
+
+    @property
+    def identity(self) -> ReviewIdentity:
+        """The part of it that stays as it is."""
+        return ReviewIdentity(self.entity, self.store_id, self.user_id)
 
     @property
     def content(self) -> Content:

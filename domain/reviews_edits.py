@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Written
+from domain.moderation_rules import NO_RULING, JudgedReview, Ruling
 from domain.permissions import Caller, Permission
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import NO_FACTS, Facts, ReasonCode
 from domain.stores import Refusal
 
 
@@ -64,7 +65,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditableReview:
-    """The part of a review that edits read and write."""
+    """The part of a review that edits read and write. `facts` are read alone."""
 
     identity: ReviewIdentity
     content: Content
@@ -74,10 +75,26 @@ class EditableReview:
     moderator: str | None = None
     reason: str | None = None
     reason_code: ReasonCode | None = None
+    flags: tuple[str, ...] = ()
+    is_held: bool = False
+    facts: Facts = NO_FACTS
+
+    def judged(self, *, is_duplicate: bool) -> JudgedReview:
+        """The part of it that moderation rules look at."""
+        content, facts = self.content, self.facts
+        about = (content.title, content.review, content.rating, facts.language, facts.verified_purchase)
+        return JudgedReview(*about, is_duplicate)
+
+
+Judge = Callable[[str, EditableReview], Ruling | None]
+"""Gives the ruling about a review, by its id and as an author's edit leaves it; None in a store without rules."""
 
 
 class Edited(NamedTuple):
-    """The result of one edit: the names of the changed fields, and the status before and after."""
+    """The result of one edit: the names of the changed fields, and the status before and after.
+
+    `ruling`: that of moderation rules, which can change the status once more; None where they weren't asked.
+    """
 
     outcome: Outcome
     reason: Refusal | None = None
@@ -85,6 +102,12 @@ class Edited(NamedTuple):
     before: ReviewStatus = ReviewStatus.NEW
     after: ReviewStatus = ReviewStatus.NEW
     is_repeat: bool = False
+    ruling: Ruling | None = None
+
+    @property
+    def is_approved(self) -> bool:
+        """True if a rule approves the review after the edit."""
+        return self.ruling is not None and self.ruling.approval is not None and self.after is ReviewStatus.NEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +151,9 @@ def edit_reviews(
     reviews: Mapping[str, EditableReview],
     answered: Collection[tuple[str, str]] = (),
     keeping_status: Collection[str] = (),
+    judge: Judge = lambda *_: None,
 ) -> EditedReviews:
-    """Apply edits in their order.
+    """Apply edits in their order; moderation rules judge what authors change.
 
     `reviews` are the present states by id; one that isn't among them is gone. `answered` holds the command ids and
     review ids that have an outcome: a command never edits twice. `keeping_status` are the stores in which an author's
@@ -149,7 +173,7 @@ def edit_reviews(
             continue
         if each.answer_key:
             repeats.add(each.answer_key)
-        after, result = edit(review, each, keeps_status=review.identity.store_id in keeping_status)
+        after, result = edit(review, each, keeps_status=review.identity.store_id in keeping_status, judge=judge)
         results.append(result)
         if after is review:
             continue
@@ -161,11 +185,13 @@ def edit_reviews(
     return EditedReviews(touched, results, tallies)
 
 
-def edit(review: EditableReview, edit: Edit, *, keeps_status: bool) -> tuple[EditableReview, Edited]:
+def edit(
+    review: EditableReview, edit: Edit, *, keeps_status: bool, judge: Judge = lambda *_: None
+) -> tuple[EditableReview, Edited]:
     """Apply one edit: the review as it is then, the same object if nothing is to be written.
 
     An older record, or a message that wrote the review before, changes nothing. An author's edit makes the review New
-    unless the store keeps the status; a moderator's leaves it.
+    unless the store keeps the status, or a rule holds it back; a moderator's leaves it.
     """
     if not edit.may_touch(review.identity):
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
@@ -182,9 +208,22 @@ def edit(review: EditableReview, edit: Edit, *, keeps_status: bool) -> tuple[Edi
         # Taken into account, so that a redelivery isn't taken once the store allows it.
         return replace(review, written=written), Edited(Outcome.REFUSED, edit.refusal)
     after = replace(review, content=content, written=written, modified=edit.at)
-    if edit.right is EditRight.AUTHOR and not keeps_status and review.status is not ReviewStatus.NEW:
+    if edit.right is not EditRight.AUTHOR:
+        return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
+    ruling = judge(edit.review_id, after)
+    is_held = ruling is not None and ruling.is_held and review.status is ReviewStatus.APPROVED
+    if (is_held or not keeps_status) and review.status is not ReviewStatus.NEW:
         after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None, reason_code=None)
-    return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
+    result = Edited(Outcome.APPLIED, None, fields, review.status, after.status, ruling=ruling)
+    return with_ruling(after, ruling or NO_RULING), result
+
+
+def with_ruling(review: EditableReview, ruling: Ruling) -> EditableReview:
+    """The review as a ruling leaves it: approved if it is New and a rule says so. Flags of before don't count."""
+    after = replace(review, flags=ruling.flags, is_held=ruling.is_held)
+    if ruling.approval and review.status is ReviewStatus.NEW:
+        return replace(after, status=ReviewStatus.APPROVED, moderator=ruling.approval.subject)
+    return after
 
 
 def merged(stored: Content, given: Content) -> Content:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from string import Formatter
 from typing import Final
 
+from domain.moderation_rules import ModerationRule
 from domain.ratings import RatingMethod
 from domain.returns_statuses import DEFAULT_STATUSES
 
@@ -70,6 +71,7 @@ class StoreSettings:
     rating_calculation_method: RatingMethod | None = None
     return_number_template: str | None = None
     review_url: str | None = None
+    moderation_rules: tuple[ModerationRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ class ReminderSettings:
     limit_period_days: int | None = None
 
 
-Setting = str | int | bool | Sequence[str] | None
+RuleFields = Mapping[str, str | int | float | Sequence[str]]
+Setting = str | int | bool | Sequence[str] | Sequence[RuleFields] | None
 Changes = Mapping[str, Setting | Mapping[str, Setting]]
 """New values of a store or of the general settings by the names of the interface; `settings` and `reminder` hold a
 mapping of their own. What isn't named stays as it is."""

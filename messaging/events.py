@@ -27,13 +27,15 @@ _EVENT_OF_STATUS: Final = {
 
 
 class ReviewSubmitted(TypedDict):
-    """A review that has been stored; its status is New."""
+    """A review that has been stored; its status is New. `flags`: the ids of the moderation rules that hold it back or
+    flag it."""
 
     reviewId: str
     entityType: str
     entityId: str
     storeId: str | None
     rating: float
+    flags: list[str]
     at: str
 
 
@@ -202,7 +204,23 @@ def review_submitted(review: Review) -> ReviewSubmitted:
         "entityId": review.entity.id,
         "storeId": review.store_id,
         "rating": rating_number(review.rating),
+        "flags": list(review.flags),
         "at": timestamp(review.modified),
+    }
+
+
+def review_approved(review_id: str, key: TallyKey, moderator: str, at: datetime) -> ReviewModerated:
+    """The event for a review that a rule or a verdict has approved."""
+    return {
+        "reviewId": review_id,
+        "entityType": key.entity.type,
+        "entityId": key.entity.id,
+        "storeId": key.store_id,
+        "statusBefore": ReviewStatus.NEW.label,
+        "status": ReviewStatus.APPROVED.label,
+        "moderator": moderator,
+        "reason": None,
+        "at": timestamp(at),
     }
 
 

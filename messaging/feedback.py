@@ -19,8 +19,7 @@ from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
 from messaging.envelope import cloud_event_identity, mark_in
-from messaging.orders import Moment
-from messaging.schemas import ClosedMessage, Id, Name, NotBlank, OptionalId, Stores, usable
+from messaging.schemas import ClosedMessage, Id, Moment, Name, NotBlank, OptionalId, Stores, usable
 from messaging.tracing import cause_of
 
 KIND: Final = "feedback"

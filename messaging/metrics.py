@@ -103,6 +103,7 @@ SUBMISSIONS: Final = _counter(
     "Submitted reviews: stored, edited, repeated, or the code of their refusal, by the API or by a worker",
     "outcome",
 )
+RULINGS: Final = _counter("rulings", "Reviews that moderation rules approved, held or flagged", "outcome")
 MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")
 FEEDBACK: Final = _counter("feedback", "Replies, votes and reports, and their removal", "action", "outcome")
 IGNORED: Final = _counter(

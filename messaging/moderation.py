@@ -109,7 +109,7 @@ class _ModerationFields(Message):
             stores=self.stores,
             trace=trace,
             reason_code=self.reason_code,
-            restored=self.restored and self.restored.restored(),
+            restored=self.restored.restored() if self.restored else None,
         )
 
 

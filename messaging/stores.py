@@ -14,6 +14,7 @@ from domain.returns_statuses import InvalidStatusesError, usable_statuses
 from domain.review_urls import URL_LENGTH, check_review_url
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
+from messaging.moderation_rules import ModerationRules
 from messaging.schemas import ClosedMessage, Id, Name, OptionalId, ReturnStatusName, usable
 from messaging.templates.messages import NotificationTemplateUpdate
 
@@ -51,6 +52,9 @@ class StoreSettingsUpdate(ClosedMessage):
         Annotated[str, Field(max_length=URL_LENGTH), usable(check_review_url, "invalid_url")] | None,
         Field(description="The page where a customer writes, for the links of reminders; null: no links"),
     ] = None
+    moderation_rules: Annotated[
+        ModerationRules, Field(description="Rules about new and edited reviews, all at once; they never reject")
+    ] = ()
 
 
 class StoreFields(ClosedMessage):

@@ -45,15 +45,22 @@ class Replying(StrEnum):
     REMOVE_REPLY = "remove-reply"
 
 
-AuditedAction = ModerationAction | Editing | Replying
+class RuleAction(StrEnum):
+    """The action of a moderation rule or a verdict that doesn't approve: the review waits for a moderator."""
+
+    HOLD = "hold"
+    FLAG = "flag"
+
+
+AuditedAction = ModerationAction | Editing | Replying | RuleAction
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
     """One moderation or edit of a review, reply to one, or deletion of a return, that took effect.
 
-    One of the two ids is set. `subject` is None where authentication was off, but for authors. `fields` are the names
-    of those that an edit changed.
+    One of the two ids is set. `subject` is None where authentication was off, but for authors; `rule:<id>` and
+    `verdict:<source>` are no persons. `fields` are the names of those that an edit changed.
     """
 
     at: datetime
@@ -169,4 +176,5 @@ def _entry(document: Document) -> AuditEntry:
 
 
 def _action(name: str) -> AuditedAction:
-    return next((words(name) for words in (Editing, Replying) if name in set(words)), None) or ModerationAction(name)
+    special = next((words(name) for words in (Editing, Replying, RuleAction) if name in set(words)), None)
+    return special or ModerationAction(name)

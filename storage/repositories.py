@@ -10,6 +10,7 @@ from storage.database import Database
 from storage.feedback import FeedbackRepository
 from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
+from storage.moderation_rules import PublicationRepository, TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
@@ -43,6 +44,7 @@ class Repositories:
         self.outcomes = OutcomeRepository(database)
         self.parked_feedback = ParkingRepository(database, FEEDBACK)
         self.parking = ParkingRepository(database, MODERATION)
+        self.publications = PublicationRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})
         self.feedback = FeedbackRepository(database)
         self.reports = ReportRepository(database)
@@ -56,3 +58,4 @@ class Repositories:
         self.reviews = ReviewRepository(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
+        self.texts = TextRepository(database)

@@ -11,7 +11,7 @@ from domain.reviews_edits import EditableReview, message_mark
 from domain.reviews_facts import ReasonCode, Source
 from domain.timestamps import milliseconds
 from storage.database import Document
-from storage.reviews_facts import STORED_FACTS, facts_fields, fill_facts
+from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts
 from storage.seen import seen_document, seen_from
 
 LONG_TEXT_BYTES: Final = 2_048
@@ -34,7 +34,7 @@ MODERATED: Final[Document] = {
 EDITABLE: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
     **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
-    **dict.fromkeys(("moderator", "moderationReason", "reasonCode"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "flags", "held", *FACTS), 1),
 }
 """The projection of a review for edits."""
 
@@ -63,6 +63,8 @@ def document_of(review: Review) -> Document:
         document["nameWanted"] = True
     if review.submitted:
         document["submittedAt"] = review.submitted
+    if review.moderator:
+        document["moderator"] = review.moderator
     if review.written:
         document |= written_fields(review.written)
     return document
@@ -159,6 +161,9 @@ def editable_from(document: Document) -> EditableReview:
         document.get("moderator"),
         document.get("moderationReason"),
         ReasonCode(document["reasonCode"]) if document.get("reasonCode") else None,
+        tuple(document.get("flags", ())),
+        document.get("held", False),
+        facts_from(document),
     )
 
 

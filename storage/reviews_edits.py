@@ -33,8 +33,11 @@ class ReviewEditRepository:
 
 
 def _update(review: EditableReview) -> Document:
-    gone = [
-        *(["nameWanted"] if review.content.entity_name else []),
-        *(["reasonCode"] if review.reason_code is None else []),
-    ]
-    return {"$set": edited_fields(review), **({"$unset": dict.fromkeys(gone, "")} if gone else {})}
+    update: Document = {"$set": edited_fields(review), "$unset": {}}
+    for name, value in (("flags", list(review.flags)), ("held", review.is_held)):
+        update["$set" if value else "$unset"][name] = value
+    if review.content.entity_name:
+        update["$unset"]["nameWanted"] = ""
+    if review.reason_code is None:
+        update["$unset"]["reasonCode"] = ""
+    return {operator: fields for operator, fields in update.items() if fields}

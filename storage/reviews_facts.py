@@ -8,9 +8,9 @@ from domain.reviews import Review
 from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.database import Document
 
-_FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
+FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
 _RESPONSES: Final = ("helpful", "notHelpful", "reports")
-STORED_FACTS: Final = (*_FACTS, *_RESPONSES, "reply", "flags", "images", "reasonCode")
+STORED_FACTS: Final = (*FACTS, *_RESPONSES, "reply", "flags", "images", "reasonCode")
 """The names of the fields."""
 
 _KNOWN: Final = frozenset(STORED_FACTS)
@@ -20,12 +20,14 @@ def facts_fields(review: Review) -> Document:
     """The fields of what there is."""
     reply = review.reply
     fields: Document = {
-        **dict(zip(_FACTS, review.facts, strict=True)),
+        **dict(zip(FACTS, review.facts, strict=True)),
         **responses_fields(review.responses),
         "reply": reply and reply_fields(reply),
         "flags": list(review.flags),
         "images": [image_fields(image) for image in review.images],
         "reasonCode": review.reason_code,
+        "held": review.is_held,
+        "told": review.is_told,
     }
     return {name: value for name, value in fields.items() if value}
 
@@ -60,12 +62,10 @@ def image_fields(image: ReviewImage) -> Document:
     return {"id": image.id, "hidden": True} if image.is_hidden else {"id": image.id}
 
 
-def fill_facts(review: Review, document: Document) -> Review:
-    """Give a review what its document has beyond the text."""
-    if _KNOWN.isdisjoint(document):
-        return review
-    source, reason_code, reply = document.get("source"), document.get("reasonCode"), document.get("reply")
-    review.facts = Facts(
+def facts_from(document: Document) -> Facts:
+    """The facts in a document."""
+    source = document.get("source")
+    return Facts(
         document.get("verifiedPurchase", False),
         document.get("incentivized", False),
         Source(source) if source else None,
@@ -73,6 +73,14 @@ def fill_facts(review: Review, document: Document) -> Review:
         document.get("provenByToken", False),
         document.get("languageGiven", False),
     )
+
+
+def fill_facts(review: Review, document: Document) -> Review:
+    """Give a review what its document has beyond the text."""
+    if _KNOWN.isdisjoint(document):
+        return review
+    reason_code, reply = document.get("reasonCode"), document.get("reply")
+    review.facts = facts_from(document)
     review.responses = responses_from(document)
     review.reply = reply and reply_from(reply)
     review.flags = tuple(document.get("flags", ()))

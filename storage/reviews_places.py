@@ -17,7 +17,7 @@ from storage.seen import seen_document, seen_from
 PLACE: Final[Document] = dict.fromkeys(
     (
         *("createdDate", "submittedAt", "entityType", "entityId", "storeId", "userId", "refused", "goneAt", "seen"),
-        *("writtenAt", "messages"),
+        *("writtenAt", "messages", "told"),
     ),
     1,
 )
@@ -38,13 +38,15 @@ class RefusedSubmission:
 class TakenId:
     """The holder of an id: a review, a refused submission, or, with neither, a deleted review.
 
-    `created`: when its first submission came. `written`: what the review was last written by.
+    `created`: when its first submission came. `written`: what the review was last written by. `is_told`: its submission
+    was told when it was stored.
     """
 
     created: datetime | None = None
     identity: ReviewIdentity | None = None
     written: Written | None = None
     refused: RefusedSubmission | None = None
+    is_told: bool = False
 
 
 def place_from(document: Document) -> TakenId:
@@ -54,9 +56,9 @@ def place_from(document: Document) -> TakenId:
         return TakenId(refused=RefusedSubmission(document["_id"], reason, document["goneAt"], seen))
     if "createdDate" not in document:
         return TakenId(document.get("submittedAt"))
-    return TakenId(
-        document.get("submittedAt", document["createdDate"]), identity_from(document), written_from(document)
-    )
+    is_told = document.get("told", False)
+    created = document.get("submittedAt", document["createdDate"])
+    return TakenId(created, identity_from(document), written_from(document), is_told=is_told)
 
 
 def identity_from(document: Document) -> ReviewIdentity:

@@ -17,6 +17,7 @@ from domain.stores import (
     StoreSettings,
 )
 from storage.database import Database, Document, Session, stored_bytes
+from storage.moderation_rules import rule_from
 from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "stores"
@@ -118,5 +119,6 @@ def _store(document: Document) -> Store:
             rating_calculation_method=RatingMethod(method) if method else None,
             return_number_template=settings.get("returnNumberTemplate"),
             review_url=settings.get("reviewUrl") or None,
+            moderation_rules=tuple(map(rule_from, settings.get("moderationRules", ()))),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path
-from pydantic import TypeAdapter
+from pydantic import PlainSerializer, TypeAdapter
 from starlette.responses import Response
 
 from api import examples
@@ -18,7 +18,9 @@ from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
+from domain.moderation_rules import ModerationRule
 from domain.ratings import RatingMethod
+from messaging.moderation_rules import ShownRule, shown_rule
 from messaging.schemas import Id
 from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
@@ -62,6 +64,10 @@ class ShownStoreSettings(Row):
     rating_calculation_method: RatingMethod | None
     return_number_template: str | None
     review_url: str | None
+    moderation_rules: Annotated[
+        tuple[ModerationRule, ...],
+        PlainSerializer(lambda rules: [shown_rule(rule) for rule in rules], return_type=list[ShownRule]),
+    ]
 
 
 class ShownStore(Row):

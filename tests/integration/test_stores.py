@@ -12,7 +12,7 @@ from tests.support.messages import message
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
-DEFAULTS = {
+DEFAULTS: Json = {
     "reviewsEnabled": False,
     "anonymousReviewsAllowed": False,
     "purchaseRequired": True,
@@ -21,6 +21,7 @@ DEFAULTS = {
     "ratingCalculationMethod": None,
     "returnNumberTemplate": None,
     "reviewUrl": None,
+    "moderationRules": [],
 }
 GENERAL = {
     "ratingCalculationMethod": "average",

@@ -96,6 +96,11 @@ STORE: Json = {
         "oneReviewPerCustomer": True,
         "editsKeepStatus": True,
         "reviewUrl": "https://shop.example/review?token={token}",
+        "moderationRules": [
+            {"id": "w", "kind": "words", "outcome": "hold", "words": ["spam"]},
+            {"id": "l", "kind": "languages", "outcome": "flag", "languages": ["en"]},
+            {"id": "s", "kind": "stars", "outcome": "hold", "below": 2, "above": 4, "publishAfterHours": 24},
+        ],
     },
 }
 TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}

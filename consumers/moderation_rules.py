@@ -1,0 +1,145 @@
+"""Moderation rules of stores, applied to reviews, and what follows from them in the transaction that writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from consumers.ratings import rating_events
+from consumers.services import Services
+from domain.delivery import OutgoingMessage
+from domain.moderation_rules import (
+    NO_RULING,
+    ModerationRule,
+    RuleOutcome,
+    RuleSet,
+    Ruling,
+    is_duplicate,
+    judged,
+    rule_set,
+    text_keys,
+)
+from domain.ratings import RatingTally, TallyKey
+from domain.reviews import ModerationAction, Review, ReviewStatus, counted
+from domain.stores import Store
+from messaging.events import review_approved
+from messaging.metrics import RULINGS
+from messaging.reviews import entity_key
+from storage.audit import AuditEntry, RuleAction
+from storage.moderation_rules import Publication
+from storage.unit_of_work import UnitOfWork
+
+
+class Ruled(NamedTuple):
+    """A review as the rules leave it, with the ruling, and the event, the command and the trace of its submission."""
+
+    review: Review
+    ruling: Ruling
+    told: OutgoingMessage
+    command_id: str | None = None
+    trace: str = ""
+
+
+def rules_of(stores: Mapping[str, Store], store_id: str | None) -> RuleSet | None:
+    """The rules of a store; None where there are none."""
+    store = stores.get(store_id) if store_id is not None else None
+    return rule_set(store.settings.moderation_rules) if store and store.settings.moderation_rules else None
+
+
+async def rulings_about(
+    services: Services, reviews: Collection[Review], stores: Mapping[str, Store]
+) -> dict[str, Ruling]:
+    """The rulings about reviews that are about to be stored, by id; those for which no rule fires are left out."""
+    ruled = [(review, rules) for review in reviews if (rules := rules_of(stores, review.store_id))]
+    keys = {r.id: text_keys(r.identity, r.text) for r, rules in ruled if rules.looks_for_duplicates}
+    holders = await services.texts.holders(keys.items())
+    rulings = {}
+    for review, rules in ruled:
+        ruling = rules.judge(judged(review, is_duplicate=is_duplicate(review.id, keys.get(review.id, ()), holders)))
+        if ruling is not NO_RULING:
+            rulings[review.id] = ruling
+    return rulings
+
+
+def with_ruling(review: Review, ruling: Ruling) -> Review:
+    """The review as a ruling leaves it."""
+    approval = ruling.approval
+    return replace(
+        review,
+        status=ruling.status,
+        flags=ruling.flags,
+        is_held=ruling.is_held,
+        is_told=True,
+        moderator=approval.subject if approval else None,
+    )
+
+
+async def follow(services: Services, stored: Collection[Ruled], work: UnitOfWork) -> None:
+    """Have ratings, events, audit log and planned approvals follow reviews that this transaction stores."""
+    tallies: dict[TallyKey, RatingTally] = {}
+    for review, *_ in stored:
+        if review.status is ReviewStatus.APPROVED:
+            key = TallyKey(review.entity, review.store_id)
+            tallies[key] = tallies.get(key, RatingTally()) + counted(review.status, review.rating)
+    after = await work.repositories.ratings.add(tallies, work.session)
+    for review, ruling, told, command_id, trace in stored:
+        key = TallyKey(review.entity, review.store_id)
+        work.emit([told])
+        if ruling.approval:
+            work.emit([approved(services, review.id, key, ruling.approval.subject, review.created, trace)])
+        work.audit(entries(ruling, review.id, key, review.created, command_id))
+    work.emit(rating_events(services, after))
+    plans = ((review.id, publication(review.id, ruling, review.created)) for review, ruling, *_ in stored)
+    await work.repositories.publications.plan({id: plan for id, plan in plans if plan}, work.session)
+
+
+def approved(
+    services: Services, review_id: str, key: TallyKey, moderator: str, at: datetime, trace: str
+) -> OutgoingMessage:
+    """The event for a review that a rule or a verdict has approved."""
+    told = review_approved(review_id, key, moderator, at)
+    return services.event(entity_key(key.entity), "ReviewApproved", told, cause=trace)
+
+
+def publication(review_id: str, ruling: Ruling, at: datetime) -> Publication | None:
+    """The approval that a ruling plans, if any."""
+    if ruling.publication is None:
+        return None
+    after, rule = ruling.publication
+    return Publication(review_id, at + after, rule.subject)
+
+
+def entries(
+    ruling: Ruling, review_id: str, key: TallyKey, at: datetime, command_id: str | None
+) -> Iterator[AuditEntry]:
+    """The audit entries of the rules that decided."""
+    deciding = [ruling.approval] if ruling.approval else ruling.objections
+    for rule in deciding:
+        yield AuditEntry(
+            at=at,
+            subject=rule.subject,
+            action=_action(rule),
+            review_id=review_id,
+            entity=key.entity,
+            store_id=key.store_id,
+            reason=None,
+            command_id=command_id,
+        )
+
+
+def count_ruling(ruling: Ruling) -> None:
+    """Count what rules did, once it is done."""
+    if ruling.fired:
+        RULINGS.labels(_outcome(ruling).value).inc()
+
+
+def _outcome(ruling: Ruling) -> RuleOutcome:
+    if ruling.approval:
+        return RuleOutcome.APPROVE
+    return RuleOutcome.HOLD if ruling.is_held else RuleOutcome.FLAG
+
+
+def _action(rule: ModerationRule) -> ModerationAction | RuleAction:
+    return ModerationAction.APPROVE if rule.outcome is RuleOutcome.APPROVE else RuleAction(rule.outcome.value)

@@ -1,0 +1,221 @@
+"""Moderation rules of a store: which rules fire for a review, and what follows from them. They never reject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from domain.moderation_rules_text import WordLists, has_contact, has_link, has_repetition, searched, text_key
+from domain.ratings import Hundredths
+from domain.reviews import Review, ReviewIdentity, ReviewStatus
+
+MOST_RULES: Final = 50
+MOST_WORDS: Final = 1_000
+LONGEST_WORD: Final = 128
+LONGEST_RULE_ID: Final = 64
+MOST_PUBLISH_HOURS: Final = 336
+
+_COMPILED: Final = 64
+
+
+class RuleKind(StrEnum):
+    """The thing that a rule looks for."""
+
+    WORDS = "words"
+    LINKS = "links"
+    CONTACT = "contact"
+    REPEATED = "repeated"
+    DUPLICATE = "duplicate"
+    LANGUAGES = "languages"
+    VERIFIED = "verified"
+    STARS = "stars"
+    ALWAYS = "always"
+
+
+class RuleOutcome(StrEnum):
+    """The wish of a rule that fires."""
+
+    APPROVE = "approve"
+    HOLD = "hold"
+    FLAG = "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class ModerationRule:
+    """A rule of a store.
+
+    `words` are those of a rule of words, `languages` the welcome ones, as BCP 47 tags. A rule of stars fires below or
+    above so many hundredths. `publish_after_hours`: a review that rules of stars alone hold is approved after that.
+    """
+
+    id: str
+    kind: RuleKind
+    outcome: RuleOutcome
+    words: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    below: Hundredths | None = None
+    above: Hundredths | None = None
+    publish_after_hours: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """The name under which it moderates."""
+        return f"rule:{self.id}"
+
+
+class JudgedReview(NamedTuple):
+    """The part of a review that rules look at.
+
+    `is_duplicate`: another review of the same author, or of the same object, in its store has the same text.
+    """
+
+    title: str | None
+    text: str
+    rating: Hundredths
+    language: str | None = None
+    is_verified: bool = False
+    is_duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The rules that fired for a review, in their order."""
+
+    fired: tuple[ModerationRule, ...] = ()
+
+    @property
+    def objections(self) -> tuple[ModerationRule, ...]:
+        """The rules that hold it back or flag it."""
+        return tuple(rule for rule in self.fired if rule.outcome is not RuleOutcome.APPROVE)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The ids of those rules."""
+        return tuple(rule.id for rule in self.objections)
+
+    @property
+    def is_held(self) -> bool:
+        """True if a rule holds it back."""
+        return any(rule.outcome is RuleOutcome.HOLD for rule in self.fired)
+
+    @property
+    def approval(self) -> ModerationRule | None:
+        """The rule that approves it; None where it waits for a moderator."""
+        return self.fired[0] if self.fired and not self.objections else None
+
+    @property
+    def status(self) -> ReviewStatus:
+        """The status that it takes."""
+        return ReviewStatus.APPROVED if self.approval else ReviewStatus.NEW
+
+    @property
+    def publication(self) -> tuple[timedelta, ModerationRule] | None:
+        """The time after which it is approved, and the rule that says so: where rules of stars alone object."""
+        rules = self.objections
+        if not rules or not all(rule.publish_after_hours for rule in rules):
+            return None
+        last = max(rules, key=lambda rule: rule.publish_after_hours or 0)
+        return timedelta(hours=last.publish_after_hours or 0), last
+
+
+NO_RULING: Final = Ruling()
+
+
+_DETECTORS: Final[Mapping[RuleKind, Callable[[str], bool]]] = {
+    RuleKind.LINKS: has_link,
+    RuleKind.CONTACT: has_contact,
+    RuleKind.REPEATED: has_repetition,
+}
+
+
+class RuleSet:
+    """The rules of a store, ready to be applied to many reviews."""
+
+    def __init__(self, rules: Sequence[ModerationRule]) -> None:
+        self.rules = tuple(rules)
+        kinds = {rule.kind for rule in rules}
+        self.looks_for_duplicates = RuleKind.DUPLICATE in kinds
+        self._words = WordLists({rule.id: rule.words for rule in rules if rule.kind is RuleKind.WORDS})
+        self._detectors = {kind: detect for kind, detect in _DETECTORS.items() if kind in kinds}
+        self._reads_text = bool(self._detectors) or RuleKind.WORDS in kinds
+
+    def judge(self, review: JudgedReview) -> Ruling:
+        """The rules that fire for a review."""
+        text = searched(review.title, review.text) if self._reads_text else ""
+        found = {kind for kind, detect in self._detectors.items() if detect(text)}
+        lists = self._words.found_in(text)
+        fired = tuple(rule for rule in self.rules if _fires(rule, review, found, lists))
+        return Ruling(fired) if fired else NO_RULING
+
+
+def _fires(rule: ModerationRule, review: JudgedReview, found: Collection[RuleKind], lists: Collection[str]) -> bool:
+    is_approval = rule.outcome is RuleOutcome.APPROVE
+    match rule.kind:
+        case RuleKind.WORDS:
+            return rule.id in lists
+        case RuleKind.DUPLICATE:
+            return review.is_duplicate
+        case RuleKind.LANGUAGES:
+            return bool(review.language) and _is_welcome(rule, review.language or "") is is_approval
+        case RuleKind.VERIFIED:
+            return review.is_verified is is_approval
+        case RuleKind.STARS:
+            is_below = rule.below is not None and review.rating < rule.below
+            return is_below or (rule.above is not None and review.rating > rule.above)
+        case RuleKind.ALWAYS:
+            return True
+        case _:
+            return rule.kind in found
+
+
+def _is_welcome(rule: ModerationRule, language: str) -> bool:
+    """True if a language, or the one that it is a form of, is among those of the rule."""
+    tags = {_tag(each) for each in rule.languages}
+    return _tag(language) in tags or _tag(language).partition("-")[0] in tags
+
+
+def _tag(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
+def text_keys(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
+    """The keys of a review's text: one as its author's, if it has one, and one as that of a review of its object."""
+    of_object = text_key((identity.store_id, "object", *identity.entity), text)
+    if identity.user_id is None:
+        return (of_object,)
+    return (text_key((identity.store_id, "author", identity.user_id), text), of_object)
+
+
+def is_duplicate(review_id: str, keys: Iterable[str], holders: Mapping[str, str]) -> bool:
+    """True if another review was the first with one of these keys of a text."""
+    return any(holders.get(key, review_id) != review_id for key in keys)
+
+
+def judged(review: Review, *, is_duplicate: bool = False) -> JudgedReview:
+    """The part of a review that rules look at."""
+    facts = review.facts
+    about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
+    return JudgedReview(*about, is_duplicate)
+
+
+@lru_cache(maxsize=_COMPILED)
+def rule_set(rules: tuple[ModerationRule, ...]) -> RuleSet:
+    """The compiled rules, made once for each version of the settings."""
+    return RuleSet(rules)
+
+
+def faults(rule: ModerationRule) -> Iterable[str]:
+    """The sentences about what is wrong with a rule; none for a good one."""
+    if (rule.kind is RuleKind.WORDS) != bool(rule.words):
+        yield "`words` belongs to the kind words, which needs it"
+    if (rule.kind is RuleKind.LANGUAGES) != bool(rule.languages):
+        yield "`languages` belongs to the kind languages, which needs it"
+    if (rule.kind is RuleKind.STARS) != (rule.below is not None or rule.above is not None):
+        yield "`below` and `above` belong to the kind stars, which needs one of them"
+    is_hold_by_stars = rule.kind is RuleKind.STARS and rule.outcome is RuleOutcome.HOLD
+    if is_hold_by_stars != (rule.publish_after_hours is not None):
+        yield f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) belongs to a hold by stars, which needs it"

@@ -1,0 +1,150 @@
+"""The text of a review as moderation rules look at it: normalised, and searched in time linear in its length."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b, sha256
+from itertools import groupby, islice
+from operator import eq
+from typing import Final
+from unicodedata import category, normalize
+
+from ahocorasick_rs import AhoCorasick
+
+_BETWEEN: Final = "\0"
+"""Between title and text: no review holds it, and no phrase goes across it."""
+
+_INVISIBLE: Final = dict.fromkeys(
+    [0x00AD, *range(0x200B, 0x2010), *range(0x2060, 0x2065), *range(0xFE00, 0xFE10), 0xFEFF]
+)
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+
+# Each expression begins with a fixed sign, by which it is found, and repeats nothing without a bound.
+_LINKS: Final = (
+    re.compile(r"://(?<=\w://)\w"),
+    re.compile(r"www\.(?<!\wwww\.)\w"),
+    re.compile(
+        r"\.(?<=[^\W_]\.)(?:xn--\w|[a-z]{2,6}/\w|(?:com|net|org|info|biz|shop|online|store|site|xyz|club|top|app|dev|edu"
+        r"|gov|eu|de|fr|uk|nl|pl|ru|cn|jp|br|ch|ca|au|kr|tr|cz|gr|hu|ro|sk|ua|io|tv|cc)(?![\w-]))"
+    ),
+)
+_DOMAIN: Final = r"\w[\w-]{0,62}(?:(?:\.| ?[\[(] ?dot ?[\])] ?)[\w-]{1,63}){1,8}"
+_ADDRESSES: Final = (
+    re.compile(rf"@(?<=[\w+-]@){_DOMAIN}"),
+    re.compile(rf"at ?[\])] ?(?<=[(\[ ]at[)\] ]){_DOMAIN}"),
+    re.compile(rf"at ?[\])] {_DOMAIN}"),
+)
+_NUMBER: Final = re.compile(r"(?<![\w.,/+-])(?:\+ ?)?(?:\( ?)?\d(?:[ ()./-]{0,3}\d){6,14}(?![\w/-]|[.,]\d)")
+_DATES: Final = re.compile(r"(?:\d{4}([-./])\d{1,2}\1\d{1,2}|\d{1,2}([-./])\d{1,2}\2\d{4})(?: \d{1,2})?")
+_GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?:[-. ]\d{2,5})+")
+_CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
+_MOST_SAME_WORDS: Final = 3
+_PUNCTUATION: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
+
+# The same once more for ASCII, as nearly all of most texts is: an automaton is twenty times as fast as the expression.
+_RUNS: Final = AhoCorasick([sign * 5 for sign in string.ascii_lowercase] + [sign * 10 for sign in string.punctuation])
+_DIGITS: Final = AhoCorasick(list(string.digits))
+
+_FEWEST_DIGITS: Final = 7
+_FEWEST_PLAIN, _MOST_PLAIN = 10, 12
+"""Digits without anything between them: fewer are too often a price or an article, more a barcode."""
+
+
+def normalised(text: str) -> str:
+    """The text for comparisons: NFKC, case-folded, without invisible characters, white space as one blank."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    folded = normalize("NFKC", normalize("NFKC", text.translate(_INVISIBLE)).casefold())
+    return " ".join(folded.split())
+
+
+def searched(title: str | None, text: str) -> str:
+    """Title and text, normalised, as the detectors take them."""
+    return normalised(f"{title}{_BETWEEN}{text}" if title else text)
+
+
+def text_hash(title: str | None, text: str) -> str:
+    """The hash by which verdicts name a text: SHA-256 in hexadecimal of title, a line feed and text, as stored, in
+    UTF-8; a missing title is empty."""
+    return sha256(f"{title or ''}\n{text}".encode(errors="surrogatepass")).hexdigest()
+
+
+def text_key(parts: Sequence[str | None], text: str) -> str:
+    """The key under which the same normalised text of the same author, or of the same object, is found again."""
+    told = "\n".join([*(repr(part) for part in parts), normalised(text)])
+    return blake2b(told.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+class WordLists:
+    """Lists of words and phrases by name, searched for all at once."""
+
+    def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
+        names: dict[str, set[str]] = {}
+        for name, words in lists.items():
+            for word in {normalised(word) for word in words} - {""}:
+                names.setdefault(word, set()).add(name)
+        self._names = [*names.values()]
+        self._automaton = AhoCorasick(list(names)) if names else None
+
+    def found_in(self, text: str) -> set[str]:
+        """The names of the lists of which a normalised text has a word."""
+        found: set[str] = set()
+        if self._automaton:
+            for word, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
+                if _is_edge(text, start) and _is_edge(text, end):
+                    found |= self._names[word]
+        return found
+
+
+def _is_edge(text: str, place: int) -> bool:
+    """True if a word can begin or end at this place of the text."""
+    if place in (0, len(text)):
+        return True
+    before, after = text[place - 1], text[place]
+    return not (_is_of_word(before) and _is_of_word(after)) or bool(_UNSPACED.match(before) or _UNSPACED.match(after))
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or category(character).startswith("M")
+
+
+def has_link(text: str) -> bool:
+    """True if a normalised text has a web address, with or without a scheme."""
+    plain = text.replace("\u3002", ".")  # a full stop to whoever looks a domain up
+    return any(each.search(plain) for each in _LINKS)
+
+
+def has_contact(text: str) -> bool:
+    """True if a normalised text has an e-mail address or a phone number."""
+    if any(each.search(text) for each in _ADDRESSES):
+        return True
+    if text.isascii() and len(_DIGITS.find_matches_as_indexes(text)) < _FEWEST_DIGITS:
+        return False
+    return any(_is_phone(match[0]) for match in _NUMBER.finditer(text))
+
+
+def _is_phone(number: str) -> bool:
+    digits = sum(character.isdigit() for character in number)
+    if _DATES.match(number):
+        return False
+    if number[0] in "+0(":
+        return True
+    if digits == len(number):
+        return _FEWEST_PLAIN <= digits <= _MOST_PLAIN
+    return _GROUPED.fullmatch(number) is not None
+
+
+def has_repetition(text: str) -> bool:
+    """True if in a normalised text a letter comes 5 times running, another sign 10 times, or a word 4 times."""
+    if _RUNS.find_matches_as_indexes(text) or (not text.isascii() and _CHARACTERS.search(text)):
+        return True
+    words = text.translate(_PUNCTUATION).split()
+    if not any(map(eq, words, islice(words, 1, None))):
+        return False
+    return any(len(list(same)) > _MOST_SAME_WORDS for _, same in groupby(words))

@@ -1,0 +1,118 @@
+"""Moderation rules in the settings of a store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NotRequired
+
+from pydantic import AfterValidator, Field, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from domain.moderation_rules import (
+    LONGEST_RULE_ID,
+    LONGEST_WORD,
+    MOST_PUBLISH_HOURS,
+    MOST_RULES,
+    MOST_WORDS,
+    ModerationRule,
+    RuleKind,
+    RuleOutcome,
+    faults,
+)
+from domain.moderation_rules_text import normalised
+from domain.ratings import hundredths, rating_number
+from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, NoNull, NotBlank, Rating
+
+
+def _readable(word: str) -> str:
+    if not normalised(word):
+        raise PydanticCustomError("blank", "Must not be blank")
+    return word
+
+
+Word = Annotated[NoNull, Field(max_length=LONGEST_WORD), AfterValidator(_readable)]
+Language = Annotated[str, Field(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
+
+
+class ModerationRuleFields(ClosedMessage):
+    """A rule about the reviews of a store: what it looks for, and what follows where it fires."""
+
+    id: Annotated[NoNull, Field(max_length=LONGEST_RULE_ID), NotBlank]
+    kind: RuleKind
+    outcome: RuleOutcome
+    words: Annotated[
+        Annotated[tuple[Word, ...], Field(max_length=MOST_WORDS)],
+        Field(description="Words and phrases; letter case and forms of characters make no difference"),
+    ] = ()
+    languages: Annotated[
+        Annotated[tuple[Language, ...], Field(max_length=100)],
+        Field(description="The welcome ones: `approve` fires for them, `hold` and `flag` for others"),
+    ] = ()
+    below: Annotated[Rating | None, Field(description="Fires for fewer stars")] = None
+    above: Annotated[Rating | None, Field(description="Fires for more stars")] = None
+    publish_after_hours: Annotated[
+        int | None,
+        Field(ge=1, le=MOST_PUBLISH_HOURS, description="A review that stars alone hold is approved after that"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ModerationRuleFields:
+        for fault in faults(self.rule()):
+            raise PydanticCustomError("invalid_rule", "{fault}", {"fault": fault})
+        return self
+
+    def rule(self) -> ModerationRule:
+        """The rule as the domain reads it."""
+        return ModerationRule(
+            self.id,
+            self.kind,
+            self.outcome,
+            words=self.words,
+            languages=self.languages,
+            below=None if self.below is None else hundredths(self.below),
+            above=None if self.above is None else hundredths(self.above),
+            publish_after_hours=self.publish_after_hours,
+        )
+
+
+def _with_own_ids(rules: tuple[ModerationRuleFields, ...]) -> tuple[ModerationRuleFields, ...]:
+    ids = [rule.id for rule in rules]
+    if len(set(ids)) < len(ids):
+        twice = next(id for id in ids if ids.count(id) > 1)
+        raise PydanticCustomError("duplicate_rule", "Two rules have the id {id}", {"id": twice})
+    return rules
+
+
+ModerationRules = Annotated[
+    tuple[ModerationRuleFields, ...], Field(max_length=MOST_RULES), AfterValidator(_with_own_ids)
+]
+MODERATION_RULES: Final[TypeAdapter[tuple[ModerationRuleFields, ...]]] = TypeAdapter(ModerationRules)
+
+
+class ShownRule(TypedDict):
+    """A rule as it is shown: what it has of the fields of its kind."""
+
+    id: str
+    kind: RuleKind
+    outcome: RuleOutcome
+    words: NotRequired[list[str]]
+    languages: NotRequired[list[str]]
+    below: NotRequired[int | float]
+    above: NotRequired[int | float]
+    publishAfterHours: NotRequired[int]
+
+
+def shown_rule(rule: ModerationRule) -> ShownRule:
+    """A rule by the names of the interface."""
+    shown: ShownRule = {"id": rule.id, "kind": rule.kind, "outcome": rule.outcome}
+    if rule.words:
+        shown["words"] = list(rule.words)
+    if rule.languages:
+        shown["languages"] = list(rule.languages)
+    if rule.below is not None:
+        shown["below"] = rating_number(rule.below)
+    if rule.above is not None:
+        shown["above"] = rating_number(rule.above)
+    if rule.publish_after_hours is not None:
+        shown["publishAfterHours"] = rule.publish_after_hours
+    return shown

@@ -1,0 +1,141 @@
+"""Moderation rules as the settings of a store hold them, and what they keep: keys of texts, and planned approvals.
+
+Both are beside the reviews, of which each index costs every approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from pymongo import ASCENDING, IndexModel, ReplaceOne
+from pymongo.errors import BulkWriteError
+
+from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_keys
+from domain.ratings import hundredths
+from domain.reviews import ReviewStatus
+from storage.database import Database, Document, Session, is_duplicate
+from storage.reviews_places import identity_from
+
+TEXTS: Final = "reviewTexts"
+PUBLICATIONS: Final = "publications"
+_REVIEWS: Final = "reviews"
+
+TEXT_INDEXES: Final = [IndexModel([("reviewId", ASCENDING)], name="review")]
+PUBLICATION_INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
+
+
+def rule_from(document: Document) -> ModerationRule:
+    """The rule in a document, which has the names of the interface."""
+    below, above = document.get("below"), document.get("above")
+    return ModerationRule(
+        document["id"],
+        RuleKind(document["kind"]),
+        RuleOutcome(document["outcome"]),
+        words=tuple(document.get("words") or ()),
+        languages=tuple(document.get("languages") or ()),
+        below=None if below is None else hundredths(below),
+        above=None if above is None else hundredths(above),
+        publish_after_hours=document.get("publishAfterHours"),
+    )
+
+
+class TextRepository:
+    """Knows the review that was the first with a text, by keys of texts, in stores that look for duplicates.
+
+    A key is noted before its review is stored, so that of two at the same time one is the first. A note counts only
+    while its review has that text: who edits or deletes it makes room.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._texts = database[TEXTS]
+        self._reviews = database[_REVIEWS]
+
+    async def holders(self, wanted: Iterable[tuple[str, Collection[str]]]) -> dict[str, str]:
+        """Note the keys of the texts of reviews, by id; returns the review that was the first with each key."""
+        first: dict[str, str] = {}
+        for id, keys in wanted:
+            for key in keys:
+                first.setdefault(key, id)
+        if not first:
+            return {}
+        holders = await self._note(first)
+        others = {key: holder for key, holder in holders.items() if holder != first[key]}
+        left = {key: first[key] for key in await self._left(others)}
+        await self._take_over({key: (others[key], id) for key, id in left.items()})
+        return holders | left
+
+    async def forget(self, review_ids: Collection[str], session: Session) -> None:
+        """Forget the texts of reviews that are deleted."""
+        await self._texts.delete_many({"reviewId": {"$in": list(review_ids)}}, session=session)
+
+    async def _note(self, first: Mapping[str, str]) -> dict[str, str]:
+        """Note what isn't noted yet; returns the holder of each key."""
+        documents: list[Document] = [{"_id": key, "reviewId": id} for key, id in first.items()]
+        try:
+            await self._texts.insert_many(documents, ordered=False)
+        except BulkWriteError as error:
+            if not is_duplicate(error):
+                raise
+            taken = [documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]]
+            found = self._texts.find({"_id": {"$in": taken}})
+            return {**first, **{document["_id"]: document["reviewId"] async for document in found}}
+        return dict(first)
+
+    async def _left(self, holders: Mapping[str, str]) -> set[str]:
+        """The keys whose holders have another text by now, or are gone. One that isn't stored yet is on its way."""
+        if not holders:
+            return set()
+        fields = dict.fromkeys(("createdDate", "review", "entityType", "entityId", "storeId", "userId"), 1)
+        found = self._reviews.find({"_id": {"$in": sorted(set(holders.values()))}}, fields)
+        known = {
+            document["_id"]: text_keys(identity_from(document), document["review"]) if "createdDate" in document else ()
+            async for document in found
+        }
+        return {key for key, holder in holders.items() if key not in known.get(holder, (key,))}
+
+    async def _take_over(self, changes: Mapping[str, tuple[str, str]]) -> None:
+        writes = [ReplaceOne({"_id": key, "reviewId": old}, {"reviewId": new}) for key, (old, new) in changes.items()]
+        if writes:
+            await self._texts.bulk_write(writes, ordered=False)
+
+
+class Publication(NamedTuple):
+    """A review that a rule approves at some time, unless a moderator decides before."""
+
+    review_id: str
+    at: datetime
+    rule: str
+
+
+class PublicationRepository:
+    """Keeps the planned approvals, one for each review."""
+
+    def __init__(self, database: Database) -> None:
+        self._publications = database[PUBLICATIONS]
+        self._reviews = database[_REVIEWS]
+
+    async def plan(self, planned: Mapping[str, Publication | None], session: Session) -> None:
+        """Plan the approvals of reviews by id, anew; None: there is none any more."""
+        if not planned:
+            return
+        await self._publications.delete_many({"_id": {"$in": list(planned)}}, session=session)
+        documents = [{"_id": each.review_id, "at": each.at, "rule": each.rule} for each in planned.values() if each]
+        if documents:
+            await self._publications.insert_many(documents, session=session)
+
+    async def due(self, now: datetime, limit: int) -> list[Publication]:
+        """Those whose time has come, the oldest first."""
+        found = self._publications.find({"at": {"$lte": now}}).sort("at").limit(limit)
+        return [Publication(document["_id"], document["at"], document["rule"]) async for document in found]
+
+    async def undecided(self, review_ids: Collection[str]) -> set[str]:
+        """Those of these reviews that no moderator has decided about."""
+        waiting = {"_id": {"$in": list(review_ids)}, "status": int(ReviewStatus.NEW), "seen": None}
+        return {document["_id"] async for document in self._reviews.find(waiting, {"_id": 1})}
+
+    async def remove(self, done: Iterable[Publication]) -> None:
+        """Remove what has been passed on; what was planned anew meanwhile stays."""
+        for each in done:
+            await self._publications.delete_one({"_id": each.review_id, "at": each.at})

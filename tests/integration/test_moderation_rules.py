@@ -1,0 +1,107 @@
+"""Moderation rules of a store: what they do to reviews that come in, to edits, and in time."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from tests.support.facade import REVIEWS, Facade, new_id, submission
+from tests.support.messages import review_message
+from tests.support.service import Json, Service, kind_of
+from tests.support.waiting import eventually
+
+RULES: list[Json] = [
+    {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]},
+    {"id": "links", "kind": "links", "outcome": "flag"},
+    {"id": "twice", "kind": "duplicate", "outcome": "hold"},
+    {"id": "low", "kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 1},
+    {"id": "good", "kind": "stars", "outcome": "approve", "above": 3},
+]
+
+
+async def told(service: Service, id: str) -> list[tuple[str, Json]]:
+    """The events about a review, in their order, each once."""
+    found: dict[bytes, tuple[str, Json]] = {}
+    for record in await service.records("events"):
+        if (data := json.loads(record.value)).get("reviewId") == id:
+            found.setdefault(dict(record.headers)["ce_id"], (kind_of(record), data))
+    return list(found.values())
+
+
+async def state(facade: Facade, id: str) -> tuple[str, list[str], str | None]:
+    row = await facade.get(f"{REVIEWS}/{id}")
+    return row["reviewStatus"], row["flags"], row["moderator"]
+
+
+async def audited(facade: Facade, id: str) -> list[tuple[str, str]]:
+    entries = (await facade.get("/api/audit", reviewId=id))["results"]
+    return sorted((entry["action"], entry["subject"]) for entry in entries)
+
+
+def review(product: str, rating: float, text: str, store: str, **fields: Any) -> Json:
+    return submission(product, rating, storeId=store, review=text, **{"id": new_id("review"), **fields})
+
+
+async def test_what_rules_do_to_reviews(facade: Facade, service: Service, product: str) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    good, fair = review(product, 5, "Sharp.", store), review(product, 3, "Fair.", store)
+    held, linked = review(product, 5, "A scam: www.x.example", store), review(product, 4, "See https://x.org", store)
+    low, copy = review(product, 1, "Broken.", store), review(product, 5, "SHARP. ", store, userId="bert")
+    ids = await facade.submit(good, fair, held, linked, low, copy)
+    assert [await state(facade, id) for id in ids] == [
+        ("Approved", [], "rule:good"),
+        ("New", [], None),
+        ("New", ["words", "links"], None),
+        ("New", ["links"], None),
+        ("New", ["low"], None),
+        ("New", ["twice"], None),
+    ]
+    assert await facade.rating(product) == (5.0, 1)
+    assert [await audited(facade, id) for id in ids[:3]] == [
+        [("approve", "rule:good")],
+        [],
+        [("flag", "rule:links"), ("hold", "rule:words")],
+    ]
+    events = await eventually(partial(told, service, good["id"]), lambda found: len(found) == 2)
+    assert [kind for kind, _ in events] == ["ReviewSubmitted", "ReviewApproved"]
+    assert (events[1][1]["moderator"], events[1][1]["statusBefore"]) == ("rule:good", "New")
+    ((kind, event),) = await told(service, held["id"])
+    assert (kind, event["flags"]) == ("ReviewSubmitted", ["words", "links"])
+    await service.replay(*map(review_message, (good, fair, held, linked, low, copy)))
+    assert [(await state(facade, id))[0] for id in ids] == ["Approved", "New", "New", "New", "New", "New"]
+    assert await facade.rating(product) == (5.0, 1)
+    assert await told(service, good["id"]) == events
+    assert await audited(facade, good["id"]) == [("approve", "rule:good")]
+
+
+async def test_edits_are_judged_anew(facade: Facade, service: Service, product: str) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    first = review(product, 5, "Sharp.", store)
+    await facade.submit(first)
+    for text, rating, expected in (
+        ("A scam!", 5, ("New", ["words"], None)),
+        ("Well, no.", 5, ("Approved", [], "rule:good")),
+        ("Well, no.", 4, ("Approved", [], "rule:good")),
+        ("Fair.", 3, ("New", [], None)),
+    ):
+        await facade.submit({**first, "review": text, "rating": rating})
+        assert await state(facade, first["id"]) == expected
+        assert await facade.rating(product) == ((rating, 1) if expected[0] == "Approved" else (0, 0))
+    kinds = [kind for kind, _ in await eventually(partial(told, service, first["id"]), lambda found: len(found) == 8)]
+    edits = ["ReviewEdited", "ReviewEdited", "ReviewApproved", "ReviewEdited", "ReviewApproved", "ReviewEdited"]
+    assert kinds == ["ReviewSubmitted", "ReviewApproved", *edits]
+    # The first text is free again.
+    (other,) = await facade.submit(review(product, 5, "Sharp.", store, userId="bert"))
+    assert await state(facade, other) == ("Approved", [], "rule:good")
+
+
+async def test_an_edit_that_is_held_is_seen_even_where_edits_keep_the_status(facade: Facade, product: str) -> None:
+    store = await facade.open_store(moderationRules=RULES, editsKeepStatus=True)
+    first = review(product, 5, "Sharp.", store)
+    await facade.submit(first)
+    await facade.submit({**first, "review": "See www.x.org"})
+    assert await state(facade, first["id"]) == ("Approved", ["links"], "rule:good")
+    await facade.submit({**first, "review": "A scam"})
+    assert await state(facade, first["id"]) == ("New", ["words"], None)
+    assert await facade.rating(product) == (0, 0)

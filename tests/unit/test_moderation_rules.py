@@ -1,0 +1,394 @@
+"""Moderation rules: which fire for a review, and what follows."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import timedelta
+from time import process_time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis.strategies import integers, lists, sampled_from, text, tuples
+from pydantic import ValidationError
+
+from domain.moderation_rules import (
+    NO_RULING,
+    JudgedReview,
+    ModerationRule,
+    RuleKind,
+    RuleOutcome,
+    Ruling,
+    faults,
+    rule_set,
+)
+from domain.moderation_rules_text import (
+    WordLists,
+    has_contact,
+    has_link,
+    has_repetition,
+    normalised,
+    text_hash,
+    text_key,
+)
+from domain.reviews import ReviewStatus
+from messaging.moderation_rules import MODERATION_RULES, shown_rule
+from storage.moderation_rules import rule_from
+
+APPROVE, HOLD, FLAG = RuleOutcome.APPROVE, RuleOutcome.HOLD, RuleOutcome.FLAG
+
+
+def wide(plain: str) -> str:
+    """The same in characters of full width."""
+    return "".join(each if each == " " else chr(ord(each) + 0xFEE0) for each in plain)
+
+
+def rule(id: str, kind: RuleKind, outcome: RuleOutcome = FLAG, **fields: Any) -> ModerationRule:
+    return ModerationRule(id, kind, outcome, **fields)
+
+
+def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **facts: Any) -> bool:
+    ruling = rule_set((one,)).judge(JudgedReview(title, text, **{"rating": 400, **facts}))
+    assert ruling.fired in ((), (one,))
+    return bool(ruling.fired)
+
+
+@pytest.mark.parametrize(
+    ("word", "said", "is_found"),
+    [
+        ("spam", "This is SPAM!", True),
+        ("spam", "spam", True),
+        ("spam", "spammer", False),
+        ("spam", "antispam", False),
+        ("spam", "spam2", False),
+        ("spam", "anti-spam", True),
+        ("spam", "_spam_", True),
+        ("Straße", "in der STRASSE", True),
+        (wide("spam"), "spam", True),
+        ("spam", wide("spam"), True),
+        ("cafe\u0301", "im Café", True),
+        ("cafe", "cafe\u0301s", False),
+        ("spam", "sp\u200bam", True),
+        ("spam", "sp\u00adam", True),
+        ("buy now", "Buy\n  NOW, please", True),
+        ("buy now", "buy nowhere", False),
+        ("buy now", "buy-now", False),
+        ("c++", "I write c++.", True),
+        ("f*ck", "what the F*CK", True),
+        ("广告", "这是广告吗", True),
+        ("スパム", "これはスパムです", True),
+        ("spam", "これはspamです", True),
+        ("สแปม", "นี่คือสแปมครับ", True),
+        ("스팸", "스팸메일", False),
+        ("नमक", "नमकीन", False),
+        ("हिन्द", "हिन्दी", False),
+    ],
+)
+def test_words(word: str, said: str, is_found: bool) -> None:
+    words = rule("w", RuleKind.WORDS, words=("other", word))
+    assert fired(words, said) is is_found
+    assert fired(words, "Nothing", title=said) is is_found
+
+
+def test_a_phrase_does_not_go_from_the_title_into_the_text() -> None:
+    assert not fired(rule("w", RuleKind.WORDS, words=("buy now",)), "now", title="buy")
+
+
+def test_several_lists_at_once() -> None:
+    lists = WordLists({"a": ("x", "X", "y z"), "b": ("x",), "c": ("\u200b",), "d": ()})
+    assert lists.found_in("x") == {"a", "b"}
+    assert lists.found_in("y z") == {"a"}
+    assert lists.found_in("z y") == set()
+    assert WordLists({}).found_in("x") == set()
+
+
+@given(text(max_size=60))
+def test_normalising_twice_changes_nothing_more(said: str) -> None:
+    assert normalised(normalised(said)) == normalised(said)
+
+
+@given(text(alphabet="aé ß\u0301\uff58好", max_size=30))
+def test_the_form_of_characters_makes_no_difference(said: str) -> None:
+    assert normalised(unicodedata.normalize("NFD", said)) == normalised(said)
+    assert normalised(said.upper()) == normalised(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_found"),
+    [
+        ("see https://example.org", True),
+        ("ftp://example", True),
+        ("://", False),
+        ("www.example", True),
+        ("awww.cute", False),
+        ("buy at Example.COM", True),
+        ("example.com.", True),
+        ("example.com/x", True),
+        ("example.community", False),
+        ("example.com-pany", False),
+        ("bit.ly/2abc", True),
+        ("bücher.de", True),
+        ("shop.xn--p1ai", True),
+        ("example。com", True),
+        ("It works well.It is good.", False),
+        ("Good... de facto", False),
+        ("3.5/5", False),
+        ("and/or", False),
+        ("Sharp pictures. Great!", False),
+    ],
+)
+def test_links(said: str, is_found: bool) -> None:
+    assert fired(rule("l", RuleKind.LINKS), said) is is_found
+
+
+@pytest.mark.parametrize(
+    ("said", "is_found"),
+    [
+        ("write to anna@example.org", True),
+        ("anna.b+x@mail.example.co.uk!", True),
+        ("anna (at) example (dot) org", True),
+        ("anna[at]example.org", True),
+        ("anna [ at ] example [ dot ] org", True),
+        ("at 5 @ home", False),
+        ("@anna", False),
+        ("look (at) me", False),
+        ("call +49 170 1234567", True),
+        ("call +491701234567", True),
+        ("0170/1234567", True),
+        ("(555) 123-4567", True),
+        ("555-123-4567", True),
+        ("555-1234", True),
+        (wide("202 555 0143"), True),
+        ("1234567890", True),
+        ("123456789", False),
+        ("1234567890123", False),
+        ("on 2024-01-15", False),
+        ("on 15.01.2024 12", False),
+        ("costs 1,234,567.89", False),
+        ("1 2 3 4 5 6 7 8", False),
+        ("model 12-34", False),
+        ("5 stars of 5", False),
+    ],
+)
+def test_contact(said: str, is_found: bool) -> None:
+    assert fired(rule("c", RuleKind.CONTACT), said) is is_found
+
+
+@pytest.mark.parametrize(
+    ("said", "is_found"),
+    [
+        ("sooooo good", True),
+        ("soooo good", False),
+        ("SoOoOo good", True),
+        ("aaaaa", True),
+        ("zzzzz", True),
+        ("ёёёёё", True),
+        ("ёёёё", False),
+        ("好好好好好", True),
+        ("!" * 10, True),
+        ("!" * 9, False),
+        ("…" * 4, True),
+        ("…" * 3, False),
+        ("100000000000000", False),
+        ("good good good good", True),
+        ("good good good", False),
+        ("good, Good! GOOD... good?", True),
+        ("good goods good good good", False),
+        ("a b a b a b a b", False),
+    ],
+)
+def test_repetition(said: str, is_found: bool) -> None:
+    assert fired(rule("r", RuleKind.REPEATED), said) is is_found
+
+
+@pytest.mark.parametrize(
+    "bit", ["a.", "a@", "1 ", "a-", "a!", "w.", "1-", "a(at)", "(at", "a ", "好", "+ ", "@a.", "at) a(at"]
+)
+def test_hostile_texts_are_searched_in_no_time(bit: str) -> None:
+    said = bit * (20_000 // len(bit))
+    began = process_time()
+    for detect in (has_link, has_contact, has_repetition):
+        detect(said)
+    assert process_time() - began < 2  # of quadratic cost it would take a hundred times as long
+
+
+@pytest.mark.parametrize(
+    ("outcome", "known", "unknown"), [(APPROVE, True, False), (HOLD, False, True), (FLAG, False, True)]
+)
+def test_verified_purchases(outcome: RuleOutcome, known: bool, unknown: bool) -> None:
+    verified = rule("v", RuleKind.VERIFIED, outcome)
+    assert fired(verified, is_verified=True) is known
+    assert fired(verified, is_verified=False) is unknown
+
+
+@pytest.mark.parametrize(
+    ("language", "is_welcome"),
+    [("en", True), ("EN", True), ("en-US", True), ("en_GB", True), ("pt-BR", True), ("pt", False), ("de", False)],
+)
+def test_languages(language: str, is_welcome: bool) -> None:
+    languages = ("en", "PT_br")
+    assert fired(rule("l", RuleKind.LANGUAGES, APPROVE, languages=languages), language=language) is is_welcome
+    assert fired(rule("l", RuleKind.LANGUAGES, FLAG, languages=languages), language=language) is not is_welcome
+
+
+@pytest.mark.parametrize("outcome", RuleOutcome)
+@pytest.mark.parametrize("language", [None, ""])
+def test_an_unknown_language_says_nothing(language: str | None, outcome: RuleOutcome) -> None:
+    assert not fired(rule("l", RuleKind.LANGUAGES, outcome, languages=("en",)), language=language)
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "rating", "expected"),
+    [
+        (300, None, 299, True),
+        (300, None, 300, False),
+        (None, 400, 400, False),
+        (None, 400, 401, True),
+        (200, 400, 300, False),
+        (200, 400, 100, True),
+        (200, 400, 500, True),
+    ],
+)
+def test_stars(below: int | None, above: int | None, rating: int, expected: bool) -> None:
+    assert fired(rule("s", RuleKind.STARS, below=below, above=above), rating=rating) is expected
+
+
+def test_duplicates_and_always() -> None:
+    assert fired(rule("d", RuleKind.DUPLICATE), is_duplicate=True)
+    assert not fired(rule("d", RuleKind.DUPLICATE))
+    assert fired(rule("a", RuleKind.ALWAYS))
+    assert rule_set((rule("d", RuleKind.DUPLICATE),)).looks_for_duplicates
+    assert not rule_set((rule("a", RuleKind.ALWAYS),)).looks_for_duplicates
+    assert rule_set(()).judge(JudgedReview(None, "x", 100)) is NO_RULING
+
+
+def stars(id: str, hours: int) -> ModerationRule:
+    return rule(id, RuleKind.STARS, HOLD, below=300, publish_after_hours=hours)
+
+
+A, B = rule("a", RuleKind.ALWAYS, APPROVE), rule("b", RuleKind.ALWAYS, APPROVE)
+H, F = rule("h", RuleKind.LINKS, HOLD), rule("f", RuleKind.LINKS, FLAG)
+
+
+@pytest.mark.parametrize(
+    ("rules", "flags", "is_held", "approved_by"),
+    [
+        ((), (), False, None),
+        ((A,), (), False, A),
+        ((B, A), (), False, B),
+        ((A, F), ("f",), False, None),
+        ((F, A), ("f",), False, None),
+        ((A, H), ("h",), True, None),
+        ((H, F, A), ("h", "f"), True, None),
+        ((F,), ("f",), False, None),
+    ],
+)
+def test_precedence(
+    rules: tuple[ModerationRule, ...], flags: tuple[str, ...], is_held: bool, approved_by: ModerationRule | None
+) -> None:
+    ruling = Ruling(rules)
+    assert (ruling.flags, ruling.is_held, ruling.approval) == (flags, is_held, approved_by)
+    assert ruling.status is (ReviewStatus.APPROVED if approved_by else ReviewStatus.NEW)
+
+
+@pytest.mark.parametrize(
+    ("rules", "hours", "by"),
+    [
+        ((), None, None),
+        ((A,), None, None),
+        ((stars("s", 5),), 5, "s"),
+        ((A, stars("s", 5)), 5, "s"),
+        ((stars("s", 5), stars("t", 9)), 9, "t"),
+        ((stars("s", 9), stars("t", 5)), 9, "s"),
+        ((stars("s", 5), H), None, None),
+        ((stars("s", 5), F), None, None),
+        ((H,), None, None),
+    ],
+)
+def test_publication(rules: tuple[ModerationRule, ...], hours: int | None, by: str | None) -> None:
+    publication = Ruling(rules).publication
+    assert publication == (hours and (timedelta(hours=hours), next(r for r in rules if r.id == by)))
+
+
+@given(lists(tuples(sampled_from(RuleOutcome), integers(0, 3)), max_size=6))
+def test_any_hold_wins_over_any_flag_over_any_approval(wishes: list[tuple[RuleOutcome, int]]) -> None:
+    rules = tuple(rule(str(n), RuleKind.ALWAYS, outcome) for n, (outcome, _) in enumerate(wishes))
+    ruling, outcomes = rule_set(rules).judge(JudgedReview(None, "x", 100)), {outcome for outcome, _ in wishes}
+    assert ruling.is_held is (HOLD in outcomes)
+    assert (ruling.status is ReviewStatus.APPROVED) is (outcomes == {APPROVE})
+    assert ruling.flags == tuple(each.id for each in rules if each.outcome is not APPROVE)
+
+
+def test_rules_are_compiled_once() -> None:
+    assert rule_set((rule("a", RuleKind.ALWAYS),)) is rule_set((rule("a", RuleKind.ALWAYS),))
+
+
+def test_hashes_and_keys_of_texts() -> None:
+    # Computed elsewhere: printf 'Sharp\nGood' | sha256sum, and printf '\nGood' | sha256sum.
+    assert text_hash("Sharp", "Good") == "a38c409f5e2b25e1b8e8aa62e6e3fd266e820d6b4ac2c05e13b91f03385b5274"
+    assert (
+        text_hash(None, "Good")
+        == text_hash("", "Good")
+        == "1d9a5eb57ff77c92c6658677aea11c8089b73c8af4963aa4f9521a70924cdf95"
+    )
+    assert text_key(("s", "a"), "Good  pictures") == text_key(("s", "a"), "GOOD pictures")
+    assert len({text_key(("s", "a"), "x"), text_key(("s", "b"), "x"), text_key(("s", None), "x")}) == 3
+    assert text_key(("s", "a"), "x") != text_key(("s", "a"), "y")
+
+
+GOOD: list[dict[str, Any]] = [
+    {"id": "w", "kind": "words", "outcome": "hold", "words": ["spam", "buy now"]},
+    {"id": "l", "kind": "languages", "outcome": "flag", "languages": ["en", "pt-BR"]},
+    {"id": "s", "kind": "stars", "outcome": "hold", "below": 2.5, "above": 4, "publishAfterHours": 336},
+    {"id": "t", "kind": "stars", "outcome": "approve", "above": 4},
+    *({"id": kind, "kind": kind, "outcome": "flag"} for kind in ("links", "contact", "repeated", "duplicate")),
+    *({"id": kind, "kind": kind, "outcome": "approve"} for kind in ("verified", "always")),
+]
+
+
+def test_rules_as_they_are_set_stored_and_shown() -> None:
+    read = [each.rule() for each in MODERATION_RULES.validate_python(GOOD, strict=False)]
+    assert [shown_rule(each) for each in read] == GOOD
+    assert [rule_from(document) for document in GOOD] == read
+    assert not any(list(faults(each)) for each in read)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "words"},
+        {"kind": "words", "words": []},
+        {"kind": "words", "words": ["\u200b"]},
+        {"kind": "words", "words": ["x" * 129]},
+        {"kind": "words", "words": ["x"] * 1_001},
+        {"kind": "links", "words": ["x"]},
+        {"kind": "languages"},
+        {"kind": "languages", "languages": ["not a language"]},
+        {"kind": "links", "languages": ["en"]},
+        {"kind": "stars"},
+        {"kind": "stars", "below": 0},
+        {"kind": "links", "below": 2},
+        {"kind": "links", "above": 2},
+        {"kind": "stars", "outcome": "hold", "below": 2},
+        {"kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 0},
+        {"kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 337},
+        {"kind": "stars", "outcome": "flag", "below": 2, "publishAfterHours": 5},
+        {"kind": "links", "outcome": "hold", "publishAfterHours": 5},
+        {"kind": "links", "outcome": "reject"},
+        {"kind": "mood"},
+        {"kind": "links", "id": " "},
+        {"kind": "links", "id": "x" * 65},
+        {"kind": "links", "since": 5},
+    ],
+)
+def test_rules_that_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        MODERATION_RULES.validate_python([{"id": "r", "outcome": "flag", **wrong}], strict=False)
+
+
+def test_a_store_has_fifty_rules_each_with_an_id_of_its_own() -> None:
+    rules = [{"id": str(n), "kind": "always", "outcome": "flag"} for n in range(51)]
+    assert len(MODERATION_RULES.validate_python(rules[:50], strict=False)) == 50
+    for wrong in (rules, [rules[0], rules[0]]):
+        with pytest.raises(ValidationError):
+            MODERATION_RULES.validate_python(wrong, strict=False)
