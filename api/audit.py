@@ -20,7 +20,7 @@ from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
 from messaging.schemas import OptionalId
-from storage.audit import AuditedAction, AuditSearch, Editing
+from storage.audit import AuditedAction, AuditSearch, Editing, Imaging
 
 
 class AuditRow(Row):
@@ -61,7 +61,7 @@ async def read_audit_log(
     services: Injected,
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[AuditedAction | None, any_case(ModerationAction, Editing), Query()] = None,
+    action: Annotated[AuditedAction | None, any_case(ModerationAction, Editing, Imaging), Query()] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,
     until: Annotated[Moment | None, Query(description="Then or earlier")] = None,

@@ -76,7 +76,7 @@ class SubmissionConsumer:
         await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
         decisions = await self._store(submissions.values(), _Decisions(rules))
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
-        edited = await ReviewEditor(self.services).apply(edits)
+        edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         verdicts = decisions.verdicts | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, (key for key, v in verdicts.items() if v.reason))
         await self._tell_rivals(submissions, verdicts)
@@ -128,7 +128,8 @@ class SubmissionConsumer:
         if not claimed:
             return taken
         claims = {id: decisions.rules.claims[submission.key] for id, submission in claimed.items()}
-        insert = partial(insert_claimed, list(map(self._accepted, claimed.values())), claims)
+        uploaded = decisions.rules.uploaded
+        insert = partial(insert_claimed, list(map(self._accepted, claimed.values())), claims, uploaded)
         taken_too, lost = await self.services.transactions.run(insert)
         await self._refuse([(claimed[id], reason) for id, reason in lost.items()], decisions)
         return taken | taken_too | lost.keys()
@@ -160,9 +161,9 @@ class SubmissionConsumer:
         """Put a review, with its claims, or a later refusal in the place of a refused submission; False if that has
         changed meanwhile, or a claim is in the way."""
         claims = decisions.rules.claims.get(again.key)
-        if not claims or isinstance(after, RefusedSubmission):
+        if claims is None or isinstance(after, RefusedSubmission):
             return await self.services.reviews.replace_refused(before, after)
-        replace = partial(replace_claimed, before, after, claims)
+        replace = partial(replace_claimed, before, after, claims, decisions.rules.uploaded)
         is_replaced, reason = await self.services.transactions.run(replace)
         if reason:
             await self._refuse([(again, reason)], decisions)

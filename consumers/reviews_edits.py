@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from consumers.images_claims import checked_edits, save_images
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
@@ -29,22 +30,24 @@ class ReviewEditor:
 
     services: Services
 
-    async def apply(self, edits: Sequence[Edit]) -> Sequence[Edited]:
-        """Apply edits in their order; returns a result for each."""
+    async def apply(self, edits: Sequence[Edit], uploaded: Collection[str] = ()) -> Sequence[Edited]:
+        """Apply edits in their order; returns a result for each. `uploaded`: images that are to be rebuilt yet."""
         if not edits:
             return ()
-        return (await self.services.transactions.run(partial(self._edit, edits))).results
+        return (await self.services.transactions.run(partial(self._edit, edits, uploaded))).results
 
-    async def _edit(self, edits: Sequence[Edit], work: UnitOfWork) -> EditedReviews:
+    async def _edit(self, wanted: Sequence[Edit], uploaded: Collection[str], work: UnitOfWork) -> EditedReviews:
         reviews, ratings, outcomes = (
             work.repositories.review_edits,
             work.repositories.ratings,
             work.repositories.outcomes,
         )
-        present = await reviews.load({edit.review_id for edit in edits}, work.session)
+        present = await reviews.load({edit.review_id for edit in wanted}, work.session)
+        edits = await checked_edits(wanted, present, uploaded, work)
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
         edited = edit_reviews(edits, present, answered, await self._keeping_status(present.values()))
         await reviews.save(edited.reviews, work.session)
+        await save_images(present, edited.reviews, work)
         tallies = await ratings.add(edited.tallies, work.session)
         applied = list(_applied(edits, edited))
         work.emit(self._told(edit, review, result) for edit, review, result in applied)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from consumers.images_claims import claim_images, image_refusals, uploaded_among
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.claims import Claim, only_review
@@ -25,12 +26,14 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 @dataclass(slots=True)
 class Rules:
     """What the rules have against each submission, and what its review needs: claims, the name of its object, and the
-    token that was used up for it just now. Reasons are added later where a claim turns out to be another review's."""
+    token that was used up for it just now. `uploaded`: the images that are to be rebuilt yet. Reasons are added later
+    where a claim turns out to be another review's."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
     names: dict[Key, str] = field(default_factory=dict)
     used: dict[Key, UsedToken] = field(default_factory=dict)
+    uploaded: Collection[str] = ()
 
 
 async def rules_about(services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]) -> Rules:
@@ -42,8 +45,22 @@ async def rules_about(services: Services, submissions: Collection[Submission], t
     rules.reasons |= {key: Refusal.REVIEWS_DISABLED for key, place in places.items() if is_closed(objects, place)}
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
     rules.names = {key: name for key, place in places.items() if (name := object_name(objects, place))}
+    await _look_at_images(services, [s for s in submissions if s.review.images], rules)
     await _use_tokens(services, proofs, rules)
     return rules
+
+
+async def _look_at_images(services: Services, submissions: Collection[Submission], rules: Rules) -> None:
+    """Note what speaks against images. Reviews with images are stored in a transaction, as those with claims are."""
+    if not submissions:
+        return
+    wanted = [(s.id, s.review.user_id, s.review.images or ()) for s in submissions]
+    rules.uploaded = await uploaded_among(services, {id for _, _, ids in wanted for id in ids})
+    reasons = await image_refusals(services, wanted, rules.uploaded)
+    for submission, reason in zip(submissions, reasons, strict=True):
+        rules.claims.setdefault(submission.key, ())
+        if reason:
+            rules.reasons.setdefault(submission.key, reason)
 
 
 async def release_tokens(services: Services, rules: Rules, refused: Iterable[Key]) -> None:
@@ -101,7 +118,7 @@ def _is_another(id: str, ids: Collection[str]) -> bool:
 
 
 async def insert_claimed(
-    reviews: Sequence[Review], claims: dict[str, Sequence[Claim]], work: UnitOfWork
+    reviews: Sequence[Review], claims: Mapping[str, Sequence[Claim]], uploaded: Collection[str], work: UnitOfWork
 ) -> tuple[set[str], dict[str, Refusal]]:
     """Store reviews with their claims, in one transaction.
 
@@ -111,19 +128,31 @@ async def insert_claimed(
     taken = set(await repositories.reviews.taken([review.id for review in reviews], work.session))
     free = [review for review in reviews if review.id not in taken]
     refused = await repositories.claims.take({review.id: claims[review.id] for review in free}, work.session)
+    without = await claim_images([review for review in free if review.id not in refused], uploaded, work)
+    if without:
+        await repositories.claims.free(without.keys(), work.session)
+        refused |= without
     await repositories.reviews.insert_free([review for review in free if review.id not in refused], work.session)
     return taken, refused
 
 
 async def replace_claimed(
-    before: RefusedSubmission, review: Review, claims: Sequence[Claim], work: UnitOfWork
+    before: RefusedSubmission,
+    review: Review,
+    claims: Sequence[Claim],
+    uploaded: Collection[str],
+    work: UnitOfWork,
 ) -> tuple[bool, Refusal | None]:
     """Put a review in the place of a refused submission with its claims, in one transaction: if it could, and the
     refusal if another review has a claim."""
-    refused = await work.repositories.claims.take({review.id: claims}, work.session)
+    repositories = work.repositories
+    place = (await repositories.reviews.taken([before.id], work.session)).get(before.id)
+    if place is None or place.refused is None or place.refused.seen != before.seen:
+        return False, None
+    refused = await repositories.claims.take({review.id: claims}, work.session)
     if refused:
         return False, refused[review.id]
-    if await work.repositories.reviews.replace_refused(before, review, work.session):
-        return True, None
-    await work.repositories.claims.free([review.id], work.session)
-    return False, None
+    if without := await claim_images([review], uploaded, work):
+        await repositories.claims.free([review.id], work.session)
+        return False, without[review.id]
+    return await repositories.reviews.replace_refused(before, review, work.session), None

@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Written
+from domain.images import chosen
 from domain.permissions import Caller, Permission
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
+from domain.reviews_facts import ReviewImage
 from domain.stores import Refusal
 
 
@@ -24,7 +26,7 @@ class EditRight(StrEnum):
     MODERATOR = "moderator"
 
 
-_FIELDS: Final = ("review", "rating", "title", "userName", "entityName")
+_FIELDS: Final = ("review", "rating", "title", "userName", "entityName", "images")
 """The names of the interface, in the order of Content."""
 
 
@@ -33,7 +35,8 @@ class Edit:
     """A submission for a stored review. `target` is what it names of the review's identity.
 
     No right: its sender has none. `refusal` is what the store's rules have against it, which an author has to obey.
-    `message` is the mark of its message, by which a message that is sent again is known.
+    `message` is the mark of its message, by which a message that is sent again is known. `image_refusal` is what speaks
+    against its images, whoever sends it; `ready` are the ids of those that can be shown.
     """
 
     review_id: str
@@ -46,6 +49,8 @@ class Edit:
     editor: str | None = None
     stores: Collection[str] | None = None
     refusal: Refusal | None = None
+    image_refusal: Refusal | None = None
+    ready: Collection[str] = ()
     command_id: str | None = None
     mark: CommandMark | None = None
     trace: str = ""
@@ -72,6 +77,7 @@ class EditableReview:
     modified: datetime
     moderator: str | None = None
     reason: str | None = None
+    images: tuple[ReviewImage, ...] = ()
 
 
 class Edited(NamedTuple):
@@ -117,7 +123,8 @@ def is_same_review(target: ReviewIdentity, stored: ReviewIdentity, right: EditRi
 
 def message_mark(identity: str | None, content: Content) -> int:
     """The mark of a message: of its CloudEvents identity, else of what it says. 63 bits."""
-    told = repr(tuple(content)) if identity is None else identity
+    # As it was before reviews had images where there are none.
+    told = repr(tuple(content if content.images else content[:-1])) if identity is None else identity
     return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 
 
@@ -176,10 +183,12 @@ def edit(review: EditableReview, edit: Edit, *, keeps_status: bool) -> tuple[Edi
     if edit.right is None:
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
     written = review.written.after(edit.source, edit.message)
-    if edit.right is EditRight.AUTHOR and edit.refusal:
+    refusal = (edit.refusal if edit.right is EditRight.AUTHOR else None) or edit.image_refusal
+    if refusal:
         # Taken into account, so that a redelivery isn't taken once the store allows it.
-        return replace(review, written=written), Edited(Outcome.REFUSED, edit.refusal)
-    after = replace(review, content=content, written=written, modified=edit.at)
+        return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
+    images = chosen(content.images or (), review.images, edit.ready)
+    after = replace(review, content=content, images=images, written=written, modified=edit.at)
     if edit.right is EditRight.AUTHOR and not keeps_status and review.status is not ReviewStatus.NEW:
         after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None)
     return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)

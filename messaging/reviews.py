@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
 from domain.delivery import Written
+from domain.images import MAX_IMAGES, chosen
 from domain.ratings import Entity, hundredths
 from domain.review_tokens import ReviewToken, proof
 from domain.reviews import Content, Review, ReviewIdentity
@@ -21,6 +22,7 @@ from messaging.schemas import (
     MAX_ITEMS,
     EntityName,
     Id,
+    ImageId,
     Message,
     Name,
     OptionalId,
@@ -66,6 +68,10 @@ class SubmittedReview(Message):
             repr=False, description="The review token of a reminder's link: it proves the purchase and the author, once"
         ),
     ] = None
+    images: Annotated[
+        Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None,
+        Field(description="Ids of uploads; in an edit: all that the review is to have. Missing: as they are"),
+    ] = None
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
     editor: SkipJsonSchema[Editor | None] = None
 
@@ -82,7 +88,8 @@ class SubmittedReview(Message):
     @property
     def content(self) -> Content:
         """The part of it that an edit can change."""
-        return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name)
+        images = None if self.images is None else tuple(dict.fromkeys(self.images))
+        return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name, images)
 
     def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
         """The purchase that its token proves, or why it proves none; None without a token."""
@@ -107,6 +114,7 @@ class SubmittedReview(Message):
             rating=hundredths(self.rating),
             created=at,
             modified=at,
+            images=chosen(self.images or (), (), ()),
             written=written,
         )
 

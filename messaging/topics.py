@@ -39,6 +39,8 @@ class Topic(StrEnum):
     REVIEW_SUBMISSIONS = "review-submissions"
     MODERATION_COMMANDS = "moderation-commands"
     REVIEW_CHANGES = "review-changes"
+    IMAGE_UPLOADS = "image-uploads"
+    IMAGE_COMMANDS = "image-commands"
     STORE_UPDATES = "store-updates"
     OBJECT_UPDATES = "object-updates"
     ORDER_EVENTS = "order-events"

@@ -37,7 +37,14 @@ class Editing(StrEnum):
     EDIT = "edit"
 
 
-AuditedAction = ModerationAction | Editing
+class Imaging(StrEnum):
+    """The action of a moderator on an image of a review; `fields` names the image."""
+
+    HIDE = "hide-image"
+    SHOW = "show-image"
+
+
+AuditedAction = ModerationAction | Editing | Imaging
 
 
 @dataclass(frozen=True, slots=True)

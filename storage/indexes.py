@@ -9,6 +9,7 @@ from pymongo import IndexModel
 from storage import (
     audit,
     claims,
+    images,
     mails,
     objects,
     orders,
@@ -53,6 +54,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         templates.COLLECTION: templates.indexes(remember_days),
         audit.COLLECTION: audit.INDEXES,
         claims.COLLECTION: claims.INDEXES,
+        images.COLLECTION: images.INDEXES,
         objects.COLLECTION: objects.INDEXES,
         review_tokens.COLLECTION: review_tokens.INDEXES,
         privacy.ERASURES: privacy.INDEXES,

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from storage.audit import AuditLog
 from storage.claims import ClaimRepository
 from storage.database import Database
+from storage.images import ImageRepository
+from storage.images_reviews import ReviewImageRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
@@ -35,6 +37,7 @@ class Repositories:
     ) -> None:
         self.audit = AuditLog(database)
         self.claims = ClaimRepository(database)
+        self.images = ImageRepository(database)
         self.objects = ObjectRepository(database)
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
@@ -45,6 +48,7 @@ class Repositories:
         self.return_numbers = ReturnNumbers(database)
         self.returns = ReturnRepository(database)
         self.review_edits = ReviewEditRepository(database)
+        self.review_images = ReviewImageRepository(database)
         self.review_tokens = ReviewTokenRepository(database, token_keys)
         self.reviews = ReviewRepository(database)
         self.stores = StoreRepository(database)

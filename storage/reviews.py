@@ -23,6 +23,7 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, is_duplicate, own_values
+from storage.images import ImageRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_places import PLACE, RefusedSubmission, TakenId, identity_from, place_from, refused_document
 from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
@@ -69,6 +70,7 @@ class ReviewRepository:
         self._database = database
         self._reviews = database[COLLECTION]
         self._claims = ClaimRepository(database)
+        self._images = ImageRepository(database)
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
         """Store new reviews and the places of refused ones. Returns the ids that were taken; their documents stay."""
@@ -136,6 +138,7 @@ class ReviewRepository:
                 session=session,
             )
             await self._claims.free(deleted, session)
+            await self._images.give_up_of_reviews(deleted, session)
 
     async def forget_gone(self, before: datetime) -> int:
         """Free the ids of reviews that were deleted, and of submissions that were refused, before that moment."""

@@ -10,7 +10,7 @@ from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, Rev
 from domain.reviews_edits import EditableReview, message_mark
 from domain.timestamps import milliseconds
 from storage.database import Document
-from storage.reviews_facts import STORED_FACTS, facts_fields, fill_facts
+from storage.reviews_facts import STORED_FACTS, facts_fields, fill_facts, image_fields, images_from
 from storage.seen import seen_document, seen_from
 
 LONG_TEXT_BYTES: Final = 2_048
@@ -33,7 +33,7 @@ MODERATED: Final[Document] = {
 EDITABLE: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
     **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
-    **dict.fromkeys(("moderator", "moderationReason"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "images"), 1),
 }
 """The projection of a review for edits."""
 
@@ -127,12 +127,14 @@ def written_from(document: Document) -> Written:
 
 def editable_from(document: Document) -> EditableReview:
     """The part of a review that edits read; `document` has the fields of EDITABLE."""
+    images = images_from(document)
     content = Content(
         document["review"],
         document["ratingHundredths"],
         document["title"],
         document["userName"],
         document["entityName"],
+        tuple(image.id for image in images),
     )
     written = written_from(document)
     if not written.messages:
@@ -145,6 +147,7 @@ def editable_from(document: Document) -> EditableReview:
         document["modifiedDate"],
         document.get("moderator"),
         document.get("moderationReason"),
+        images,
     )
 
 
@@ -161,5 +164,6 @@ def edited_fields(review: EditableReview) -> Document:
         "modifiedDate": review.modified,
         "moderator": review.moderator,
         "moderationReason": review.reason,
+        "images": [image_fields(image) for image in review.images],
         **written_fields(review.written),
     }

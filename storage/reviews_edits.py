@@ -33,7 +33,8 @@ class ReviewEditRepository:
 
 
 def _update(review: EditableReview) -> Document:
-    update: Document = {"$set": edited_fields(review)}
-    if review.content.entity_name:
-        update["$unset"] = {"nameWanted": ""}
-    return update
+    fields = edited_fields(review)
+    unset = {"nameWanted": ""} if review.content.entity_name else {}
+    if not fields["images"]:
+        unset["images"] = fields.pop("images")
+    return {"$set": fields, **({"$unset": unset} if unset else {})}
