@@ -14,7 +14,7 @@ from api.auth.permissions import Moderator, ReviewAuthor, Visitor
 from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.documents import OPEN_TO_STRANGERS, problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import PlainRoute
 from api.web.uploads import Upload
@@ -75,7 +75,7 @@ def _person(caller: Caller) -> str | None:
         304: {},
         **problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
     },
-    openapi_extra=OPEN_TO_ALL,
+    openapi_extra=OPEN_TO_STRANGERS,
 )
 async def read_image(
     visitor: Visitor,

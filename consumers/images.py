@@ -10,7 +10,7 @@ from time import monotonic
 from consumers.images_rebuild import rebuild
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.images import ImageState, Rebuilt, StoredImage, UploadRefusal, settled, with_settled, with_visibility
+from domain.images import SIZES, ImageState, Rebuilt, StoredImage, UploadRefusal, settled, with_settled, with_visibility
 from messaging.decoding import Received
 from messaging.envelope import mark_in
 from messaging.images import ImageCommand, ImageUpload
@@ -41,7 +41,8 @@ class UploadConsumer:
 
     async def _settle(self, received: Received[ImageUpload]) -> None:
         upload, files = received.message, self.services.image_files
-        raw = await files.upload(upload.id, upload.digest)
+        # After a restore of an older database: what was made of it then.
+        raw = await files.upload(upload.id, upload.digest) or await files.get(upload.id, SIZES[0])
         started = monotonic()
         result = UploadRefusal.LOST if raw is None else await rebuild(raw)
         IMAGE_SECONDS.observe(monotonic() - started)

@@ -153,7 +153,7 @@ def _entry(document: Document) -> AuditEntry:
     return AuditEntry(
         at=document["at"],
         subject=document["subject"],
-        action=_action(document["action"]),
+        action=_ACTIONS[document["action"]],
         review_id=document.get("reviewId"),
         entity=Entity(document["entityType"], document["entityId"]) if "entityId" in document else None,
         store_id=document["storeId"],
@@ -164,5 +164,6 @@ def _entry(document: Document) -> AuditEntry:
     )
 
 
-def _action(name: str) -> AuditedAction:
-    return Editing.EDIT if name == Editing.EDIT else ModerationAction(name)
+_ACTIONS: Final[dict[str, AuditedAction]] = {
+    str(action): action for actions in (ModerationAction, Editing, Imaging) for action in actions
+}

@@ -52,9 +52,12 @@ class ImageFiles:
         return await self._read(_upload(id, digest))
 
     async def has_upload(self, id: str) -> bool:
-        """True if an upload with this id is kept."""
-        listed = await obstore.list_with_delimiter_async(self._store, prefix=f"incoming/{id}")
-        return bool(listed["objects"])
+        """True if an upload with this id is kept, or what was made of it."""
+        for folder in ("incoming", "images"):
+            listed = await obstore.list_with_delimiter_async(self._store, prefix=f"{folder}/{id}")
+            if listed["objects"]:
+                return True
+        return False
 
     async def remove_upload(self, id: str, digest: str) -> None:
         """Remove an upload; one that isn't there is removed already."""
