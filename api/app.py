@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, feedback, health, me, metrics, moderation, outcomes, templates
+from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import requests
@@ -26,6 +26,7 @@ from api.web.limits import RateLimit
 from api.web.middleware import LastResort
 from api.web.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
 from api.web.telemetry import Signals
+from api.web.uploads import MAX_BODY_BYTES
 
 DESCRIPTION: Final = (
     "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
@@ -39,6 +40,7 @@ ROUTERS: Final = (
     moderation.router,
     requests.router,
     feedback.router,
+    images.router,
     reviews.router,
     returns.router,
     stores.router,
@@ -84,6 +86,7 @@ def create_app(
                 bodies=Budget(limits.max_bodies_bytes, "bodies of"),
                 answers=Budget(limits.max_answers_bytes, "answers to"),
                 max_body_bytes=limits.max_body_bytes,
+                larger={images.UPLOAD_PATH: MAX_BODY_BYTES},
             ),
             Middleware(LastResort),
         ],

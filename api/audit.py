@@ -21,7 +21,7 @@ from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
-from storage.audit import AuditedAction, AuditSearch, Editing, Replying, RuleAction
+from storage.audit import AuditedAction, AuditSearch, Editing, Imaging, Replying, RuleAction
 
 
 class AuditRow(Row):
@@ -64,7 +64,7 @@ async def read_audit_log(
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
     action: Annotated[
-        AuditedAction | None, any_case(ModerationAction, Editing, Replying, RuleAction), Query()
+        AuditedAction | None, any_case(ModerationAction, Editing, Replying, RuleAction, Imaging), Query()
     ] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,

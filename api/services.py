@@ -21,6 +21,7 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
+from storage.images_files import ImageFiles, files_in_memory
 from storage.policy import DecisionCounts
 from storage.repositories import Repositories
 
@@ -30,7 +31,8 @@ SOURCE: Final = "/plaudit/api"
 
 
 class Services(Repositories):
-    """The repositories, the way out to Kafka, and the limits of one facade. `pages` is for what MongoDB returns."""
+    """The repositories, the store of images, the way out to Kafka, and the limits of one facade. `pages` is for what
+    MongoDB returns."""
 
     def __init__(
         self,
@@ -44,12 +46,14 @@ class Services(Repositories):
         authenticator: Authenticator = _OPEN,
         limits: Limits = _LIMITS,
         token_keys: Sequence[bytes] = (),
+        image_files: ImageFiles | None = None,
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys)
         self.database = database
         self.lookups = Lookups(self.ratings, self.stores, self.objects, DecisionCounts(database))
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
+        self.image_files = image_files or files_in_memory()
         self.publisher = publisher
         self.envelope = Envelope(SOURCE)
         self.topics = topics

@@ -1,4 +1,4 @@
-"""Periodic work of a worker: overdue parked commands, the remains of processes that died, and expired ids."""
+"""Periodic work of a worker: overdue parked commands, remains of processes that died, unused images, expired ids."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from consumers.images_sweeping import forget_images, sweep_images
 from consumers.parked import ParkedCommands
 from consumers.returns import ReturnConsumer
 from consumers.services import Services
@@ -47,7 +48,9 @@ async def keep_house(
             if now - forgotten > _FORGET_EVERY:
                 if count := await services.reviews.forget_gone(now - remember):
                     log.info("forgot ids of deleted and refused reviews", count=count)
+                await forget_images(services, now, remember)
                 forgotten = now
+            await sweep_images(services, now)
             if reported := await commands.report_overdue(now - PARKING_LIMIT):
                 log.warning("commands without a review", count=reported)
             if refused := await returns.report_overdue(now - PARKING_LIMIT):

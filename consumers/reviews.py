@@ -17,7 +17,7 @@ from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_edits import ReviewEditor
-from consumers.reviews_rules import Rules, insert_whole, release_tokens, replace_whole, rules_about
+from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
 from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
 from consumers.services import Services
 from domain.commands import Outcome
@@ -87,7 +87,7 @@ class SubmissionConsumer:
         await self._announce((submissions[k].news(places.get(k.id)), why) for k, why in rules.reasons.items())
         decisions = await self._store(submissions.values(), _Decisions(rules))
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
-        edited = await ReviewEditor(self.services).apply(edits)
+        edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         verdicts = decisions.verdicts | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, (key for key, v in verdicts.items() if v.reason))
         await self._tell_rivals(submissions, verdicts)
@@ -142,12 +142,14 @@ class SubmissionConsumer:
             else:
                 accepted[submission.id] = submission
         reviews, ruled = await self._judge(accepted, decisions)
-        claims = {id: each for id, s in accepted.items() if (each := decisions.rules.claims.get(s.key))}
+        known = decisions.rules.claims
+        claims = {id: known[s.key] for id, s in accepted.items() if s.key in known}
         apart = claims.keys() | ruled.keys()
         taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in apart], refused)
         if not apart:
             return taken
-        insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], claims, ruled)
+        beside = Beside(claims, ruled, decisions.rules.uploaded)
+        insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], beside)
         taken_too, lost = await self.services.transactions.run(insert)
         decisions.follow((accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost)
         await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
@@ -194,17 +196,17 @@ class SubmissionConsumer:
         False if that has changed meanwhile, or a claim is in the way."""
         if after:
             return await self.services.reviews.replace_refused(before, after)
-        claims = decisions.rules.claims.get(again.key, ())
+        claims = decisions.rules.claims.get(again.key)
         reviews, ruled = await self._judge({again.id: again}, decisions)
-        if not claims and not ruled:
+        if claims is None and not ruled:
             return await self.services.reviews.replace_refused(before, reviews[again.id])
-        each = ruled.get(again.id)
-        replace = partial(replace_whole, self.services, before, reviews[again.id], claims, each)
+        beside = Beside({again.id: claims or ()}, ruled, decisions.rules.uploaded)
+        replace = partial(replace_whole, self.services, before, reviews[again.id], beside)
         is_replaced, reason = await self.services.transactions.run(replace)
         if reason:
             await self._refuse([(again, reason)], decisions)
-        if is_replaced and each:
-            decisions.follow([(again, each)])
+        if is_replaced:
+            decisions.follow((again, each) for each in ruled.values())
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: _Decisions) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from consumers.images_claims import checked_edits, save_images
 from consumers.moderation_rules import approved, count_ruling, entries, publication, rules_of
 from consumers.ratings import rating_events
 from consumers.services import Services
@@ -31,29 +32,31 @@ class ReviewEditor:
 
     services: Services
 
-    async def apply(self, edits: Sequence[Edit]) -> Sequence[Edited]:
-        """Apply edits in their order; returns a result for each."""
+    async def apply(self, edits: Sequence[Edit], uploaded: Collection[str] = ()) -> Sequence[Edited]:
+        """Apply edits in their order; returns a result for each. `uploaded`: images that are to be rebuilt yet."""
         if not edits:
             return ()
-        results = (await self.services.transactions.run(partial(self._edit, edits))).results
+        results = (await self.services.transactions.run(partial(self._edit, edits, uploaded))).results
         for result in results:
             if result.ruling:
                 count_ruling(result.ruling)
         return results
 
-    async def _edit(self, edits: Sequence[Edit], work: UnitOfWork) -> EditedReviews:
+    async def _edit(self, wanted: Sequence[Edit], uploaded: Collection[str], work: UnitOfWork) -> EditedReviews:
         reviews, ratings, outcomes = (
             work.repositories.review_edits,
             work.repositories.ratings,
             work.repositories.outcomes,
         )
-        present = await reviews.load({edit.review_id for edit in edits}, work.session)
+        present = await reviews.load({edit.review_id for edit in wanted}, work.session)
+        edits = await checked_edits(wanted, present, uploaded, work)
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
         stores = await self._stores(present.values())
         keeping = {id for id, store in stores.items() if store.settings.edits_keep_status}
         judge = await self._judge(edits, present, stores)
         edited = edit_reviews(edits, present, answered, keeping, judge)
         await reviews.save(edited.reviews, work.session)
+        await save_images(present, edited.reviews, work)
         tallies = await ratings.add(edited.tallies, work.session)
         applied = list(_applied(edits, edited))
         work.emit(self._told(edit, review, result) for edit, review, result in applied)

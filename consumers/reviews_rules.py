@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
+from consumers.images_claims import claim_images, image_refusals, uploaded_among
 from consumers.moderation_rules import Ruled, follow
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
@@ -27,7 +29,8 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 class Rules:
     """The refusals by the rules, and the needs of each review: claims, the name of its object, and the token that was
     used up for it just now. Reasons are added later where a claim turns out to be another review's. `bought` are those
-    for which an order was looked up and found, `proven` those with a valid token. `stores` are the registered ones."""
+    for which an order was looked up and found, `proven` those with a valid token. `stores` are the registered ones,
+    `uploaded` the images that are to be rebuilt yet."""
 
     reasons: dict[Key, Refusal] = field(default_factory=dict)
     claims: dict[Key, Sequence[Claim]] = field(default_factory=dict)
@@ -36,6 +39,15 @@ class Rules:
     bought: set[Key] = field(default_factory=set)
     proven: set[Key] = field(default_factory=set)
     stores: Mapping[str, Store] = field(default_factory=dict)
+    uploaded: Collection[str] = ()
+
+
+class Beside(NamedTuple):
+    """The things that are stored with reviews, by review id. `uploaded`: the images that are to be rebuilt yet."""
+
+    claims: Mapping[str, Sequence[Claim]]
+    ruled: Mapping[str, Ruled]
+    uploaded: Collection[str]
 
 
 async def rules_about(services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]) -> Rules:
@@ -48,8 +60,22 @@ async def rules_about(services: Services, submissions: Collection[Submission], t
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
     rules.proven = {key for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
     rules.names = {key: name for key, place in places.items() if (name := object_name(objects, place))}
+    await _look_at_images(services, [s for s in submissions if s.review.images], rules)
     await _use_tokens(services, proofs, rules)
     return rules
+
+
+async def _look_at_images(services: Services, submissions: Collection[Submission], rules: Rules) -> None:
+    """Note what speaks against images. Reviews with images are stored in a transaction, as those with claims are."""
+    if not submissions:
+        return
+    wanted = [(s.id, s.review.user_id, s.review.images or ()) for s in submissions]
+    rules.uploaded = await uploaded_among(services, {id for _, _, ids in wanted for id in ids})
+    reasons = await image_refusals(services, wanted, rules.uploaded)
+    for submission, reason in zip(submissions, reasons, strict=True):
+        rules.claims.setdefault(submission.key, ())
+        if reason:
+            rules.reasons.setdefault(submission.key, reason)
 
 
 async def release_tokens(services: Services, rules: Rules, refused: Iterable[Key]) -> None:
@@ -107,11 +133,7 @@ def _is_another(id: str, ids: Collection[str]) -> bool:
 
 
 async def insert_whole(
-    services: Services,
-    reviews: Sequence[Review],
-    claims: Mapping[str, Sequence[Claim]],
-    ruled: Mapping[str, Ruled],
-    work: UnitOfWork,
+    services: Services, reviews: Sequence[Review], beside: Beside, work: UnitOfWork
 ) -> tuple[set[str], dict[str, Refusal]]:
     """Store reviews with their claims, and what follows from rulings, in one transaction.
 
@@ -120,29 +142,34 @@ async def insert_whole(
     repositories = work.repositories
     taken = set(await repositories.reviews.taken([review.id for review in reviews], work.session))
     free = [review for review in reviews if review.id not in taken]
-    wanted = {review.id: claims[review.id] for review in free if review.id in claims}
+    wanted = {review.id: beside.claims[review.id] for review in free if review.id in beside.claims}
     refused = await repositories.claims.take(wanted, work.session)
+    without = await claim_images([review for review in free if review.id not in refused], beside.uploaded, work)
+    if without:
+        await repositories.claims.free(without.keys(), work.session)
+        refused |= without
     stored = [review for review in free if review.id not in refused]
     await repositories.reviews.insert_free(stored, work.session)
-    await follow(services, [ruled[review.id] for review in stored if review.id in ruled], work)
+    await follow(services, [beside.ruled[review.id] for review in stored if review.id in beside.ruled], work)
     return taken, refused
 
 
 async def replace_whole(
-    services: Services,
-    before: RefusedSubmission,
-    review: Review,
-    claims: Sequence[Claim],
-    ruled: Ruled | None,
-    work: UnitOfWork,
+    services: Services, before: RefusedSubmission, review: Review, beside: Beside, work: UnitOfWork
 ) -> tuple[bool, Refusal | None]:
-    """Put a review in the place of a refused submission with its claims, and what follows from its ruling, in one
-    transaction: if it could, and the refusal if another review has a claim."""
-    refused = await work.repositories.claims.take({review.id: claims}, work.session)
+    """Put a review in the place of a refused submission with all that belongs to it, in one transaction: if it could,
+    and the refusal if another review has a claim."""
+    repositories = work.repositories
+    place = (await repositories.reviews.taken([before.id], work.session)).get(before.id)
+    if place is None or place.refused is None or place.refused.seen != before.seen:
+        return False, None
+    refused = await repositories.claims.take(beside.claims, work.session)
     if refused:
         return False, refused[review.id]
-    if await work.repositories.reviews.replace_refused(before, review, work.session):
-        await follow(services, [ruled] if ruled else [], work)
-        return True, None
-    await work.repositories.claims.free([review.id], work.session)
-    return False, None
+    if without := await claim_images([review], beside.uploaded, work):
+        await repositories.claims.free([review.id], work.session)
+        return False, without[review.id]
+    if not await repositories.reviews.replace_refused(before, review, work.session):
+        return False, None
+    await follow(services, list(beside.ruled.values()), work)
+    return True, None

@@ -11,6 +11,7 @@ from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
+from storage.images_files import ImageFiles, files_in_memory
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions
 
@@ -18,7 +19,7 @@ ENVELOPE: Final = Envelope("/plaudit/worker")
 
 
 class Services(Repositories):
-    """Repositories and transactions in MongoDB, and the way out to Kafka."""
+    """Repositories and transactions in MongoDB, the store of images, and the way out to Kafka."""
 
     def __init__(
         self,
@@ -27,9 +28,11 @@ class Services(Repositories):
         topics: TopicNames,
         entity_types: EntityTypes = SAMPLE,
         token_keys: Sequence[bytes] = (),
+        image_files: ImageFiles | None = None,
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys)
         self.transactions = Transactions(database, self, publisher.publish)
+        self.image_files = image_files or files_in_memory()
         self.publisher = publisher
         self.topics = topics
 

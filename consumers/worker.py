@@ -13,6 +13,7 @@ from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers.feedback import FeedbackConsumer
 from consumers.housekeeping import keep_house
+from consumers.images import ImageCommandConsumer, UploadConsumer
 from consumers.inbox import Inbox
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names import fill_names
@@ -31,6 +32,7 @@ from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.feedback import FEEDBACK_COMMAND
+from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
@@ -43,6 +45,7 @@ from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
+from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 
 
@@ -73,12 +76,13 @@ async def running_worker(
     *,
     remember: timedelta,
     token_keys: Sequence[bytes] = (),
+    image_files: ImageFiles | None = None,
 ) -> AsyncIterator[RunningWorker]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
     Ids of deleted reviews are remembered for that long; review tokens are checked by these keys.
     """
-    services = Services(database, publisher, topics, entity_types, token_keys)
+    services = Services(database, publisher, topics, entity_types, token_keys, image_files)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
     feedback = FeedbackConsumer(services)
@@ -95,6 +99,8 @@ async def running_worker(
             Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, max_records=1_000),
             Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), feedback, publish, max_records=1_000),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
+            Inbox(Topic.IMAGE_UPLOADS, Reader(IMAGE_UPLOAD), UploadConsumer(services), publish, max_records=5),
+            Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), ImageCommandConsumer(services), publish),
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),

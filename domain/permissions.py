@@ -64,6 +64,9 @@ class Caller:
 ANYBODY: Final = Caller(None, ALL_PERMISSIONS)
 """Every client of a service without authentication."""
 
+STRANGER: Final = Caller(None, frozenset(), frozenset())
+"""A client that doesn't say who it is, where that matters."""
+
 
 def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
     """The permissions among these names; names of other services are left out."""

@@ -64,6 +64,7 @@ class Content(NamedTuple):
     title: str | None = None
     user_name: str | None = None
     entity_name: str | None = None
+    images: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -112,7 +113,8 @@ class Review:
     @property
     def content(self) -> Content:
         """The part of it that an edit can change."""
-        return Content(self.text, self.rating, self.title, self.user_name, self.entity_name)
+        images = tuple(image.id for image in self.images)
+        return Content(self.text, self.rating, self.title, self.user_name, self.entity_name, images)
 
 
 class ReviewIdentity(NamedTuple):

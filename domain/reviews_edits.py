@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Written
+from domain.images import chosen
 from domain.moderation_rules import NO_RULING, JudgedReview, Ruling
 from domain.permissions import Caller, Permission
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
-from domain.reviews_facts import NO_FACTS, Facts, ReasonCode
+from domain.reviews_facts import NO_FACTS, Facts, ReasonCode, ReviewImage
 from domain.stores import Refusal
 
 
@@ -26,7 +27,7 @@ class EditRight(StrEnum):
     MODERATOR = "moderator"
 
 
-_FIELDS: Final = ("review", "rating", "title", "userName", "entityName")
+_FIELDS: Final = ("review", "rating", "title", "userName", "entityName", "images")
 """The names of the interface, in the order of Content."""
 
 
@@ -35,7 +36,8 @@ class Edit:
     """A submission for a stored review. `target` is what it names of the review's identity.
 
     No right: its sender has none. `refusal` is what the store's rules have against it, which an author has to obey.
-    `message` is the mark of its message, by which a message that is sent again is known.
+    `message` is the mark of its message, by which a message that is sent again is known. `image_refusal` is what speaks
+    against its images, whoever sends it; `ready` are the ids of those that can be shown.
     """
 
     review_id: str
@@ -48,6 +50,8 @@ class Edit:
     editor: str | None = None
     stores: Collection[str] | None = None
     refusal: Refusal | None = None
+    image_refusal: Refusal | None = None
+    ready: Collection[str] = ()
     command_id: str | None = None
     mark: CommandMark | None = None
     trace: str = ""
@@ -78,6 +82,7 @@ class EditableReview:
     flags: tuple[str, ...] = ()
     is_held: bool = False
     facts: Facts = NO_FACTS
+    images: tuple[ReviewImage, ...] = ()
 
     def judged(self, *, is_duplicate: bool) -> JudgedReview:
         """The part of it that moderation rules look at."""
@@ -142,7 +147,8 @@ def is_same_review(target: ReviewIdentity, stored: ReviewIdentity, right: EditRi
 
 def message_mark(identity: str | None, content: Content) -> int:
     """The mark of a message: of its CloudEvents identity, else of what it says. 63 bits."""
-    told = repr(tuple(content)) if identity is None else identity
+    # As it was before reviews had images where there are none.
+    told = repr(tuple(content if content.images else content[:-1])) if identity is None else identity
     return int.from_bytes(blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()) >> 1
 
 
@@ -204,10 +210,12 @@ def edit(
     if edit.right is None:
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
     written = review.written.after(edit.source, edit.message)
-    if edit.right is EditRight.AUTHOR and edit.refusal:
+    refusal = (edit.refusal if edit.right is EditRight.AUTHOR else None) or edit.image_refusal
+    if refusal:
         # Taken into account, so that a redelivery isn't taken once the store allows it.
-        return replace(review, written=written), Edited(Outcome.REFUSED, edit.refusal)
-    after = replace(review, content=content, written=written, modified=edit.at)
+        return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
+    images = chosen(content.images or (), review.images, edit.ready)
+    after = replace(review, content=content, images=images, written=written, modified=edit.at)
     if edit.right is not EditRight.AUTHOR:
         return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
     ruling = judge(edit.review_id, after)

@@ -52,10 +52,11 @@ class Reply(NamedTuple):
 
 
 class ReviewImage(NamedTuple):
-    """An image of a review; a moderator can hide it."""
+    """An image of a review; a moderator can hide it. Pending: it has not been rebuilt yet, and isn't shown."""
 
     id: str
     is_hidden: bool = False
+    is_pending: bool = False
 
 
 class Responses(NamedTuple):

@@ -35,6 +35,9 @@ class Refusal(StrEnum):
     EXPIRED_PROOF = "token-expired"
     MISMATCHED_PROOF = "token-mismatch"
     USED_PROOF = "token-used"
+    UNKNOWN_IMAGE = "unknown-image"
+    REFUSED_IMAGE = "image-refused"
+    IMAGE_OF_ANOTHER = "image-of-another"
 
     @property
     def message(self) -> str:
@@ -56,6 +59,10 @@ _REFUSAL_MESSAGES: Final = {
     Refusal.EXPIRED_PROOF: "The review token has expired.",
     Refusal.MISMATCHED_PROOF: "The review token is for another object, store or author.",
     Refusal.USED_PROOF: "The review token was used before: it is for one review.",
+    Refusal.UNKNOWN_IMAGE: "There is no such image: upload it, and send the id that the upload is answered with. One "
+    "that no review has goes after 24 hours.",
+    Refusal.REFUSED_IMAGE: "No image could be made of the upload: see the outcome of its command.",
+    Refusal.IMAGE_OF_ANOTHER: "The image belongs to another review, or to another author: upload it again.",
 }
 
 

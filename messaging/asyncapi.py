@@ -21,6 +21,7 @@ from messaging.events import (
     SubmissionRefused,
 )
 from messaging.feedback import FEEDBACK_COMMAND
+from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.mails import MAIL_COMMAND
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
@@ -87,6 +88,12 @@ CHANNELS: Final = {
         "inside",
         "EntityType:EntityId",
         {"ReviewChange": REVIEW_CHANGE},
+    ),
+    Topic.IMAGE_UPLOADS: _Channel(
+        "Ours alone: uploads in the store of images, to be rebuilt", "inside", "image id", {"ImageUpload": IMAGE_UPLOAD}
+    ),
+    Topic.IMAGE_COMMANDS: _Channel(
+        "Images of reviews to hide, or to show again", "in", "image id", {"ImageCommand": IMAGE_COMMAND}
     ),
     Topic.MAIL_COMMANDS: _Channel(
         "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}

@@ -67,7 +67,7 @@ PUBLISHED: Final = _counter("published_messages", "Messages acknowledged by Kafk
 DEAD_LETTERS: Final = _counter("dead_letters", "Dead letters acknowledged by Kafka", "topic", "code")
 RETRIES: Final = _counter(
     "retries",
-    "Waits for a server that was away: `where` is a topic or a task, `what` is mongodb, kafka or smtp",
+    "Waits for a server that was away: `where` is a topic or a task, `what` is mongodb, kafka, images or smtp",
     "where",
     "what",
 )
@@ -98,6 +98,10 @@ STATE_KNOWN: Final = _gauge(
     "what",
 )
 
+IMAGES: Final = _counter("images", "Uploads that a worker settled: ready, or the code of their refusal", "outcome")
+IMAGE_SECONDS: Final = _histogram(
+    "image_seconds", "Time to rebuild an image from its pixels", buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+)
 SUBMISSIONS: Final = _counter(
     "submissions",
     "Submitted reviews: stored, edited, repeated, or the code of their refusal, by the API or by a worker",
@@ -153,7 +157,13 @@ def note_ignored(kind: str, names: Sequence[str]) -> None:
 
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
-    """Log and count a wait for Kafka or MongoDB, whichever the error is about."""
+    """Log and count a wait for Kafka, MongoDB or the store of images, whichever the error is about."""
     reason = f"{type(error).__name__}: {error}"[:300]
     log.warning("retrying: MongoDB or Kafka unavailable", where=where, **about, error=reason)
-    RETRIES.labels(where, "kafka" if error is not None and is_broker_away(error) else "mongodb").inc()
+    RETRIES.labels(where, _what_is_away(error)).inc()
+
+
+def _what_is_away(error: BaseException | None) -> str:
+    if error is not None and is_broker_away(error):
+        return "kafka"
+    return "images" if type(error).__module__.startswith("obstore") else "mongodb"

@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
 from domain.delivery import Written
+from domain.images import MAX_IMAGES, chosen
 from domain.ratings import Entity, hundredths
 from domain.review_tokens import ReviewToken, proof
 from domain.reviews import Content, Review, ReviewIdentity
@@ -22,6 +23,7 @@ from messaging.schemas import (
     MAX_ITEMS,
     EntityName,
     Id,
+    ImageId,
     Language,
     Message,
     Moment,
@@ -77,6 +79,10 @@ class SubmittedReview(Message):
     written_date: Annotated[
         Moment | None, Field(description="Of an import: when it was written, by which it is created")
     ] = None
+    images: Annotated[
+        Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None,
+        Field(description="Ids of uploads; in an edit: all that the review is to have. Missing: as they are"),
+    ] = None
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
     editor: SkipJsonSchema[Editor | None] = None
     via: SkipJsonSchema[Source | None] = None
@@ -94,7 +100,8 @@ class SubmittedReview(Message):
     @property
     def content(self) -> Content:
         """The part of it that an edit can change."""
-        return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name)
+        images = None if self.images is None else tuple(dict.fromkeys(self.images))
+        return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name, images)
 
     def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
         """The purchase that its token proves, or why it proves none; None without a token."""
@@ -135,6 +142,7 @@ class SubmittedReview(Message):
             created=self.written_date if is_dated and self.written_date else at,
             modified=at,
             facts=facts or self.facts(),
+            images=chosen(self.images or (), (), ()),
             written=written,
             submitted=at if is_dated else None,
         )

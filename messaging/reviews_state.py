@@ -88,7 +88,7 @@ def review_facts(review: Review) -> ReviewFacts:
         "notHelpful": review.responses.not_helpful,
         "reports": review.responses.reports,
         "flags": list(review.flags),
-        "images": [{"id": image.id, "hidden": image.is_hidden} for image in review.images],
+        "images": [{"id": image.id, "hidden": image.is_hidden} for image in review.images if not image.is_pending],
     }
 
 

@@ -24,10 +24,14 @@ MAX_ITEMS: Final = 1_000
 _NO_NULL: Final = r"^[^\x00]*$"
 """The null character is refused: it ends a string in too many systems downstream."""
 
+IMAGE_ID_PATTERN: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+"""It names files, too."""
+
 LANGUAGE_PATTERN: Final = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
 
 PATTERN_MESSAGES: Final = {
     _NO_NULL: "Must not contain the null character",
+    IMAGE_ID_PATTERN: "Must be the id of an image, as its upload was answered with",
     LANGUAGE_PATTERN: "Must be a language, like en or en-US",
 }
 """The sentence about a text that a pattern doesn't match, for each pattern of a schema."""
@@ -97,6 +101,7 @@ Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
     Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),
 ]
+ImageId = Annotated[str, StringConstraints(pattern=IMAGE_ID_PATTERN)]
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=_NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=_NO_NULL)]
 ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=_NO_NULL), NotBlank]

@@ -40,6 +40,8 @@ class Topic(StrEnum):
     MODERATION_COMMANDS = "moderation-commands"
     REVIEW_FEEDBACK = "review-feedback"
     REVIEW_CHANGES = "review-changes"
+    IMAGE_UPLOADS = "image-uploads"
+    IMAGE_COMMANDS = "image-commands"
     STORE_UPDATES = "store-updates"
     OBJECT_UPDATES = "object-updates"
     ORDER_EVENTS = "order-events"

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
+from plaudit.image_settings import ImageSettings
 from plaudit.review_token_settings import ReviewTokenSettings
 
 AuthMode = Literal["none", "api_key", "jwt"]
@@ -209,6 +210,7 @@ class Settings(BaseSettings):
     traces: TracesSettings = TracesSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     privacy: PrivacySettings = PrivacySettings()
+    images: ImageSettings = ImageSettings()
     review_tokens: ReviewTokenSettings = ReviewTokenSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[

@@ -52,7 +52,14 @@ class RuleAction(StrEnum):
     FLAG = "flag"
 
 
-AuditedAction = ModerationAction | Editing | Replying | RuleAction
+class Imaging(StrEnum):
+    """The action of a moderator on an image of a review; `fields` names the image."""
+
+    HIDE = "hide-image"
+    SHOW = "show-image"
+
+
+AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,7 @@ def _entry(document: Document) -> AuditEntry:
     return AuditEntry(
         at=document["at"],
         subject=document["subject"],
-        action=_action(document["action"]),
+        action=_ACTIONS[document["action"]],
         review_id=document.get("reviewId"),
         entity=Entity(document["entityType"], document["entityId"]) if "entityId" in document else None,
         store_id=document["storeId"],
@@ -175,6 +182,6 @@ def _entry(document: Document) -> AuditEntry:
     )
 
 
-def _action(name: str) -> AuditedAction:
-    special = next((words(name) for words in (Editing, Replying, RuleAction) if name in set(words)), None)
-    return special or ModerationAction(name)
+_ACTIONS: Final[dict[str, AuditedAction]] = {
+    str(action): action for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging) for action in actions
+}

@@ -11,6 +11,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
+from domain.images import ImageState, StoredImage, with_settled
 from domain.orders import Order
 from domain.privacy import (
     forgotten_order,
@@ -26,6 +27,8 @@ from domain.reviews import Moderation, Review
 from messaging.moderation import moderation_from
 from storage.audit import AuditEntry, AuditLog, AuditSearch
 from storage.database import Database, Document, Session, in_transaction
+from storage.images import ImageRepository
+from storage.images_reviews import ReviewImageRepository
 from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
 from storage.orders import COLLECTION as ORDERS
@@ -91,6 +94,11 @@ class PersonalData:
         """The review tokens that they have used."""
         return await ReviewTokenRepository(self._database).of_customer(self._customer)
 
+    async def images(self) -> list[StoredImage]:
+        """The images that they uploaded, and those of their reviews."""
+        reviews = self._database[REVIEWS].find({"userId": self._customer}, {"_id": 1})
+        return await ImageRepository(self._database).of_person(self._customer, [each["_id"] async for each in reviews])
+
     async def waiting_mails(self) -> list[bytes]:
         """The mails to them that have not been sent yet."""
         found = self._database[MAILS].find(self._mails_filter(), {"record.value": 1})
@@ -152,9 +160,26 @@ class PersonalData:
         """Take them out of the review tokens that they used, which stay used; returns how many there were."""
         return await ReviewTokenRepository(self._database).forget_customer(self._customer)
 
+    async def forget_images(self) -> int:
+        """Let the images go that they uploaded, also for reviews that don't name them; returns how many.
+
+        Nobody can fetch them from now on; a worker removes the files, until the store of images has done it.
+        """
+        images = await self.images()
+        for image in images:
+            await in_transaction(self._database, partial(self._forget_image, image))
+        return len(images)
+
     async def forget_edits(self) -> int:
         """Take their name out of the audit log's entries of edits; returns how many there were."""
         return await AuditLog(self._database).forget_author(self._customer)
+
+    async def _forget_image(self, image: StoredImage, session: Session) -> None:
+        reviews = ReviewImageRepository(self._database)
+        await ImageRepository(self._database).give_up([image.id], session)
+        if review := await reviews.get(image.review_id, session):
+            kept = with_settled(review.images, image.id, ImageState.GONE)
+            await reviews.save(review.with_images(kept), session)
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)

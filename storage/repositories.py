@@ -10,6 +10,8 @@ from storage.database import Database
 from storage.feedback import FeedbackRepository
 from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
+from storage.images import ImageRepository
+from storage.images_reviews import ReviewImageRepository
 from storage.moderation_rules import PublicationRepository, TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
@@ -39,6 +41,7 @@ class Repositories:
     ) -> None:
         self.audit = AuditLog(database)
         self.claims = ClaimRepository(database)
+        self.images = ImageRepository(database)
         self.objects = ObjectRepository(database)
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
@@ -54,6 +57,7 @@ class Repositories:
         self.return_numbers = ReturnNumbers(database)
         self.returns = ReturnRepository(database)
         self.review_edits = ReviewEditRepository(database)
+        self.review_images = ReviewImageRepository(database)
         self.review_tokens = ReviewTokenRepository(database, token_keys)
         self.reviews = ReviewRepository(database)
         self.stores = StoreRepository(database)

@@ -24,6 +24,7 @@ from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, is_duplicate, own_values
 from storage.feedback_reports import reported_reviews
+from storage.images import ImageRepository
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_places import PLACE, RefusedSubmission, TakenId, identity_from, place_from, refused_document
@@ -77,6 +78,7 @@ class ReviewRepository:
         self._reviews = database[COLLECTION]
         self._claims = ClaimRepository(database)
         self._texts = TextRepository(database)
+        self._images = ImageRepository(database)
 
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
         """Store new reviews and the places of refused ones. Returns the ids that were taken; their documents stay."""
@@ -145,6 +147,7 @@ class ReviewRepository:
             )
             await self._claims.free(deleted, session)
             await self._texts.forget(deleted, session)
+            await self._images.give_up_of_reviews(deleted, session)
 
     async def forget_gone(self, before: datetime) -> int:
         """Free the ids of reviews that were deleted, and of submissions that were refused, before that moment."""

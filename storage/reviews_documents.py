@@ -11,7 +11,7 @@ from domain.reviews_edits import EditableReview, message_mark
 from domain.reviews_facts import ReasonCode, Source
 from domain.timestamps import milliseconds
 from storage.database import Document
-from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts
+from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts, image_fields, images_from
 from storage.seen import seen_document, seen_from
 
 LONG_TEXT_BYTES: Final = 2_048
@@ -34,7 +34,7 @@ MODERATED: Final[Document] = {
 EDITABLE: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
     **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
-    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "flags", "held", *FACTS), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "flags", "held", "images", *FACTS), 1),
 }
 """The projection of a review for edits."""
 
@@ -142,12 +142,14 @@ def written_from(document: Document) -> Written:
 
 def editable_from(document: Document) -> EditableReview:
     """The part of a review that edits read; `document` has the fields of EDITABLE."""
+    images = images_from(document)
     content = Content(
         document["review"],
         document["ratingHundredths"],
         document["title"],
         document["userName"],
         document["entityName"],
+        tuple(image.id for image in images),
     )
     written = written_from(document)
     if not written.messages:
@@ -164,6 +166,7 @@ def editable_from(document: Document) -> EditableReview:
         tuple(document.get("flags", ())),
         document.get("held", False),
         facts_from(document),
+        images,
     )
 
 
@@ -180,5 +183,6 @@ def edited_fields(review: EditableReview) -> Document:
         "modifiedDate": review.modified,
         "moderator": review.moderator,
         "moderationReason": review.reason,
+        "images": [image_fields(image) for image in review.images],
         **written_fields(review.written),
     }

@@ -36,6 +36,8 @@ def _update(review: EditableReview) -> Document:
     update: Document = {"$set": edited_fields(review), "$unset": {}}
     for name, value in (("flags", list(review.flags)), ("held", review.is_held)):
         update["$set" if value else "$unset"][name] = value
+    if not update["$set"]["images"]:
+        update["$unset"]["images"] = update["$set"].pop("images")
     if review.content.entity_name:
         update["$unset"]["nameWanted"] = ""
     if review.reason_code is None:

@@ -59,7 +59,16 @@ def responses_from(document: Document) -> Responses:
 
 def image_fields(image: ReviewImage) -> Document:
     """An image as its review holds it."""
-    return {"id": image.id, "hidden": True} if image.is_hidden else {"id": image.id}
+    marks = {"hidden": image.is_hidden, "pending": image.is_pending}
+    return {"id": image.id, **{name: True for name, is_set in marks.items() if is_set}}
+
+
+def images_from(document: Document) -> tuple[ReviewImage, ...]:
+    """The images in the document of a review."""
+    return tuple(
+        ReviewImage(each["id"], each.get("hidden", False), each.get("pending", False))
+        for each in document.get("images", ())
+    )
 
 
 def facts_from(document: Document) -> Facts:
@@ -84,6 +93,6 @@ def fill_facts(review: Review, document: Document) -> Review:
     review.responses = responses_from(document)
     review.reply = reply and reply_from(reply)
     review.flags = tuple(document.get("flags", ()))
-    review.images = tuple(ReviewImage(each["id"], each.get("hidden", False)) for each in document.get("images", ()))
+    review.images = images_from(document)
     review.reason_code = ReasonCode(reason_code) if reason_code else None
     return review

@@ -12,6 +12,7 @@ from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import is_broker_away
 from storage.audit import AuditEntry
 from storage.database import Database, Session, in_transaction, is_database_away
+from storage.images_files import is_store_away
 from storage.outbox import Outbox, Owed, Publish
 from storage.outcomes import Answer
 from storage.repositories import Repositories
@@ -95,5 +96,5 @@ class Transactions:
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """True if the same will work once MongoDB or Kafka is available again."""
-    return is_database_away(error) or is_broker_away(error)
+    """True if the same will work once MongoDB, Kafka or the store of images is available again."""
+    return is_database_away(error) or is_broker_away(error) or is_store_away(error)

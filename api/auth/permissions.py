@@ -14,7 +14,7 @@ from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredent
 from api.web.limits import RateLimit
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.queries import check_query
-from domain.permissions import Caller, Permission
+from domain.permissions import STRANGER, Caller, Permission
 
 _BEARER: Final = "bearer "
 _DESCRIPTION: Final = (
@@ -63,6 +63,23 @@ class _Guard(SecurityBase):
         return caller
 
 
+class _Welcome(SecurityBase):
+    """Tells who asks, and lets in who doesn't say so, as somebody without any permission."""
+
+    def __init__(self) -> None:
+        self.model = HTTPBearer(description=_DESCRIPTION)
+        self.scheme_name = "permissions"
+
+    async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
+        """The caller. Raises ProblemError as GUARD does: a credential that isn't valid is refused."""
+        authenticator: Authenticator = request.app.state.services.authenticator
+        if _credential(request) is not None or authenticator.mode == "none":
+            return await GUARD(request, scopes)
+        request.app.state.rate_limit.take(_address(request))
+        check_query(request.scope)
+        return STRANGER
+
+
 GUARD: Final = _Guard()
 _GUARD_OF_EDITS: Final = _Guard(instead=Permission.MODERATE_REVIEWS)
 
@@ -90,6 +107,8 @@ def _credential(request: Request) -> str | None:
     return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else None
 
 
+Visitor = Annotated[Caller, Security(_Welcome())]
+"""Anybody: an endpoint that is open to all, and tells more to some."""
 AnyCaller = Annotated[Caller, needs()]
 ReviewReader = Annotated[Caller, needs(Permission.READ_REVIEWS)]
 ReviewAuthor = Annotated[Caller, needs(Permission.CREATE_REVIEWS)]

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from api import examples
 from api.auth.permissions import ReviewAuthor, ReviewReader, ReviewWriter
 from api.commands import Command, Commanded, carry_out, command_answers
+from api.images_checks import check_images
 from api.reviews.counts import count_reviews, counts_by_status
 from api.reviews.edits import Wanted, wanted_by
 from api.reviews.rows import (
@@ -97,6 +98,7 @@ async def submit(
     moderated = {index for index, item in enumerate(wanted) if item.is_moderated}
     check_submissions(caller, [item.review for item in wanted], moderated | proofs.proven)
     await check_rules(services, wanted, proofs.of_reviews)
+    await check_images(services, wanted)
     messages = [
         _submission(services, command, item, Source.REMINDER if index in proofs.proven else Source.API)
         for index, item in enumerate(wanted)

@@ -16,6 +16,9 @@ _PROBLEM_REFERENCE: Final = {"$ref": f"#/components/schemas/{_PROBLEM}"}
 OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of an endpoint without authentication."""
 
+OPEN_TO_STRANGERS: Final[dict[str, Any]] = {"security": [{}, {"permissions": []}]}
+"""That of an endpoint which answers everybody, and some more than others."""
+
 
 def problems(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
     """The `responses` of an endpoint that can end with these problems."""

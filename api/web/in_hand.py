@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -30,14 +31,24 @@ class RequestsInHand:
     A request that waits for its client (to send its body, to read its answer) or for the outcome of its command isn't
     in hand. The room of a body is taken before it is read, and given back with the answer, or with such a wait. That of
     an answer is given back once the client has read it; one that doesn't read while others need the room is cut off.
+    `larger`: the bytes that a body may have at paths where it may have more than `max_body_bytes`.
     """
 
-    def __init__(self, app: ASGIApp, most: int, bodies: Budget, answers: Budget, max_body_bytes: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        most: int,
+        bodies: Budget,
+        answers: Budget,
+        max_body_bytes: int,
+        larger: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._app = app
         self._most = most
         self._bodies = bodies
         self.answers = answers
         self._max_body_bytes = max_body_bytes
+        self._larger = larger
         self.count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,11 +76,12 @@ class RequestsInHand:
         return await self._bodies.take(size) if size > SMALL else None
 
     def _announced(self, scope: Scope) -> int:
+        most = self._larger.get(scope["path"], self._max_body_bytes)
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and len(value) < 20:
-                return min(int(value), self._max_body_bytes)
+                return min(int(value), most)
             if name == b"transfer-encoding":
-                return self._max_body_bytes
+                return most
         return 0
 
 

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response, unavailable
 from messaging.kafka.connection import is_broker_away
 from storage.database import is_database_away, is_too_slow
+from storage.images_files import is_store_away
 
 _log = structlog.get_logger(__name__)
 
@@ -66,5 +67,8 @@ def _problem(scope: Scope, error: Exception) -> ProblemError:
     if is_broker_away(error):
         _log.warning("Kafka unavailable", path=scope["path"], error=repr(error))
         return unavailable("The message broker")
+    if is_store_away(error):
+        _log.warning("Store of images unavailable", path=scope["path"], error=repr(error)[:300])
+        return unavailable("The store of images")
     _log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)
     return ProblemError(ProblemKind.INTERNAL, "The request could not be served. The log of the service says why.")

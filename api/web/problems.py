@@ -36,6 +36,7 @@ class ProblemKind(Enum):
     """The problems there are: name in their `type`, HTTP status, title."""
 
     MALFORMED_JSON = ("malformed-json", 400, "The body is not JSON")
+    MALFORMED_BODY = ("malformed-body", 400, "The body can't be read")
     UNKNOWN_SORT = ("unknown-sort", 400, "Unknown sort")
     INVALID_HEADER = ("invalid-header", 400, "Invalid header")
     UNAUTHENTICATED = ("unauthenticated", 401, "Who are you?")
@@ -46,7 +47,7 @@ class ProblemKind(Enum):
     NOT_APPLIED = ("not-applied", 409, "Nothing was applied")
     ID_TAKEN = ("id-taken", 409, "The id is taken")
     TOO_LARGE = ("too-large", 413, "The body is too large")
-    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be JSON")
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body is of another kind")
     MISDIRECTED = ("misdirected", 421, "Not the service you asked for")
     VALIDATION = ("validation", 422, "The request is not valid")
     KEY_REUSED = ("idempotency-key-reused", 422, "The key stands for another request")

@@ -90,6 +90,7 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         entity_types=registered_entity_types(settings),
         lag=lag,
         token_keys=settings.review_tokens.keys(),
+        image_files=settings.images.files(settings.data),
         authenticator=authenticator(settings, database),
         limits=Limits(
             max_body_bytes=http.max_body_bytes,

@@ -27,6 +27,7 @@ log = structlog.get_logger()
 async def run_worker(settings: Settings) -> None:
     """Consume until SIGTERM or SIGINT; then finish what is in hand."""
     entity_types = registered_entity_types(settings)
+    image_files = settings.images.files(settings.data)
 
     async def consume(database: Database, publisher: Publisher, probes: Probes) -> None:
         async with running_worker(
@@ -37,6 +38,7 @@ async def run_worker(settings: Settings) -> None:
             entity_types,
             remember=timedelta(days=settings.remember_days),
             token_keys=settings.review_tokens.keys(),
+            image_files=image_files,
         ) as running:
             tune_memory()
             probes.is_ready = True

@@ -15,6 +15,7 @@ from rich.console import Console
 from api.audit import AuditRow
 from api.returns.rows import return_row
 from api.reviews.rows import review_details
+from domain.images import StoredImage
 from domain.privacy import is_about, people_in
 from domain.returns import Return
 from domain.reviews import Moderation, ModerationAction
@@ -56,6 +57,7 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
             "remindersSent": (reminders := await data.reminders()).count,
             "latestReminders": reminders.times,
             "usedReviewTokens": [_used(each) for each in await data.used_tokens()],
+            "images": [_image(each) for each in await data.images()],
             "mailsNotSentYet": [_json(value) for value in await data.waiting_mails()],
             "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
             "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
@@ -95,6 +97,18 @@ def _used(token: TokenUse) -> dict[str, Any]:
     }
 
 
+def _image(image: StoredImage) -> dict[str, Any]:
+    """An image that the person uploaded, or that stands with a review of theirs; the file is at `/api/images/{id}`."""
+    return {
+        "id": image.id,
+        "state": image.state,
+        "width": image.width,
+        "height": image.height,
+        "reviewId": image.review_id,
+        "at": image.at,
+    }
+
+
 def _waiting(command: Moderation) -> dict[str, Any]:
     """A moderation command that waits for its review."""
     return {
@@ -122,6 +136,7 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
             letters = [letter_id(letter) async for letter in found]
         await erasures.set_aside(letters, datetime.now(UTC))
         counts = {"reviews": reviews, **await data.forget_orders()}
+        counts["images"] = await data.forget_images()
         counts["mails"] = await data.forget_mails(datetime.now(UTC))
         counts["reminders"] = await data.forget_reminders()
         counts["reviewTokens"] = await data.forget_tokens()
@@ -129,7 +144,8 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
         counts["edits"] = await data.forget_edits()
         await erasures.add(customer_id, datetime.now(UTC), counts)
     out.print(
-        f"Deleted {counts['reviews']} reviews and {counts['mails']} mails that had not been sent; took the person out "
+        f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images and "
+        f"{counts['mails']} mails that had not been sent; took the person out "
         f"of {counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} commands that wait and "
         f"{counts['edits']} entries of the audit log about edits. "
         "That it was done is on record."

@@ -38,7 +38,12 @@ async def until(facade: Facade, id: str, **facts: Any) -> Json:
 
 
 async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
-    claimed: dict[str, Any] = {"verifiedPurchase": True, "source": "import", "writtenDate": LONG_AGO, "incentivized": True}
+    claimed: dict[str, Any] = {
+        "verifiedPurchase": True,
+        "source": "import",
+        "writtenDate": LONG_AGO,
+        "incentivized": True,
+    }
     answer = await http.post(REVIEWS, json=[submission(product, **claimed)], headers=WAIT)
     assert answer.headers["plaudit-ignored"] == "verifiedPurchase, source, writtenDate"
     review = await facade.review(body_of(answer, dict)["ids"][0])

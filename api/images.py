@@ -1,0 +1,148 @@
+"""Endpoints of images: upload, fetch, hide and show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from importlib.util import find_spec
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
+
+from api.auth.permissions import Moderator, ReviewAuthor, Visitor
+from api.commands import Command, Commanded, carry_out, command_answers
+from api.services import Injected, Services
+from api.stores.bounds import check_author, check_reviews, stores_of
+from api.web.documents import OPEN_TO_STRANGERS, problems
+from api.web.problems import ProblemError, ProblemKind
+from api.web.routes import PlainRoute
+from api.web.uploads import Upload
+from domain.images import ImageFormat, ImageState, format_of
+from domain.permissions import Caller, Permission
+from domain.reviews import ReviewStatus
+from messaging.schemas import ImageId, Note, OptionalId
+from messaging.topics import Topic
+
+UPLOAD_PATH: Final = "/api/images"
+_DIGEST_BYTES: Final = 16
+_TAKES_HEIC: Final = find_spec("pillow_heif") is not None
+_NOT_FOUND: Final = "There is no image with this id, or you may not see it."
+_UNKNOWN_FORMAT: Final = "This is no image of a format that is taken: JPEG, PNG or WebP."
+_PUBLIC: Final = "public, no-cache"
+_PRIVATE: Final = "private, no-store"
+
+UPLOAD: Final = Upload()
+router = APIRouter(route_class=PlainRoute, tags=["Images"])
+
+Size = Literal["1600", "320"]
+ImagePath = Annotated[ImageId, Path(alias="imageId")]
+Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
+
+
+@router.post(UPLOAD_PATH, **command_answers(ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE))
+async def upload(
+    caller: ReviewAuthor,
+    content: Annotated[bytes, Depends(UPLOAD)],
+    command: Commanded,
+    services: Injected,
+    user_id: Annotated[OptionalId, Query(alias="userId", description="The author of the review that it is for")] = None,
+) -> Response:
+    """Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
+    removed after 24 hours if no review has it by then."""
+    check_author(caller, user_id)
+    found = format_of(content)
+    if found is None or (found is ImageFormat.HEIC and not _TAKES_HEIC):
+        raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
+    id, digest = command.item_id(0), blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
+    await services.image_files.put_upload(id, digest, content)
+    told = {"id": id, "digest": digest, "uploader": user_id or _person(caller), **command.marks}
+    value = {name: each for name, each in told.items() if each is not None}
+    message = services.message(Topic.IMAGE_UPLOADS, id, "image.uploaded", value)
+    return await carry_out(services, replace(command, names_id=True), [id], [message])
+
+
+def _person(caller: Caller) -> str | None:
+    """The caller where it writes for itself alone; a shop uploads for any of its customers."""
+    return None if caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS) else caller.subject
+
+
+@router.get(
+    "/api/images/{imageId}",
+    response_class=Response,
+    responses={
+        200: {"content": {"image/jpeg": {}}},
+        304: {},
+        **problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
+    },
+    openapi_extra=OPEN_TO_STRANGERS,
+)
+async def read_image(
+    visitor: Visitor,
+    request: Request,
+    services: Injected,
+    image_id: Annotated[str, Path(alias="imageId")],
+    size: Annotated[Size, Query(description="Of the longest side, in pixels")] = "1600",
+) -> Response:
+    """An image as JPEG: of an approved review for everybody, unless a moderator has hidden it; any other for those who
+    may read reviews of its store (`customerReviews:read`)."""
+    image = await services.images.get(image_id)
+    if image is None or image.state is not ImageState.READY:
+        raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
+    review = await services.review_images.get(image.review_id)
+    shown = review.image(image_id) if review else None
+    is_public = bool(review and review.status is ReviewStatus.APPROVED and shown and not shown.is_hidden)
+    store_id = review.store_id if review else None
+    if not is_public and not (visitor.may(Permission.READ_REVIEWS) and visitor.may_touch(store_id)):
+        raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
+    headers = {
+        "ETag": f'"{image_id}-{size}"',
+        "Cache-Control": _PUBLIC if is_public else _PRIVATE,
+        "Cross-Origin-Resource-Policy": "cross-origin" if is_public else "same-origin",
+    }
+    if headers["ETag"] in _tags(request):
+        return Response(status_code=304, headers=headers)
+    content = await services.image_files.get(image_id, int(size))
+    if content is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
+    return Response(content, media_type="image/jpeg", headers=headers)
+
+
+def _tags(request: Request) -> list[str]:
+    """The tags of If-None-Match, of which weak ones will do."""
+    return [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+
+
+_COMMANDED: Final[dict[str, Any]] = command_answers(ProblemKind.UNAVAILABLE)
+
+
+@router.post("/api/customerReviews/{id}/images/{imageId}/hide", **_COMMANDED)
+async def hide(
+    caller: Moderator, command: Commanded, services: Injected, id: str, image_id: ImagePath, reason: Reason = None
+) -> Response:
+    """Hide an image of a review: nobody but those who may read reviews sees it any more."""
+    return await _set_visibility(services, caller, command, "hide", id, image_id, reason)
+
+
+@router.post("/api/customerReviews/{id}/images/{imageId}/show", **_COMMANDED)
+async def show(
+    caller: Moderator, command: Commanded, services: Injected, id: str, image_id: ImagePath, reason: Reason = None
+) -> Response:
+    """Show an image of a review again."""
+    return await _set_visibility(services, caller, command, "show", id, image_id, reason)
+
+
+async def _set_visibility(
+    services: Services, caller: Caller, command: Command, action: str, id: str, image_id: str, reason: str | None
+) -> Response:
+    await check_reviews(services, caller, [id])
+    told = {
+        "action": action,
+        "imageId": image_id,
+        "reviewId": id,
+        "moderator": caller.subject,
+        "reason": reason or None,
+    }
+    value = {name: each for name, each in told.items() if each is not None} | stores_of(caller) | command.marks
+    message = services.message(Topic.IMAGE_COMMANDS, image_id, "image.command", value)
+    return await carry_out(services, command, [image_id], [message])

@@ -1,0 +1,106 @@
+"""Reading of one uploaded file: the body itself, or the only file of a form (multipart/form-data)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Final
+
+from python_multipart import MultipartParser
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from api.web.problems import ProblemError, ProblemKind
+from domain.images import MAX_UPLOAD_BYTES, ImageFormat
+
+FORM: Final = "multipart/form-data"
+FRAMING_BYTES: Final = 16 * 1024
+"""A form has so much around its file at most."""
+
+MAX_BODY_BYTES: Final = MAX_UPLOAD_BYTES + FRAMING_BYTES
+_RAW: Final = frozenset({*map(str, ImageFormat), "image/heif", "application/octet-stream"})
+_DIGEST_BYTES: Final = 16
+
+_BODY: Final = {"type": "string", "format": "binary"}
+
+
+class Upload:
+    """A dependency that reads the file of a request, at most MAX_UPLOAD_BYTES of it, and nothing beyond.
+
+    `request.state.body_digest` is the digest of the whole body then, by which a command tells another one with its key.
+    """
+
+    openapi: Final = {
+        "requestBody": {
+            "required": True,
+            "content": {
+                FORM: {"schema": {"type": "object", "required": ["file"], "properties": {"file": _BODY}}},
+                **{str(each): {"schema": _BODY} for each in ImageFormat},
+            },
+        }
+    }
+
+    async def __call__(self, request: Request) -> bytes:
+        """The file. Raises ProblemError."""
+        media_type, options = parse_options_header(request.headers.get("content-type"))
+        name = media_type.decode("latin-1").lower()
+        content = bytearray()
+        if name == FORM:
+            await _read(request, _form_writer(options.get(b"boundary", b""), content))
+        elif name in _RAW:
+            await _read(request, content.extend)
+        else:
+            raise ProblemError(
+                ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"Send the image itself, as {', '.join(ImageFormat)}, or as {FORM}."
+            )
+        if len(content) > MAX_UPLOAD_BYTES:
+            raise _too_large()
+        return bytes(content)
+
+
+async def _read(request: Request, write: Callable[[bytes], object]) -> None:
+    """Pass the body on part by part. Raises ProblemError."""
+    digest, size = blake2b(digest_size=_DIGEST_BYTES), 0
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and (len(announced) > 19 or int(announced) > MAX_BODY_BYTES):
+        raise _too_large()
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > MAX_BODY_BYTES:
+                raise _too_large()
+            digest.update(chunk)
+            write(chunk)
+    except ClientDisconnect as gone:
+        raise _malformed("The connection ended before the body did.") from gone
+    except FormParserError as error:
+        raise _malformed(f"The form can't be read: {error}"[:300]) from None
+    request.state.body_digest = digest.digest()
+
+
+def _form_writer(boundary: bytes, content: bytearray) -> Callable[[bytes], object]:
+    """A writer of the body of a form, from which the only part goes to `content`. Raises ProblemError."""
+    parts = 0
+
+    def on_part_begin() -> None:
+        nonlocal parts
+        parts += 1
+        if parts > 1:
+            raise _malformed("Send one file, and nothing else in the form.")
+
+    def on_part_data(data: bytes, start: int, end: int) -> None:
+        content.extend(memoryview(data)[start:end])
+
+    if not boundary:
+        raise _malformed("The form names no boundary.")
+    parser = MultipartParser(boundary, {"on_part_begin": on_part_begin, "on_part_data": on_part_data})
+    return parser.write
+
+
+def _malformed(detail: str) -> ProblemError:
+    return ProblemError(ProblemKind.MALFORMED_BODY, detail)
+
+
+def _too_large() -> ProblemError:
+    return ProblemError(ProblemKind.TOO_LARGE, f"An image may have {MAX_UPLOAD_BYTES} bytes.")

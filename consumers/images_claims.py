@@ -1,0 +1,93 @@
+"""Claims of images by reviews: new ones and edits get theirs in the transaction that stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from consumers.services import Services
+from domain.images import chosen, held, holders_after, ready_among
+from domain.reviews import Review
+from domain.reviews_edits import Edit, EditableReview
+from domain.stores import Refusal
+from storage.unit_of_work import UnitOfWork
+
+
+async def uploaded_among(services: Services, ids: Collection[str]) -> set[str]:
+    """Those of these images whose uploads are there, though nothing has been made of them yet.
+
+    Asked before the transaction that reads the images: an upload is removed once its image is stored, so one of the two
+    is seen.
+    """
+    known = await services.images.of_ids(ids)
+    return {id for id in ids if id not in known and await services.image_files.has_upload(id)}
+
+
+async def image_refusals(
+    services: Services, reviews: Iterable[tuple[str, str | None, Sequence[str]]], uploaded: Collection[str]
+) -> list[Refusal | None]:
+    """The reason against the images of each review, told by its id, its author and theirs, None where there is none.
+
+    What other reviews of the batch get doesn't count: the transaction tells.
+    """
+    wanted = list(reviews)
+    stored = await services.images.of_ids({id for _, _, ids in wanted for id in ids})
+    found = [holders_after(stored, uploaded, ids, review_id, author) for review_id, author, ids in wanted]
+    return [each if isinstance(each, Refusal) else None for each in found]
+
+
+async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], work: UnitOfWork) -> dict[str, Refusal]:
+    """Give new reviews the images that they name; returns the refusals of those that can't have them."""
+    wanted = {image.id for review in reviews for image in review.images}
+    if not wanted:
+        return {}
+    now, images = datetime.now(UTC), work.repositories.images
+    stored = await images.of_ids(wanted, work.session)
+    given: dict[str, str] = {}
+    refused: dict[str, Refusal] = {}
+    for review in reviews:
+        ids = [image.id for image in review.images]
+        holders = holders_after(stored, uploaded, ids, review.id, review.user_id)
+        if isinstance(holders, Refusal):
+            refused[review.id] = holders
+            continue
+        review.images = chosen(ids, (), ready_among(stored))
+        stored, given = held(stored, holders, now), given | holders
+    await images.give(given, now, work.session)
+    return refused
+
+
+async def checked_edits(
+    edits: Sequence[Edit], reviews: Mapping[str, EditableReview], uploaded: Collection[str], work: UnitOfWork
+) -> Sequence[Edit]:
+    """Edits with what is known of the images that they name."""
+    wanted = {id for edit in edits for id in edit.content.images or ()}
+    if not wanted:
+        return edits
+    now = datetime.now(UTC)
+    stored = await work.repositories.images.of_ids(wanted, work.session)
+    checked = []
+    for edit in edits:
+        review = reviews.get(edit.review_id)
+        if review is not None and edit.content.images:
+            author = review.identity.user_id
+            holders = holders_after(stored, uploaded, edit.content.images, edit.review_id, author)
+            if isinstance(holders, Refusal):
+                edit = replace(edit, image_refusal=holders)
+            else:
+                stored, edit = held(stored, holders, now), replace(edit, ready=ready_among(stored))
+        checked.append(edit)
+    return checked
+
+
+async def save_images(
+    before: Mapping[str, EditableReview], after: Mapping[str, EditableReview], work: UnitOfWork
+) -> None:
+    """Give edited reviews the images that they have now, and let those go that they had."""
+    now = {image.id: id for id, review in after.items() for image in review.images}
+    had = {image.id for id in after for image in before[id].images}
+    await work.repositories.images.give(
+        {id: review_id for id, review_id in now.items() if id not in had}, datetime.now(UTC), work.session
+    )
+    await work.repositories.images.give_up(had - now.keys(), work.session)

@@ -1,0 +1,90 @@
+"""Rebuild uploads in child processes, each with limits of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from consumers import images_child
+from domain.images import MAX_PIXELS, SIZES, Rebuilt, UploadRefusal
+
+log = structlog.get_logger()
+
+MEMORY_BYTES: Final = 400_000_000
+"""Of the child's addresses, so that it never holds more; 25 megapixels take 350 MB at most."""
+
+SECONDS: Final = 15
+"""Of computing. A photograph takes one or two."""
+
+PATIENCE_S: Final = 45.0
+"""In all, on a machine that has other work: five in a row are far below Kafka's max.poll.interval."""
+
+_KILLED_AGAIN: Final = 2
+"""A child that was killed may have been so by a system without memory, for no fault of its own: it is repeated."""
+
+_CHILD: Final = Path(images_child.__file__)
+_LONGEST_HEAD: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a child, and the most memory that it held (KiB; 0 where it didn't live to tell)."""
+
+    result: Rebuilt | UploadRefusal
+    peak: int = 0
+
+
+async def rebuild(raw: bytes) -> Rebuilt | UploadRefusal:
+    """The image in an upload, rebuilt from its pixels, or why there is none."""
+    for _ in range(_KILLED_AGAIN):
+        if answer := await run_child(raw):
+            return answer.result
+    return UploadRefusal.TOO_COSTLY
+
+
+async def run_child(raw: bytes) -> Answer | None:
+    """Run a child on an upload; None where it was killed, and not by us."""
+    heic = "heic" if find_spec("pillow_heif") else "no"
+    arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, *SIZES)]
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(_CHILD), *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+        # Signals to our group, such as Ctrl-C, aren't for it: what it rebuilds would be refused.
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            out, _ = await child.communicate(raw)
+    except TimeoutError:
+        log.warning("an image took too long to rebuild", bytes=len(raw))
+        return Answer(UploadRefusal.TOO_COSTLY)
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    if child.returncode == -signal.SIGKILL:
+        return None
+    return _read(out) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
+
+
+def _read(out: bytes) -> Answer:
+    head, _, files = out.partition(b"\n")
+    told = json.loads(head[:_LONGEST_HEAD])
+    if refused := told.get("refused"):
+        return Answer(UploadRefusal(refused), told["peak"])
+    made, at = [], 0
+    for size in told["sizes"]:
+        made.append(files[at : at + size])
+        at += size
+    return Answer(Rebuilt(told["width"], told["height"], made), told["peak"])

@@ -1,0 +1,37 @@
+"""Periodic work about images: unused ones go, and the files of those that are gone are removed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from consumers.services import Services
+from domain.images import UNUSED_FOR
+
+log = structlog.get_logger()
+
+_AT_ONCE: Final = 500
+
+
+async def sweep_images(services: Services, now: datetime) -> None:
+    """Let unused images go, and remove files until the store of images has done it."""
+    if count := await services.images.give_up_unused(now - UNUSED_FOR):
+        log.info("unused images go", count=count)
+    while ids := await services.images.unswept(_AT_ONCE):
+        await services.image_files.remove(ids)
+        await services.images.note_swept(ids)
+
+
+async def forget_images(services: Services, now: datetime, remember: timedelta) -> None:
+    """Forget images that have been gone for so long that no upload of theirs can come again.
+
+    Their files are removed once more: a worker that was believed dead may have written them since. So are uploads whose
+    command never came.
+    """
+    while ids := await services.images.gone_before(now - remember, _AT_ONCE):
+        await services.image_files.remove(ids)
+        await services.images.forget(ids)
+    if count := await services.image_files.remove_old_uploads(now - remember):
+        log.info("removed uploads that nobody told of", count=count)

@@ -1,0 +1,148 @@
+"""Images of reviews: what became of each upload, and which review has it. The files are in the store of images.
+
+One that is gone leaves `{_id, state, goneAt}` for as long as its upload might be delivered again, and `unswept` until
+its files are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from domain.images import ImageState, StoredImage, UploadRefusal
+from storage.database import Database, Document, Session
+from storage.seen import seen_document, seen_from
+
+COLLECTION: Final = "images"
+
+INDEXES: Final = [
+    IndexModel([("reviewId", ASCENDING)], name="review", sparse=True),
+    IndexModel([("uploader", ASCENDING)], name="uploader", sparse=True),
+    IndexModel([("unusedSince", ASCENDING)], name="unused", sparse=True),
+    IndexModel([("unswept", ASCENDING)], name="unswept", sparse=True),
+    IndexModel([("goneAt", ASCENDING)], name="gone", sparse=True),
+]
+
+_TO_GONE: Final[list[Document]] = [
+    {"$replaceWith": {"_id": "$_id", "state": ImageState.GONE.value, "goneAt": "$$NOW", "unswept": True}}
+]
+_NOT_GONE: Final[Document] = {"state": {"$ne": ImageState.GONE.value}}
+
+
+class ImageRepository:
+    """Reads and writes images."""
+
+    def __init__(self, database: Database) -> None:
+        self._images = database[COLLECTION]
+
+    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, StoredImage]:
+        """These images by id; unknown ones are left out."""
+        if not ids:
+            return {}
+        found = self._images.find({"_id": {"$in": list(ids)}}, session=session)
+        return {document["_id"]: _image(document) async for document in found}
+
+    async def get(self, id: str) -> StoredImage | None:
+        """One image, or None."""
+        return (await self.of_ids([id])).get(id)
+
+    async def save(self, image: StoredImage, session: Session) -> None:
+        """Write an image that isn't gone."""
+        await self._images.replace_one({"_id": image.id}, _document(image), upsert=True, session=session)
+
+    async def save_seen(self, image: StoredImage, session: Session) -> None:
+        """Write the records of commands that an image has taken into account."""
+        await self._images.update_one(
+            {"_id": image.id, **_NOT_GONE}, {"$set": {"seen": seen_document(image.seen)}}, session=session
+        )
+
+    async def give(self, holders: Mapping[str, str], at: datetime, session: Session) -> None:
+        """Give images to reviews; those that aren't known yet are awaited."""
+        writes = [
+            UpdateOne(
+                {"_id": id},
+                {
+                    "$set": {"reviewId": review_id},
+                    "$unset": {"unusedSince": ""},
+                    "$setOnInsert": {"state": ImageState.AWAITED.value, "at": at},
+                },
+                upsert=True,
+            )
+            for id, review_id in holders.items()
+        ]
+        if writes:
+            await self._images.bulk_write(writes, ordered=False, session=session)
+
+    async def give_up(self, ids: Collection[str], session: Session) -> None:
+        """Let these images go: nobody can fetch them any more, and their files will be removed."""
+        if ids:
+            await self._images.update_many({"_id": {"$in": list(ids)}, **_NOT_GONE}, _TO_GONE, session=session)
+
+    async def give_up_of_reviews(self, review_ids: Collection[str], session: Session) -> None:
+        """Let the images of reviews go that are deleted."""
+        if review_ids:
+            await self._images.update_many({"reviewId": {"$in": list(review_ids)}}, _TO_GONE, session=session)
+
+    async def give_up_unused(self, before: datetime) -> int:
+        """Let those go that have belonged to no review since before that moment; returns how many."""
+        return (await self._images.update_many({"unusedSince": {"$lt": before}}, _TO_GONE)).modified_count
+
+    async def unswept(self, limit: int) -> list[str]:
+        """Ids of images that are gone, and whose files may still be there."""
+        found = self._images.find({"unswept": True}, {"_id": 1}).limit(limit)
+        return [document["_id"] async for document in found]
+
+    async def note_swept(self, ids: Collection[str]) -> None:
+        """The files of these images are removed."""
+        await self._images.update_many({"_id": {"$in": list(ids)}}, {"$unset": {"unswept": ""}})
+
+    async def note_unswept(self, id: str, session: Session) -> None:
+        """Files of an image that is gone may have been written since."""
+        gone = {"_id": id, "state": ImageState.GONE.value}
+        await self._images.update_one(gone, {"$set": {"unswept": True}}, session=session)
+
+    async def gone_before(self, moment: datetime, limit: int) -> list[str]:
+        """Ids of images that have been gone since before that moment."""
+        found = self._images.find({"goneAt": {"$lt": moment}}, {"_id": 1}).limit(limit)
+        return [document["_id"] async for document in found]
+
+    async def forget(self, ids: Collection[str]) -> None:
+        """Forget images that are gone."""
+        await self._images.delete_many({"_id": {"$in": list(ids)}, "state": ImageState.GONE.value})
+
+    async def of_person(self, person: str, review_ids: Collection[str]) -> list[StoredImage]:
+        """The images that a person uploaded, and those of these reviews, by id."""
+        theirs = {"$or": [{"uploader": person}, {"reviewId": {"$in": list(review_ids)}}]}
+        return [_image(document) async for document in self._images.find(theirs).sort("_id")]
+
+
+def _document(image: StoredImage) -> Document:
+    fields: dict[str, Any] = {
+        "uploader": image.uploader,
+        "reviewId": image.review_id,
+        "width": image.width,
+        "height": image.height,
+        "refusal": image.refusal and image.refusal.value,
+        "seen": seen_document(image.seen),
+        "unusedSince": None if image.review_id else image.at,
+    }
+    told = {"_id": image.id, "state": image.state.value, "at": image.at}
+    return told | {name: value for name, value in fields.items() if value}
+
+
+def _image(document: Document) -> StoredImage:
+    refusal = document.get("refusal")
+    return StoredImage(
+        document["_id"],
+        ImageState(document["state"]),
+        document.get("at") or document["goneAt"],
+        uploader=document.get("uploader"),
+        review_id=document.get("reviewId"),
+        width=document.get("width", 0),
+        height=document.get("height", 0),
+        refusal=UploadRefusal(refusal) if refusal else None,
+        seen=seen_from(document.get("seen")),
+    )

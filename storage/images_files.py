@@ -1,0 +1,117 @@
+"""The store of images: a folder or S3. Uploads as they came in `incoming/`, rebuilt ones in `images/`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, MemoryStore, S3Store
+
+from domain.images import SIZES
+
+Store = LocalStore | MemoryStore | S3Store
+
+_TIMEOUT: Final = timedelta(seconds=20)
+_RETRIES: Final = 2
+_SHORT: Final = timedelta(seconds=5)
+
+
+def open_store(address: str) -> Store:
+    """The store at `s3://bucket/prefix`, or a folder, which is created. Credentials of S3 come by the environment
+    (`AWS_*`). Raises ValueError for another address, OSError for a folder that can't be used."""
+    if address.startswith("s3://"):
+        # Its tries all together must end before whoever asked gives up.
+        return S3Store.from_url(
+            address,
+            client_options={"timeout": _TIMEOUT, "connect_timeout": _SHORT},
+            retry_config={"max_retries": _RETRIES, "retry_timeout": _SHORT},
+        )
+    if "://" in address:
+        raise ValueError("Use s3://bucket/prefix, or the path of a folder")
+    folder = Path(address).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return LocalStore(folder, automatic_cleanup=True)
+
+
+class ImageFiles:
+    """Reads and writes the files of images. Whatever a store raises means that it is unavailable (`is_store_away`)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def put_upload(self, id: str, digest: str, content: bytes) -> None:
+        """Keep an upload; returns once the store has it. `digest`: of the content."""
+        await obstore.put_async(self._store, _upload(id, digest), content, use_multipart=False)
+
+    async def upload(self, id: str, digest: str) -> bytes | None:
+        """An upload as it came, or None."""
+        return await self._read(_upload(id, digest))
+
+    async def has_upload(self, id: str) -> bool:
+        """True if an upload with this id is kept, or what was made of it."""
+        for folder in ("incoming", "images"):
+            listed = await obstore.list_with_delimiter_async(self._store, prefix=f"{folder}/{id}")
+            if listed["objects"]:
+                return True
+        return False
+
+    async def remove_upload(self, id: str, digest: str) -> None:
+        """Remove an upload; one that isn't there is removed already."""
+        await self._remove([_upload(id, digest)])
+
+    async def put(self, id: str, files: Sequence[bytes]) -> None:
+        """Write the files of an image, one for each of SIZES."""
+        for size, content in zip(SIZES, files, strict=True):
+            await obstore.put_async(self._store, _file(id, size), content, use_multipart=False)
+
+    async def get(self, id: str, size: int) -> bytes | None:
+        """One file of an image, or None."""
+        return await self._read(_file(id, size))
+
+    async def remove(self, ids: Collection[str]) -> None:
+        """Remove all files of images; those that aren't there are removed already."""
+        await self._remove([_file(id, size) for id in ids for size in SIZES])
+
+    async def remove_old_uploads(self, before: datetime) -> int:
+        """Remove uploads from before that moment; returns how many."""
+        old: list[str] = []
+        async for listed in obstore.list(self._store, prefix="incoming"):
+            old += [each["path"] for each in listed if each["last_modified"] < before]
+        await self._remove(old)
+        return len(old)
+
+    async def _read(self, path: str) -> bytes | None:
+        try:
+            found = await obstore.get_async(self._store, path)
+            return bytes(await found.bytes_async())
+        except FileNotFoundError:
+            return None
+
+    async def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            try:
+                await obstore.delete_async(self._store, path)
+            except FileNotFoundError:
+                continue
+
+
+def files_in_memory() -> ImageFiles:
+    """A store of this process alone, for one that isn't to keep images."""
+    return ImageFiles(MemoryStore())
+
+
+def is_store_away(error: BaseException) -> bool:
+    """True for an error of the store of images: it is unavailable, full, or refuses us for now."""
+    return isinstance(error, BaseError)
+
+
+def _upload(id: str, digest: str) -> str:
+    return f"incoming/{id}/{digest}"
+
+
+def _file(id: str, size: int) -> str:
+    return f"images/{id}/{size}"

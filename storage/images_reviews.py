@@ -1,0 +1,70 @@
+"""The images that reviews hold, as those who change them one by one read and write them, in a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from domain.ratings import Entity
+from domain.reviews import ReviewStatus
+from domain.reviews_facts import ReviewImage
+from storage.database import Database, Document, Session
+from storage.reviews import COLLECTION
+from storage.reviews_facts import image_fields, images_from
+from storage.reviews_search import SINCE_EVER
+
+_FIELDS: Final = dict.fromkeys(("entityType", "entityId", "storeId", "userId", "status", "images"), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewWithImages:
+    """A review as far as its images are concerned."""
+
+    id: str
+    entity: Entity
+    store_id: str | None
+    user_id: str | None
+    status: ReviewStatus
+    images: tuple[ReviewImage, ...]
+
+    def image(self, id: str) -> ReviewImage | None:
+        """One of its images, or None."""
+        return next((image for image in self.images if image.id == id), None)
+
+    def with_images(self, images: tuple[ReviewImage, ...]) -> ReviewWithImages:
+        """The same with other images."""
+        return replace(self, images=images)
+
+
+class ReviewImageRepository:
+    """Reads and writes the images of reviews."""
+
+    def __init__(self, database: Database) -> None:
+        self._reviews = database[COLLECTION]
+
+    async def get(self, id: str | None, session: Session | None = None) -> ReviewWithImages | None:
+        """One review, or None."""
+        if id is None:
+            return None
+        found: Document = {"_id": id, "createdDate": {"$gte": SINCE_EVER}}
+        document = await self._reviews.find_one(found, _FIELDS, session=session)
+        return _review(document) if document else None
+
+    async def save(self, review: ReviewWithImages, session: Session, modified: datetime | None = None) -> None:
+        """Write the images of a review; with a moment also when it was modified."""
+        fields: Document = {"images": [image_fields(image) for image in review.images]}
+        if modified is not None:
+            fields["modifiedDate"] = modified
+        await self._reviews.update_one({"_id": review.id}, {"$set": fields}, session=session)
+
+
+def _review(document: Document) -> ReviewWithImages:
+    return ReviewWithImages(
+        document["_id"],
+        Entity(document["entityType"], document["entityId"]),
+        document["storeId"],
+        document["userId"],
+        ReviewStatus(document["status"]),
+        images_from(document),
+    )

@@ -1,0 +1,156 @@
+"""Images of reviews, from the upload to the last trace of them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, problem_of, submission
+from tests.support.images import IMAGES, Images, opened, picture
+from tests.support.messages import message
+from tests.support.service import Service
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def images(http: httpx.AsyncClient) -> Images:
+    return Images(http)
+
+
+def files_of(service: Service, id: str) -> list[str]:
+    """The files of an image in the store, and its upload."""
+    store = service.folder / "images"
+    return sorted(file.name for folder in ("incoming", "images") for file in Path(store / folder / id).glob("*"))
+
+
+async def until_gone(service: Service, *ids: str) -> None:
+    """Wait until no file of these images is left."""
+    for id in ids:
+        await eventually(partial(asyncio.to_thread, files_of, service, id), lambda files: not files, deadline_s=20)
+
+
+async def test_an_image_is_rebuilt_and_shown_with_its_review(
+    facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str
+) -> None:
+    turned = picture(
+        (3_000, 2_000),
+        "JPEG",
+        comment=b"from home",
+        exif=b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0",
+    )
+    id = await images.upload(turned)
+    (review,) = await facade.submit(submission(product, images=[id]))
+    assert (await facade.review(review))["images"] == [{"id": id, "hidden": False}]
+    await facade.moderate("approve", review)
+    large = await http.get(f"{IMAGES}/{id}")
+    small = await http.get(f"{IMAGES}/{id}", params={"size": "320"})
+    assert [opened(each.content).size for each in (large, small)] == [(1_067, 1_600), (213, 320)]
+    assert large.headers["content-type"] == "image/jpeg"
+    assert large.headers["x-content-type-options"] == "nosniff"
+    assert large.headers["cache-control"] == "public, no-cache"
+    assert large.headers["etag"] != small.headers["etag"]
+    assert b"from home" not in large.content
+    known = await http.get(f"{IMAGES}/{id}", headers={"If-None-Match": f'"x", W/{large.headers["etag"]}'})
+    assert (known.status_code, known.content) == (304, b"")
+    assert files_of(service, id) == ["1600", "320"]
+    await facade.moderate("delete", review)
+    assert await images.status(id) == 404
+    await until_gone(service, id)
+    assert errors_of(await http.post(REVIEWS, json=[submission(product, images=[id])]), 403) == [
+        ("/0/images", "unknown-image")
+    ]
+
+
+async def test_forms_and_bad_uploads(images: Images, http: httpx.AsyncClient) -> None:
+    png = picture()
+    form = await http.post(IMAGES, files={"file": ("a.exe", png, "text/html")}, headers=WAIT)
+    assert await images.status(body_of(form, dict)["id"]) == 200
+    two = {"file": ("a", png), "other": ("b", png)}
+    problem_of(await http.post(IMAGES, files=two), 400)
+    problem_of(await http.post(IMAGES, content=b"x", headers={"Content-Type": "multipart/form-data"}), 400)
+    problem_of(await http.post(IMAGES, content=b"<svg/>", headers={"Content-Type": "image/png"}), 415)
+    problem_of(await http.post(IMAGES, content=png, headers={"Content-Type": "image/svg+xml"}), 415)
+    problem_of(await http.post(IMAGES, content=png, headers={"Content-Type": "application/json"}), 415)
+    large = png + bytes(10 * 1024 * 1024)
+    problem_of(await http.post(IMAGES, content=large, headers={"Content-Type": "image/png"}), 413)
+    assert await images.refused(png[:50]) == "image-unreadable"
+    assert await images.refused(picture(kind="GIF").replace(b"GIF", b"\xff\xd8\xff")) == "image-unreadable"
+
+
+async def test_an_image_belongs_to_one_review(
+    facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str
+) -> None:
+    anna, berta = await images.upload(userId="anna"), await images.upload(userId="berta")
+    nobody = "0" * 8 + "-0000-0000-0000-" + "0" * 12
+    one, three = [submission(product, images=[each]) for each in (berta, nobody)]
+    assert errors_of(await http.post(REVIEWS, json=[one, three]), 403) == [
+        ("/0/images", "image-of-another"),
+        ("/1/images", "unknown-image"),
+    ]
+    twice = [submission(product, images=[anna]), submission(product, images=[anna])]
+    assert errors_of(await http.post(REVIEWS, json=twice), 403) == [("/1/images", "image-of-another")]
+    assert errors_of(await http.post(REVIEWS, json=[submission(product, images=["../x"])])) == [
+        ("/0/images/0", "string-pattern-mismatch")
+    ]
+    (review,) = await facade.submit(submission(product, images=[anna]))
+    await service.publish("review-submissions", message(submission(product, id=(late := new_id()), images=[anna])))
+    events = await eventually(
+        partial(service.events, f"Product:{product}"),
+        lambda found: any(kind == "SubmissionRefused" for kind, _ in found),
+    )
+    (refused,) = [data for kind, data in events if kind == "SubmissionRefused"]
+    assert (refused["reviewId"], refused["code"]) == (late, "image-of-another")
+    assert (await facade.review(review))["images"] == [{"id": anna, "hidden": False}]
+
+
+async def test_edits_change_images(facade: Facade, images: Images, service: Service, product: str) -> None:
+    first, second = await images.upload(), await images.upload()
+    (review,) = await facade.submit(submission(product, images=[first]))
+    await facade.submit(submission(product, id=review, title="No word of images"))
+    assert (await facade.review(review))["images"] == [{"id": first, "hidden": False}]
+    await facade.submit(submission(product, id=review, images=[second]))
+    assert (await facade.review(review))["images"] == [{"id": second, "hidden": False}]
+    assert (await images.status(first), await images.status(second)) == (404, 200)
+    await until_gone(service, first)
+    await facade.submit(submission(product, id=review, images=[]))
+    assert (await facade.review(review))["images"] == []
+    await until_gone(service, second)
+
+
+async def test_moderators_hide_and_show(facade: Facade, images: Images, product: str, http: httpx.AsyncClient) -> None:
+    id = await images.upload()
+    (review,) = await facade.submit_approved(submission(product, images=[id]))
+    results = [await images.moderate(action, review, id) for action in ("hide", "hide", "show", "hide")]
+    assert [each["outcome"] for each in results] == ["applied", "unchanged", "applied", "applied"]
+    assert (await facade.review(review))["images"] == [{"id": id, "hidden": True}]
+    assert (await http.get(f"{IMAGES}/{id}")).headers["cache-control"] == "private, no-store"
+    entries = (await facade.get("/api/audit", reviewId=review))["results"]
+    assert [each["action"] for each in entries] == ["hide-image", "show-image", "hide-image", "approve"]
+    assert (await images.moderate("hide", review, "0" * 8 + id[8:]))["outcome"] == "not-found"
+
+
+async def test_unused_ones_go(images: Images, service: Service) -> None:
+    kept, unused = await images.upload(), await images.upload()
+    long_ago = datetime.now(UTC) - timedelta(hours=24, seconds=1)
+    async with service.mongo() as database:
+        await database["images"].update_one({"_id": unused}, {"$set": {"unusedSince": long_ago}})
+    await until_gone(service, unused)
+    assert (await images.status(unused), await images.status(kept)) == (404, 200)
+
+
+async def test_an_erased_person_leaves_no_image(facade: Facade, images: Images, service: Service, product: str) -> None:
+    person = new_id("person")
+    mine, spare, lent = [await images.upload(userId=person) for _ in range(3)]
+    await facade.submit_approved(submission(product, userId=person, images=[mine]))
+    (nameless,) = await facade.submit_approved(submission(product, userId=None, images=[lent]))
+    exported = (await service.run("privacy", "export", "--customer", person)).stdout
+    assert all(id in exported for id in (mine, spare, lent))
+    await service.run("privacy", "erase", "--customer", person, "--yes")
+    assert [await images.status(id) for id in (mine, spare, lent)] == [404, 404, 404]
+    assert (await facade.review(nameless))["images"] == []
+    await until_gone(service, mine, spare, lent)

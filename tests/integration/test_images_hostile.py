@@ -1,0 +1,148 @@
+"""Hostile files, through the same code and store as any upload: each is refused or clean, in bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from consumers.images_rebuild import Answer, run_child
+from domain.images import SIZES, Rebuilt, UploadRefusal
+from storage.images_files import ImageFiles, open_store
+from tests.support.hostile_images import MARKERS, bombs, hostile_files, telling
+from tests.support.images import opened
+from tests.support.waiting import eventually, free_port
+
+MOST_KIB = 400_000_000 // 1024
+GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An S3 server, built from its source."""
+    if found := shutil.which("versitygw"):
+        return Path(found)
+    if not (go := shutil.which("go")):
+        pytest.skip("the S3 server is built with Go, which isn't installed")
+    import subprocess
+
+    folder = tmp_path_factory.mktemp("go")
+    built = subprocess.run([go, "install", GATEWAY], env={**os.environ, "GOBIN": str(folder)}, capture_output=True)
+    if built.returncode:
+        pytest.skip(f"the S3 server can't be built: {built.stderr.decode()[-300:]}")
+    return folder / "versitygw"
+
+
+@pytest.fixture
+async def bucket(gateway: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """A bucket of a running S3 server."""
+    (tmp_path / "s3" / "reviews").mkdir(parents=True)
+    port = free_port()
+    secret = {"access": "plaudit", "secret": uuid4().hex}
+    options = [f"--{name}={value}" for name, value in secret.items()]
+    server = await asyncio.create_subprocess_exec(
+        *(str(gateway), *options, f"--port=127.0.0.1:{port}"),
+        *("posix", "--sidecar", str(tmp_path / "meta"), str(tmp_path / "s3")),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    (tmp_path / "meta").mkdir(exist_ok=True)
+    address = f"http://127.0.0.1:{port}"
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": secret["access"],
+        "AWS_SECRET_ACCESS_KEY": secret["secret"],
+        "AWS_ENDPOINT_URL": address,
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    async def answers() -> bool:
+        try:
+            async with httpx.AsyncClient() as http:
+                return (await http.get(address)).status_code > 0
+        except httpx.TransportError:
+            return False
+
+    await eventually(answers)
+    yield "s3://reviews/plaudit"
+    server.terminate()
+    await server.wait()
+
+
+async def check(files: ImageFiles, name: str, content: bytes) -> tuple[Answer, bool]:
+    """Rebuild a file by way of the store; its answer, and whether what came of it is clean."""
+    id = str(uuid4())
+    await files.put_upload(id, "0" * 32, content)
+    assert await files.has_upload(id), name
+    raw = await files.upload(id, "0" * 32)
+    assert raw == content, name
+    answer = await run_child(raw)
+    assert answer is not None, name
+    await files.remove_upload(id, "0" * 32)
+    assert not await files.has_upload(id), name
+    if isinstance(answer.result, UploadRefusal):
+        return answer, False
+    assert isinstance(answer.result, Rebuilt)
+    await files.put(id, answer.result.files)
+    for size in SIZES:
+        file = await files.get(id, size)
+        assert file is not None
+        image = opened(file)
+        assert (image.format, image.mode, max(image.size) <= size) == ("JPEG", "RGB", True), name
+        assert not image.getexif(), name
+        assert not {"icc_profile", "comment", "xmp", "exif", "photoshop"} & image.info.keys(), name
+        assert not [marker for marker in MARKERS if marker in file], name
+    await files.remove([id])
+    assert await files.get(id, SIZES[0]) is None
+    return answer, True
+
+
+async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]]) -> dict[str, Answer]:
+    """Check files two at a time; returns the answers by name, and wants them all within bounds of memory."""
+    turns = asyncio.Semaphore(2)
+
+    async def one(name: str, content: bytes) -> tuple[str, Answer]:
+        async with turns:
+            return name, (await check(files, name, content))[0]
+
+    found = dict(await asyncio.gather(*(one(*each) for each in wanted)))
+    assert max(answer.peak for answer in found.values()) < MOST_KIB
+    return found
+
+
+async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None:
+    files = ImageFiles(open_store(str(tmp_path)))
+    clean = await check_all(files, list(telling())[:8:2])
+    assert all(isinstance(each.result, Rebuilt) for each in clean.values())
+    small = [each for each in bombs() if not each[0].startswith("large")]
+    refused = {name: each.result for name, each in (await check_all(files, small[:4] + small[-2:])).items()}
+    assert refused["frames.webp"] == refused["frames.png"] == UploadRefusal.ANIMATED
+    assert refused["30000x30000.png"] == refused["30000x30000.jpg"] == UploadRefusal.TOO_LARGE
+
+
+async def test_25_megapixels_fit(tmp_path: Path) -> None:
+    found = await check_all(
+        ImageFiles(open_store(str(tmp_path))), [each for each in bombs() if each[0] == "large.webp"]
+    )
+    (answer,) = found.values()
+    assert isinstance(answer.result, Rebuilt)
+    assert (answer.result.width, answer.result.height) == (5_000, 5_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["folder", "s3"])
+async def test_two_hundred_hostile_files(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    store = request.getfixturevalue("bucket") if where == "s3" else str(tmp_path / "images")
+    wanted = hostile_files()
+    assert len(wanted) >= 200
+    found = await check_all(ImageFiles(open_store(store)), wanted)
+    assert len(found) == len(wanted)
+    for name, _ in telling():
+        assert isinstance(found[name].result, Rebuilt) or name in dict(bombs()), name

@@ -1,0 +1,59 @@
+"""Images to upload, and requests about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import httpx
+from PIL import Image
+
+from .facade import REVIEWS, WAIT, body_of, problem_of
+from .service import Json
+
+IMAGES = "/api/images"
+
+
+def picture(size: tuple[int, int] = (40, 30), kind: str = "PNG", colour: str = "red", **options: Any) -> bytes:
+    """A file of this kind and size."""
+    out = BytesIO()
+    Image.new("RGB", size, colour).save(out, kind, **options)
+    return out.getvalue()
+
+
+def opened(file: bytes) -> Image.Image:
+    """A file that must be a whole image."""
+    image = Image.open(BytesIO(file))
+    image.load()
+    return image
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Requests about images that must succeed."""
+
+    http: httpx.AsyncClient
+
+    async def upload(self, content: bytes | None = None, **query: str) -> str:
+        """Upload an image; it is ready when this returns."""
+        response = await self.send(content, **query)
+        return str(body_of(response, dict)["id"])
+
+    async def refused(self, content: bytes) -> str:
+        """The reason for which no image is made of an upload."""
+        (result,) = problem_of(await self.send(content), 409)["results"]
+        return str(result["reason"])
+
+    async def send(self, content: bytes | None = None, **query: str) -> httpx.Response:
+        headers = {**WAIT, "Content-Type": "application/octet-stream"}
+        return await self.http.post(IMAGES, content=content or picture(), headers=headers, params=query)
+
+    async def status(self, id: str, **query: str) -> int:
+        """The status with which an image is answered."""
+        return (await self.http.get(f"{IMAGES}/{id}", params=query)).status_code
+
+    async def moderate(self, action: str, review_id: str, id: str) -> Json:
+        """Hide or show an image; returns the outcome of the command."""
+        response = await self.http.post(f"{REVIEWS}/{review_id}/images/{id}/{action}", headers=WAIT)
+        return dict(response.json()["results"][0])
