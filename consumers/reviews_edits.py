@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+from consumers.languages import detect_languages
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from domain.languages import detectable
 from domain.ratings import TallyKey
-from domain.reviews_edits import Edit, EditableReview, Edited, EditedReviews, EditRight, edit_reviews
+from domain.reviews_edits import (
+    Edit,
+    EditableReview,
+    Edited,
+    EditedReviews,
+    EditRight,
+    edit_reviews,
+    untold_language,
+)
 from domain.stores import Refusal
 from messaging.events import review_edited, submission_refused
 from messaging.reviews import entity_key
@@ -44,6 +54,7 @@ class ReviewEditor:
         present = await reviews.load({edit.review_id for edit in edits}, work.session)
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
         edited = edit_reviews(edits, present, answered, await self._keeping_status(present.values()))
+        edited = replace(edited, reviews=await _with_languages(edited.reviews, present))
         await reviews.save(edited.reviews, work.session)
         tallies = await ratings.add(edited.tallies, work.session)
         applied = list(_applied(edits, edited))
@@ -71,6 +82,16 @@ class ReviewEditor:
         key = TallyKey(edit.target.entity, edit.target.store_id)
         told = submission_refused(edit.review_id, key, reason)
         return self.services.event(entity_key(key.entity), "SubmissionRefused", told, cause=edit.trace)
+
+
+async def _with_languages(
+    edited: Mapping[str, EditableReview], before: Mapping[str, EditableReview]
+) -> Mapping[str, EditableReview]:
+    """Edited reviews with the languages that they have now."""
+    untold = {id: review for id, review in edited.items() if untold_language(before[id], review)}
+    samples = [detectable(review.content.title, review.content.review) for review in untold.values()]
+    languages = dict(zip(untold, await detect_languages(samples), strict=True))
+    return {id: replace(each, language=languages.get(id, each.language)) for id, each in edited.items()}
 
 
 def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, EditableReview, Edited]]:

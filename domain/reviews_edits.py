@@ -63,7 +63,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditableReview:
-    """The part of a review that edits read and write."""
+    """The part of a review that edits read and write. Its language is detected unless `is_language_given`."""
 
     identity: ReviewIdentity
     content: Content
@@ -72,6 +72,8 @@ class EditableReview:
     modified: datetime
     moderator: str | None = None
     reason: str | None = None
+    language: str | None = None
+    is_language_given: bool = False
 
 
 class Edited(NamedTuple):
@@ -183,6 +185,12 @@ def edit(review: EditableReview, edit: Edit, *, keeps_status: bool) -> tuple[Edi
     if edit.right is EditRight.AUTHOR and not keeps_status and review.status is not ReviewStatus.NEW:
         after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None)
     return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
+
+
+def untold_language(before: EditableReview, after: EditableReview) -> bool:
+    """True if the language of an edited review is to be detected anew: its words are others, and nobody gave it."""
+    words = (before.content.title, before.content.review)
+    return not after.is_language_given and (after.content.title, after.content.review) != words
 
 
 def merged(stored: Content, given: Content) -> Content:

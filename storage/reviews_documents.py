@@ -33,7 +33,7 @@ MODERATED: Final[Document] = {
 EDITABLE: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
     **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
-    **dict.fromkeys(("moderator", "moderationReason"), 1),
+    **dict.fromkeys(("moderator", "moderationReason", "language", "languageGiven"), 1),
 }
 """The projection of a review for edits."""
 
@@ -147,6 +147,8 @@ def editable_from(document: Document) -> EditableReview:
         document["modifiedDate"],
         document.get("moderator"),
         document.get("moderationReason"),
+        document.get("language"),
+        document.get("languageGiven", False),
     )
 
 

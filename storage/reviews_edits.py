@@ -33,7 +33,10 @@ class ReviewEditRepository:
 
 
 def _update(review: EditableReview) -> Document:
-    update: Document = {"$set": edited_fields(review)}
-    if review.content.entity_name:
-        update["$unset"] = {"nameWanted": ""}
-    return update
+    gone = {"nameWanted": ""} if review.content.entity_name else {}
+    fields = edited_fields(review)
+    if review.language:
+        fields["language"] = review.language
+    else:
+        gone["language"] = ""
+    return {"$set": fields, "$unset": gone} if gone else {"$set": fields}
