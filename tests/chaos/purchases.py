@@ -36,13 +36,14 @@ class Shopper(Actor):
             **{"id": id, "storeId": store, "items": [{"id": "line", "productId": product, "quantity": 1}]},
             **{"status": "New", "customerId": customer},
         }
-        news: list[Json] = [
+        changes: list[Json] = [
             {},
             {"items": [{"id": "line", "productId": chance.choice([product, self.new_id("other")]), "quantity": 1}]},
             {"customerId": chance.choice([customer, self.new_id("another")])},
             {"status": chance.choice(["Cancelled", "Processing"])},
             {"status": "Processing"},
-        ][: chance.randint(1, 5)]
+        ]
+        news = changes[: chance.randint(1, 5)]
         events = []
         for minute, fields in enumerate(news):
             order = {**order, **fields, "modifiedDate": (SHOP_OPENED + timedelta(minutes=minute)).isoformat()}
