@@ -1,7 +1,7 @@
 """The model of py3langid 0.4, asked about many texts at once: four times as fast as one by one.
 
 It is a naive Bayes classifier (Lui and Baldwin, 2012) of sequences of bytes, which a finite automaton finds. Its parts
-are attributes without a promise: tests/unit/test_languages.py compares the answers with those of py3langid.
+are attributes without a promise: tests/unit/test_languages_detection.py compares the answers with those of py3langid.
 """
 
 from __future__ import annotations
