@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID, uuid5
 
+from consumers.languages import detect_languages
 from consumers.moderation_rules import Ruled, count_ruling, rulings_about, with_ruling
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
@@ -105,12 +106,16 @@ class SubmissionConsumer:
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
         submissions = submissions_of(batch, token_keys)
         rules = await rules_about(self.services, submissions.values(), token_keys)
+        wanted = [each for key, each in submissions.items() if key not in rules.reasons]
+        languages = await detect_languages([each.language_sample for each in wanted])
+        detected = {each.key: language for each, language in zip(wanted, languages, strict=True)}
         ruled = {
             key: with_changes(
                 each,
                 object_name=rules.names.get(key),
                 is_bought=key in rules.bought,
                 is_proven=key in rules.proven,
+                detected_language=detected.get(key),
             )
             for key, each in submissions.items()
         }

@@ -7,14 +7,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from consumers.images_claims import checked_edits, save_images
+from consumers.languages import detect_languages
 from consumers.moderation_rules import approved, count_ruling, entries, publication, rules_of
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from domain.languages import detectable
 from domain.moderation_rules import Ruling, is_duplicate, text_keys
 from domain.ratings import TallyKey
-from domain.reviews_edits import Edit, EditableReview, Edited, EditedReviews, EditRight, Judge, edit_reviews
+from domain.reviews_edits import (
+    Edit,
+    EditableReview,
+    Edited,
+    EditedReviews,
+    EditRight,
+    Judge,
+    edit_reviews,
+    untold_language,
+)
 from domain.stores import Refusal, Store
 from messaging.events import review_edited, submission_refused
 from messaging.reviews import entity_key
@@ -53,8 +64,9 @@ class ReviewEditor:
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
         stores = await self._stores(present.values())
         keeping = {id for id, store in stores.items() if store.settings.edits_keep_status}
+        languages = await _languages(present, edit_reviews(edits, present, answered, keeping).reviews)
         judge = await self._judge(edits, present, stores)
-        edited = edit_reviews(edits, present, answered, keeping, judge)
+        edited = edit_reviews(edits, present, answered, keeping, judge, languages)
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
         tallies = await ratings.add(edited.tallies, work.session)
@@ -117,6 +129,15 @@ class ReviewEditor:
         key = TallyKey(edit.target.entity, edit.target.store_id)
         told = submission_refused(edit.review_id, key, reason)
         return self.services.event(entity_key(key.entity), "SubmissionRefused", told, cause=edit.trace)
+
+
+async def _languages(
+    before: Mapping[str, EditableReview], edited: Mapping[str, EditableReview]
+) -> dict[str, str | None]:
+    """The languages of those edited reviews whose words are others now, as far as they can be detected."""
+    untold = {id: review for id, review in edited.items() if untold_language(before[id], review)}
+    samples = [detectable(review.content.title, review.content.review) for review in untold.values()]
+    return dict(zip(untold, await detect_languages(samples), strict=True))
 
 
 def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, EditableReview, Edited]]:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen, Written
+from domain.languages import detectable
 from domain.orders import Purchase
 from domain.purchases import VerifiableReview
 from domain.reviews import Review, ReviewIdentity
@@ -63,6 +64,7 @@ class Submission:
     object_name: str | None = None
     is_bought: bool = False
     is_proven: bool = False
+    detected_language: str | None = None
 
     @property
     def id(self) -> str:
@@ -80,6 +82,11 @@ class Submission:
         return self.review.command_id or "", self.id
 
     @property
+    def language_sample(self) -> str | None:
+        """The text by which its language is detected; None where it says its language, or is too short."""
+        return None if self.review.language else detectable(self.review.title, self.review.review)
+
+    @property
     def right(self) -> EditRight | None:
         """The right by which it edits. An upstream system speaks for the author that it names."""
         return self.review.editor.right if self.review.editor else EditRight.AUTHOR
@@ -91,7 +98,7 @@ class Submission:
 
     def accepted(self) -> Review:
         """The review that it becomes."""
-        facts = self.review.facts(is_bought=self.is_bought, is_proven=self.is_proven)
+        facts = self.review.facts(self.detected_language, is_bought=self.is_bought, is_proven=self.is_proven)
         review = self.review.accepted(self.id, self.created, self.written, facts)
         return replace(review, entity_name=review.entity_name or self.object_name)
 

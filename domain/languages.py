@@ -21,11 +21,6 @@ def language_tag(text: str) -> str:
     return tag
 
 
-def is_in_language(tag: str, wanted: str) -> bool:
-    """True if a tag is of the wanted language, or of a kind of it: en-US is in en (RFC 4647, 3.3.1)."""
-    return f"{tag}-".lower().startswith(f"{wanted}-".lower())
-
-
 def detectable(title: str | None, text: str) -> str | None:
     """The text by which the language of a review can be told; None where it is too short."""
     told = f"{title} {text}" if title else text

@@ -75,6 +75,13 @@ class RatingTally:
     def __sub__(self, other: RatingTally) -> RatingTally:
         return self + -other
 
+    @classmethod
+    def stored(cls, count: int, sum_of_ratings: Hundredths, histogram: Iterable[int] | None) -> RatingTally:
+        """A tally as it is stored. A histogram of another number of reviews is none: an earlier version, which knows
+        nothing of it, has written the tally since."""
+        numbers = tuple(histogram or ())
+        return cls(count, sum_of_ratings, numbers if numbers and sum(numbers) == count else None)
+
     def after(self, change: RatingTally) -> RatingTally:
         """The stored tally once it has changed. An unknown histogram is known again once no review is left."""
         after = self + change

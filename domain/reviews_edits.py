@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
@@ -69,7 +70,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditableReview:
-    """The part of a review that edits read and write. `facts` are read alone."""
+    """The part of a review that edits read and write. Of its facts they write the language alone."""
 
     identity: ReviewIdentity
     content: Content
@@ -93,6 +94,11 @@ class EditableReview:
 
 Judge = Callable[[str, EditableReview], Ruling | None]
 """Gives the ruling about a review, by its id and as an author's edit leaves it; None in a store without rules."""
+
+Languages = Mapping[str, str | None]
+"""The languages of reviews by id, None where it can't be detected."""
+
+NO_LANGUAGES: Final[Languages] = MappingProxyType({})
 
 
 class Edited(NamedTuple):
@@ -158,12 +164,13 @@ def edit_reviews(
     answered: Collection[tuple[str, str]] = (),
     keeping_status: Collection[str] = (),
     judge: Judge = lambda *_: None,
+    languages: Languages = NO_LANGUAGES,
 ) -> EditedReviews:
     """Apply edits in their order; moderation rules judge what authors change.
 
     `reviews` are the present states by id; one that isn't among them is gone. `answered` holds the command ids and
     review ids that have an outcome: a command never edits twice. `keeping_status` are the stores in which an author's
-    edit leaves the status as it is.
+    edit leaves the status as it is. `languages` are those of the reviews whose words are others afterwards.
     """
     present, repeats = dict(reviews), set(answered)
     touched: dict[str, EditableReview] = {}
@@ -179,7 +186,8 @@ def edit_reviews(
             continue
         if each.answer_key:
             repeats.add(each.answer_key)
-        after, result = edit(review, each, keeps_status=review.identity.store_id in keeping_status, judge=judge)
+        keeps_status = review.identity.store_id in keeping_status
+        after, result = edit(review, each, keeps_status=keeps_status, judge=judge, languages=languages)
         results.append(result)
         if after is review:
             continue
@@ -192,7 +200,12 @@ def edit_reviews(
 
 
 def edit(
-    review: EditableReview, edit: Edit, *, keeps_status: bool, judge: Judge = lambda *_: None
+    review: EditableReview,
+    edit: Edit,
+    *,
+    keeps_status: bool,
+    judge: Judge = lambda *_: None,
+    languages: Languages = NO_LANGUAGES,
 ) -> tuple[EditableReview, Edited]:
     """Apply one edit: the review as it is then, the same object if nothing is to be written.
 
@@ -215,7 +228,8 @@ def edit(
         # Taken into account, so that a redelivery isn't taken once the store allows it.
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
     images = chosen(content.images or (), review.images, edit.ready)
-    after = replace(review, content=content, images=images, written=written, modified=edit.at)
+    facts = review.facts._replace(language=languages.get(edit.review_id, review.facts.language))
+    after = replace(review, content=content, images=images, facts=facts, written=written, modified=edit.at)
     if edit.right is not EditRight.AUTHOR:
         return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
     ruling = judge(edit.review_id, after)
@@ -232,6 +246,12 @@ def with_ruling(review: EditableReview, ruling: Ruling) -> EditableReview:
     if ruling.approval and review.status is ReviewStatus.NEW:
         return replace(after, status=ReviewStatus.APPROVED, moderator=ruling.approval.subject)
     return after
+
+
+def untold_language(before: EditableReview, after: EditableReview) -> bool:
+    """True if the language of an edited review is to be detected anew: its words are others, and nobody gave it."""
+    words = (before.content.title, before.content.review)
+    return not after.facts.is_language_given and (after.content.title, after.content.review) != words
 
 
 def merged(stored: Content, given: Content) -> Content:

@@ -112,14 +112,14 @@ class SubmittedReview(Message):
         token = self.proof(token_keys, at) if self.user_id is None else None
         return self.model_copy(update={"user_id": token.customer_id}) if isinstance(token, ReviewToken) else self
 
-    def facts(self, *, is_bought: bool = False, is_proven: bool = False) -> Facts:
+    def facts(self, detected_language: str | None = None, *, is_bought: bool = False, is_proven: bool = False) -> Facts:
         """The facts about it. `via` is the way that our own processes know of; others may only say that they import."""
         source = Source.IMPORT if self.source is Source.IMPORT else Source.KAFKA
         return Facts(
             verified_purchase=is_bought or is_proven,
             incentivized=self.incentivized,
             source=self.via or source,
-            language=self.language,
+            language=self.language or detected_language,
             is_proven=is_proven,
             is_language_given=self.language is not None,
         )

@@ -199,5 +199,4 @@ def _tally_document(tally: RatingTally) -> Document:
 
 
 def _tally(document: Document) -> RatingTally:
-    histogram = document.get("histogram")
-    return RatingTally(document["count"], document["sumHundredths"], histogram and tuple(histogram))
+    return RatingTally.stored(document["count"], document["sumHundredths"], document.get("histogram"))

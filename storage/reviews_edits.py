@@ -34,7 +34,8 @@ class ReviewEditRepository:
 
 def _update(review: EditableReview) -> Document:
     update: Document = {"$set": edited_fields(review), "$unset": {}}
-    for name, value in (("flags", list(review.flags)), ("held", review.is_held)):
+    perhaps = {"flags": list(review.flags), "held": review.is_held, "language": review.facts.language}
+    for name, value in perhaps.items():
         update["$set" if value else "$unset"][name] = value
     if not update["$set"]["images"]:
         update["$unset"]["images"] = update["$set"].pop("images")

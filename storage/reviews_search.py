@@ -99,6 +99,8 @@ class ReviewSearch:
     created_to: datetime | None = None
     lowest_rating: Hundredths | None = None
     highest_rating: Hundredths | None = None
+    is_verified: bool | None = None
+    language: str | None = None
     sort: Sequence[tuple[ReviewSortField, Direction]] = field(default=())
     skip: int = 0
     take: int = 20
@@ -138,6 +140,11 @@ def criteria(search: ReviewSearch) -> Document:
         rating["$lte"] = search.highest_rating
     if rating:
         conditions["ratingHundredths"] = rating
+    if search.is_verified is not None:
+        conditions["verifiedPurchase"] = True if search.is_verified else {"$ne": True}
+    if search.language is not None:
+        # In the usual letter case, as tags are stored: en-US is in en.
+        conditions["language"] = {"$regex": f"^{re.escape(search.language)}(-|$)"}
     if search.phrase:
         pattern = {"$regex": re.escape(search.phrase), "$options": "i"}
         conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
@@ -152,8 +159,9 @@ def tallied(search: ReviewSearch) -> Document | None:
     reviews, by object and store."""
     if search.statuses is None or set(search.statuses) != {ReviewStatus.APPROVED}:
         return None
-    others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.is_reported)
-    if any(each is not None for each in (*others, search.lowest_rating, search.highest_rating)):
+    others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.language)
+    bounds = (search.lowest_rating, search.highest_rating, search.is_reported, search.is_verified)
+    if any(each is not None for each in (*others, *bounds)):
         return None
     return _about(search)
 

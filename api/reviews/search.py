@@ -15,7 +15,7 @@ from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
 from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
-from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase
+from messaging.schemas import MAX_ITEMS, Id, Language, Message, OptionalId, Phrase
 from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, is_place, order
 
 _STATUS_NAMES: Final = [status.label for status in ReviewStatus]
@@ -72,6 +72,8 @@ class ReviewSearchRequest(Message):
     start_rating: RatingBound | None = None
     end_rating: RatingBound | None = None
     reported: Annotated[bool | None, Field(description="true: with open reports; false: without")] = None
+    verified_purchase: Annotated[bool | None, Field(description="true: of buyers alone, false: of others alone")] = None
+    language: Annotated[Language, Field(description="BCP 47; `en` finds `en-US`, too")] = None
     sort: Annotated[
         Phrase | None,
         Field(
@@ -107,6 +109,8 @@ class ReviewSearchRequest(Message):
             lowest_rating=None if self.start_rating is None else lowest_from(self.start_rating),
             highest_rating=None if self.end_rating is None else highest_to(self.end_rating),
             is_reported=self.reported,
+            is_verified=self.verified_purchase,
+            language=self.language,
             sort=sort,
             skip=self.skip,
             take=self.take,

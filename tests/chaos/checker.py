@@ -63,16 +63,17 @@ class Checker:
                 await asyncio.sleep(0.2)  # until it is asked again
 
     async def of_reviews(self) -> list[Difference]:
-        shown = {row["id"]: row async for row in self.pages(f"{REVIEWS}/reviewList", sort="createdDate:asc")}
-        found = []
+        shown = {row["id"]: row async for row in self.pages(f"{REVIEWS}/search", sort="createdDate:asc")}
+        found, purchases = [], self.model.purchases()
         for id, review in self.model.living():
             row = shown.pop(id, None)
-            expected = (review.entity, review.store and review.store, review.rating, review.title, review.status)
+            is_verified = (review.store, review.author, review.entity) in purchases
+            expected = (review.entity, review.store, review.rating, review.title, review.status, is_verified)
             if row is None:
                 found.append(Difference("lost", id, f"review not in the list, expected {review}"))
                 continue
-            actual = row["entityId"], row["storeName"], row["rating"], row["title"], row["reviewStatus"]
-            if actual != expected:
+            names = ("entityId", "storeName", "rating", "title", "reviewStatus", "verifiedPurchase")
+            if (actual := tuple(row[name] for name in names)) != expected:
                 found.append(Difference("wrong", id, f"review {actual}, expected {expected}"))
         for entity, ids in self.model.races.items():
             if (count := sum(shown.pop(id, None) is not None for id in ids)) != 1:

@@ -31,6 +31,7 @@ class Review:
     rating: float
     title: str | None
     status: str | None = "New"
+    author: str | None = None
 
 
 @dataclass
@@ -82,7 +83,8 @@ class Model:
         if body.get("storeId") == CLOSED_STORE:
             self.refused.add(id)
             return "refused"
-        self.reviews[id] = Review(body["EntityId"], body.get("storeId"), body["rating"], body.get("title"))
+        place = body["EntityId"], body.get("storeId")
+        self.reviews[id] = Review(*place, body["rating"], body.get("title"), author=body.get("userId"))
         for action, expected in self.early_moderation.pop(id, ()):
             self.moderate(action, id, expected)
         return "applied"
@@ -186,6 +188,15 @@ class Model:
             if review.status == "Approved":
                 rated[review.entity, review.store].append(review.rating)
         return {key: (len(ratings), average(ratings), histogram(ratings)) for key, ratings in rated.items()}
+
+    def purchases(self) -> set[tuple[str | None, str | None, str]]:
+        """The store, customer and product of each purchase, by orders as they now are."""
+        return {
+            (event.get("storeId"), event.get("customerId"), item["productId"])
+            for event in (order.newest for order in self.orders.values())
+            if event["status"] != "Cancelled"
+            for item in event["items"]
+        }
 
     def counts(self) -> dict[str, int]:
         """The number of objects of each kind."""

@@ -18,6 +18,7 @@ from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, Json, Model
+from tests.chaos.purchases import Shopper
 from tests.chaos.soak import EVERY_S, Soak
 
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
@@ -161,7 +162,8 @@ class Run:
         seed = self.plan.seed
         reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
         importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
-        return [*reviewers, *importers, *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers))]
+        buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
+        return [*reviewers, *importers, *buyers, Shopper(self.world, "shopper", seed)]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""

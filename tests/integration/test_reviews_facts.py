@@ -32,18 +32,14 @@ async def until(facade: Facade, id: str, **facts: Any) -> Json:
     """Wait until a review has these facts."""
 
     async def review() -> Json:
-        return await facade.review(id)
+        answer = await facade.http.get(f"{REVIEWS}/{id}")
+        return dict(answer.json()) if answer.status_code == 200 else {}
 
     return await eventually(review, lambda shown: facts.items() <= shown.items())
 
 
 async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
-    claimed: dict[str, Any] = {
-        "verifiedPurchase": True,
-        "source": "import",
-        "writtenDate": LONG_AGO,
-        "incentivized": True,
-    }
+    claimed: Json = {"verifiedPurchase": True, "source": "import", "writtenDate": LONG_AGO, "incentivized": True}
     answer = await http.post(REVIEWS, json=[submission(product, **claimed)], headers=WAIT)
     assert answer.headers["plaudit-ignored"] == "verifiedPurchase, source, writtenDate"
     review = await facade.review(body_of(answer, dict)["ids"][0])
@@ -52,9 +48,35 @@ async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncC
     assert (await facade.review((await facade.submit(submission(product)))[0]))["incentivized"] is False
 
 
+async def test_languages_are_said_or_detected(facade: Facade) -> None:
+    product, english, german = new_id(), "Sharp pictures, and it lasts.", "Scharfe Bilder, und der Akku hält lange."
+    detected, said, short, joined = await facade.submit(
+        submission(product, title=None, review=english),
+        submission(product, title=None, review=english, language="DE_at"),
+        submission(product, title=None, review="x" * 20),
+        submission(product, title="Scharfe Bilder, der", review="Akku hält lange"),
+    )
+
+    async def languages() -> list[str | None]:
+        return [(await facade.review(id))["language"] for id in (detected, said, short, joined)]
+
+    assert await languages() == ["en", "de-AT", None, "de"]
+    for id in (detected, said, short):
+        await facade.command("POST", REVIEWS, [submission(product, title=None, review=german, id=id)])
+    assert await languages() == ["de", "de-AT", "de", "de"]
+    # Other words are detected together with what the edit leaves out; too few of them have no language.
+    edit = {"EntityId": product, "EntityType": "Product", "userId": "anna", "rating": 4}
+    await facade.command("POST", REVIEWS, [{**edit, "review": "ist gut", "id": joined}])
+    await facade.command("POST", REVIEWS, [{**edit, "review": "Gut", "id": short}])
+    assert await languages() == ["de", "de-AT", None, "de"]
+    assert set(await facade.listed(entityIds=[product], language="DE")) == {detected, said, joined}
+    assert await facade.listed(entityIds=[product], language="de-at") == [said]
+    assert await facade.listed(entityIds=[product], language="deu") == []
+
+
 async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, service: Service, product: str) -> None:
     imported, plain, future = (new_id("review") for _ in range(3))
-    written: dict[str, Any] = {"writtenDate": LONG_AGO}
+    written: Json = {"writtenDate": LONG_AGO}
     messages = [
         review_message(submission(product, id=imported, source="Import", **written)),
         review_message(submission(product, id=plain, source="api", via=None, **written)),
@@ -84,7 +106,7 @@ async def test_orders_verify_reviews_whichever_comes_first(
     facade: Facade, service: Service, returns: Returns, store: str
 ) -> None:
     product, customer = new_id(), new_id("customer")
-    bought = {"storeId": store, "customerId": customer}
+    bought: Json = {"storeId": store, "customerId": customer}
     first, other, elsewhere = await facade.submit(
         submission(product, storeId=store, userId=customer),
         submission(new_id(), storeId=store, userId=customer),
@@ -98,6 +120,8 @@ async def test_orders_verify_reviews_whichever_comes_first(
     (second,) = await facade.submit(submission(product, storeId=store, userId=customer))
     assert (await facade.review(second))["verifiedPurchase"] is True
     assert [(await facade.review(id))["verifiedPurchase"] for id in (other, elsewhere)] == [False, False]
+    listed = {v: set(await facade.listed(entityIds=[product], verifiedPurchase=v)) for v in (True, False)}
+    assert listed == {True: {first, second}, False: {elsewhere}}
     # An edit and an older event leave it; a cancellation doesn't, and another order brings it back.
     await facade.command("POST", REVIEWS, [{**submission(product, 2, userId=customer, storeId=store), "id": first}])
     assert (await facade.review(first))["verifiedPurchase"] is True
@@ -132,7 +156,7 @@ async def test_orders_without_a_store_verify_reviews_without_one(facade: Facade,
 
 async def test_a_token_verifies_for_good(facade: Facade, service: Service, returns: Returns, store: str) -> None:
     product, customer = new_id(), new_id("customer")
-    bought = {"storeId": store, "customerId": customer}
+    bought: Json = {"storeId": store, "customerId": customer}
     order = await returns.ordered({product: 2}, **bought)
 
     async def token(line: str) -> str:

@@ -63,6 +63,15 @@ def test_an_unknown_histogram_stays_unknown_until_no_review_is_left() -> None:
     assert histogram_by_stars(UNKNOWN) is None
 
 
+def test_a_stored_histogram_of_another_number_of_reviews_is_unknown() -> None:
+    one = RatingTally.of([400])
+    assert RatingTally.stored(1, 400, [0, 0, 0, 1, 0]) == one
+    assert RatingTally.stored(2, 800, [0, 0, 0, 1, 0]) == RatingTally(2, 800, None)
+    assert RatingTally.stored(1, 400, None) == RatingTally(1, 400, None)
+    assert RatingTally.stored(0, 0, [0] * 5) == RatingTally()
+    assert RatingTally.stored(0, 0, None).histogram is None
+
+
 @given(st.lists(ratings), st.lists(ratings))
 def test_a_known_tally_changes_by_what_is_added(a: list[int], b: list[int]) -> None:
     assert RatingTally.of(a).after(RatingTally.of(b)) == RatingTally.of(a + b)

@@ -27,7 +27,9 @@ from domain.reviews_edits import (
     is_same_review,
     message_mark,
     right_to_edit,
+    untold_language,
 )
+from domain.reviews_facts import Facts
 from domain.stores import Refusal
 
 NOW = datetime(2022, 10, 4, tzinfo=UTC)
@@ -248,3 +250,17 @@ def test_a_claim_names_nobody() -> None:
     claims = [only_review(each) for each in (IDENTITY, *others)]
     assert len({claim.id for claim in claims}) == 4
     assert all("anna" not in claim.id and claim.refusal is Refusal.DUPLICATE_REVIEW for claim in claims)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_given", "is_untold"),
+    [
+        ({"review": "Better"}, False, True),
+        ({"title": "Other"}, False, True),
+        ({"review": "Better"}, True, False),
+        ({"rating": 100, "user_name": "Bert", "entity_name": "Lens"}, False, False),
+    ],
+)
+def test_other_words_need_their_language_told_anew(words: dict[str, Any], is_given: bool, is_untold: bool) -> None:
+    before = replace(REVIEW, facts=Facts(is_language_given=is_given))
+    assert untold_language(before, replace(before, content=CONTENT._replace(**words))) is is_untold

@@ -12,7 +12,8 @@ from api.web.problems import ProblemError
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
-from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, place_of
+from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, place_of, tallied
+from storage.reviews_search import criteria as filter_of
 from tests.support.app import places_in
 
 
@@ -56,6 +57,8 @@ def test_everything_at_once() -> None:
         endDate="2022-10-05T02:00:00+02:00",
         startRating=1.1,
         endRating=4.999,
+        verifiedPurchase=False,
+        language="de_at",
         sort="rating:desc;title",
         take=0,
         skip=7,
@@ -71,10 +74,28 @@ def test_everything_at_once() -> None:
         created_to=datetime(2022, 10, 5, tzinfo=UTC),
         lowest_rating=110,
         highest_rating=499,
+        is_verified=False,
+        language="de-AT",
         sort=[(ReviewSortField.RATING, Direction.DESC), (ReviewSortField.TITLE, Direction.ASC)],
         skip=7,
         take=0,
     )
+
+
+def test_filters_by_facts() -> None:
+    def filtered(**fields: Any) -> Any:
+        conditions = filter_of(criteria(**fields))
+        return {name: conditions.get(name) for name in ("verifiedPurchase", "language")}
+
+    assert filtered() == {"verifiedPurchase": None, "language": None}
+    assert filtered(verifiedPurchase=True, language="") == {"verifiedPurchase": True, "language": None}
+    found = filtered(verifiedPurchase=False, language="de")
+    assert found == {"verifiedPurchase": {"$ne": True}, "language": {"$regex": "^de(-|$)"}}
+    # Tallies don't count them.
+    approved: dict[str, Any] = {"reviewStatus": "Approved", "entityIds": ["1"]}
+    assert tallied(criteria(**approved)) is not None
+    for fact in ({"verifiedPurchase": False}, {"verifiedPurchase": True}, {"language": "de"}):
+        assert tallied(criteria(**approved, **fact)) is None
 
 
 def test_rating_bounds_far_off_stay_numbers() -> None:

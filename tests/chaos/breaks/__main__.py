@@ -27,6 +27,7 @@ RUNS = {
     "token-before-publish": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
     "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
+    "orders-that-verify-nothing": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
 }
 """The arguments of `python -m tests.chaos` that make it notice each break."""

@@ -1,0 +1,67 @@
+"""Reviews, and the orders that verify them, sent at the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+
+from tests.chaos.generator import REVIEWS, SHOP_OPENED, Actor
+from tests.chaos.model import OPEN_STORE, Json
+
+
+class Shopper(Actor):
+    """Orders a product, cancels it or gives it away, and reviews it, by both ways and in any order.
+
+    Orders are never complete, so that nobody is asked for a review by mail.
+    """
+
+    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        return [(self.shop, 4), *([(self.repeat_some, 1)] if self.told else [])]
+
+    async def shop(self) -> None:
+        chance, customer, product = self.chance, self.new_id("customer"), self.new_id("product")
+        store = chance.choice([OPEN_STORE, OPEN_STORE, None])
+        fields = {"userId": customer, "EntityId": product, "storeId": store}
+        reviews = [self.review(id=self.new_id("review"), **fields) for _ in range(chance.randint(1, 3))]
+        events = [event for _ in range(chance.randint(0, 2)) for event in self.events(customer, product, store)]
+        deeds = [*(self.send_review(review) for review in reviews), *(self.send_order(event) for event in events)]
+        chance.shuffle(deeds)
+        await asyncio.gather(*deeds)
+
+    def events(self, customer: str, product: str, store: str | None) -> list[Json]:
+        """The events of an order, out of order and some of them twice."""
+        chance, id = self.chance, self.new_id("order")
+        order: Json = {
+            **{"id": id, "storeId": store, "items": [{"id": "line", "productId": product, "quantity": 1}]},
+            **{"status": "New", "customerId": customer},
+        }
+        changes: list[Json] = [
+            {},
+            {"items": [{"id": "line", "productId": chance.choice([product, self.new_id("other")]), "quantity": 1}]},
+            {"customerId": chance.choice([customer, self.new_id("another")])},
+            {"status": chance.choice(["Cancelled", "Processing"])},
+            {"status": "Processing"},
+        ]
+        news = changes[: chance.randint(1, 5)]
+        events = []
+        for minute, fields in enumerate(news):
+            order = {**order, **fields, "modifiedDate": (SHOP_OPENED + timedelta(minutes=minute)).isoformat()}
+            events.append({**order, "note": f"{self.name} says {minute}"})
+        events += chance.choices(events, k=chance.randint(0, 2))
+        chance.shuffle(events)
+        return events
+
+    async def send_order(self, event: Json) -> None:
+        await self.tell("order-events", event["id"], event)
+        self.world.model.tell_order(event)
+        self.world.ledger.acknowledge(f"order {event['status']} of {event['customerId']}", event["id"])
+
+    async def send_review(self, review: Json) -> None:
+        id = review["id"]
+        if self.chance.random() < 0.5:
+            await self.tell("review-submissions", id, review)
+        else:
+            await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"))
+        self.world.model.submit(id, review)
+        self.world.ledger.acknowledge("submitted by a shopper", id)
