@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import Message, message
-from tests.support.service import PARTITIONS, Service
+from tests.support.service import Service
 from tests.support.waiting import eventually
 
 VOTES = int(os.environ.get("PLAUDIT_TEST_VOTES", "2000"))
@@ -59,11 +59,8 @@ async def test_the_last_vote_of_each_voter_counts_once(own_service: Service, own
     assert await shown(own_facade, ids) == expected
     # All of it once more.
     await own_service.stop("worker-2")
-    async with own_service.group_member(TOPIC) as member:
-        partitions = own_service.partitions_of(TOPIC)
-        assert len(partitions) == PARTITIONS
-        from_the_beginning = dict.fromkeys(partitions, 0)
-        await member.commit(from_the_beginning)
+    await own_service.rewind()
+    assert await own_service.lag(TOPIC) == VOTES
     own_service.start("worker", "worker-3")
     await own_service.until_ready()
     await eventually(partial(own_service.lag, TOPIC), lambda lag: lag == 0, deadline_s=300)

@@ -99,8 +99,11 @@ async def test_a_person_is_shown_and_forgotten(
     assert await facade.rating(product) == (5.0, 2)
     left = await facade.review(voted[0])
     assert (left["helpful"], left["notHelpful"], left["reports"]) == (0, 1, 2)
-    (first, second) = (await facade.get(f"/api/customerReviews/{voted[0]}/reports"))["results"]
-    assert (first["reason"], second["reason"], first["explanation"], first["email"]) == ("illegal", "spam", "", None)
+    reports = (await facade.get(f"/api/customerReviews/{voted[0]}/reports"))["results"]
+    assert {(each["reason"], each["explanation"], each["email"]) for each in reports} == {
+        ("illegal", "", None),
+        ("spam", "", None),
+    }
     assert await returns.available(order) == {"line": 3}
     assert (await returns.existing(given_back))["order"]["items"][0]["quantity"] == 5
     await own_service.run("ratings", "verify")
