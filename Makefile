@@ -29,7 +29,7 @@ test: $(VENV)/dev.stamp ## tests on real servers, minutes: ARGS; BROKER=tansu fo
 
 # What takes minutes, and what `make test` does in small at its full size.
 test-slow: $(VENV)/dev.stamp ## what takes longer: TLS, imports, privacy, bad input, outages at full size
-	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
+	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_VOTES=100000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
 	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "slow or scaled" $(ARGS)
 
 lint: $(VENV)/dev.stamp ## ruff, mypy, import rules, Kubernetes schemas
@@ -46,7 +46,7 @@ bench: $(VENV)/bench.stamp ## speed against limits and alternatives: QUICK=1, AR
 
 # SEED, FAULTS, COMMANDS, SECONDS, KINDS and the others of `python -m tests.chaos --help`.
 chaos: $(VENV)/dev.stamp ## the fault suite at full length: SEED, FAULTS, COMMANDS, SECONDS, KINDS
-	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS IMPORTERS BUYERS KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
+	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS IMPORTERS BUYERS AUDIENCES KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
 bad-input: $(VENV)/dev.stamp ## what nobody sends by intention: SEED, REQUESTS, MESSAGES, EXAMPLES
 	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))

@@ -1,4 +1,4 @@
-"""The cost of one approval for an object with few and with many approved reviews.
+"""The cost of one approval, one vote and one reply for an object with few and with many approved reviews.
 
 It is measured from the publication of some thousand approvals until the last is committed; beside it, one aggregation
 that recounts the object.
@@ -17,7 +17,7 @@ from typing import Final
 from benchmarks.comparison import Comparison, in_turns, paired
 from benchmarks.ground import Ground, Place
 from benchmarks.moderation import indexed_afterwards, store
-from benchmarks.samples import approvals
+from benchmarks.samples import approvals, feedback
 from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
@@ -38,6 +38,7 @@ class Objects:
     approvals: int
     _next_review: int = 0
     _approved: int = 0
+    _said: int = 0
     _numbers: count[int] = field(default_factory=count)
     _huge: dict[int, Entity] = field(default_factory=dict)
 
@@ -65,6 +66,16 @@ class Objects:
         await self.place.until_committed(group, Topic.REVIEW_CHANGES, self._approved, self.worker)
         return (perf_counter() - started) / self.approvals * 1e6
 
+    async def feedback_us(self, action: str, size: int) -> float:
+        """Microseconds for each of some votes on more reviews, or replies to them, until they show."""
+        first = await self._store(await self.with_approved(size), self.approvals, ReviewStatus.APPROVED)
+        self._said += self.approvals
+        group = self.place.topic(Topic.REVIEW_FEEDBACK)
+        started = perf_counter()
+        self.place.publish(Topic.REVIEW_FEEDBACK, feedback(action, first, self.approvals))
+        await self.place.until_committed(group, Topic.REVIEW_FEEDBACK, self._said, self.worker)
+        return (perf_counter() - started) / self.approvals * 1e6
+
     async def recount_us(self, size: int) -> float:
         """Microseconds for one count of all approved reviews, as the reference module does after each approval."""
         entity = await self.with_approved(size)
@@ -85,7 +96,7 @@ class Objects:
 
 
 async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Approve more reviews of objects that have few or many, and count them all."""
+    """Approve more reviews of objects that have few or many, vote on them, reply to them, and count them all."""
     sizes = size.object_sizes
     async with ground.place() as place:
         with place.running("plaudit", "worker") as worker:
@@ -93,9 +104,23 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
             for number in sizes:  # the huge one comes to be here
                 await objects.approval_us(number)
             costs = await in_turns(size.runs, {f"{n:,}": partial(objects.approval_us, n) for n in sizes})
+            said = {
+                action: await in_turns(size.runs, {f"{n:,}": partial(objects.feedback_us, action, n) for n in sizes})
+                for action in ("vote", "reply")
+            }
             recounts = await in_turns(size.runs, {f"recount {n:,}": partial(objects.recount_us, n) for n in sizes})
     (small, *_), (small_recount, *_) = costs.values(), recounts.values()
-    comparisons = []
+    comparisons = [
+        Comparison(
+            f"Speed of a {action}, an object with {number:,} approved reviews",
+            f"one with {sizes[0]:,}",
+            paired(few, cost),
+            0.9,
+            absolute=f"{min(cost):,.0f} µs against {min(few):,.0f} µs",
+        )
+        for action, (few, *others) in ((action, list(by_size.values())) for action, by_size in said.items())
+        for number, cost in zip(sizes[1:], others, strict=True)
+    ]
     for number, cost, recount in zip(sizes, costs.values(), recounts.values(), strict=True):
         if cost is not small:
             name, against = f"{number:,} approved reviews", f"one with {sizes[0]:,}"

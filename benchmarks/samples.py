@@ -49,6 +49,14 @@ def approvals(first: int, count: int) -> Iterator[tuple[str, bytes]]:
         yield id, orjson.dumps({"action": "approve", "ids": [id]})
 
 
+def feedback(action: str, first: int, count: int) -> Iterator[tuple[str, bytes]]:
+    """One vote on each of these reviews, or one reply to it."""
+    said: dict[str, Any] = {"userId": "reader", "helpful": True} if action == "vote" else {"text": _TEXT}
+    for number in range(first, first + count):
+        id = review_id(number)
+        yield id, orjson.dumps({"action": action, "reviewId": id, **said})
+
+
 def stored_review(number: int, objects: int = OBJECTS, status: int = 0, store: str = "open") -> dict[str, Any]:
     """A review as it is stored."""
     at = _START + timedelta(milliseconds=number)

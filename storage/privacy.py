@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from secrets import token_hex
@@ -11,6 +12,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
+from domain.feedback import Feedback, Report, Vote, VoteKey, counting
 from domain.images import ImageState, StoredImage, with_settled
 from domain.orders import Order
 from domain.privacy import (
@@ -24,9 +26,13 @@ from domain.privacy import (
 from domain.reminders import SentReminders
 from domain.returns import Return
 from domain.reviews import Moderation, Review
+from messaging.feedback import feedback_from
 from messaging.moderation import moderation_from
 from storage.audit import AuditEntry, AuditLog, AuditSearch
 from storage.database import Database, Document, Session, in_transaction
+from storage.feedback import FeedbackRepository
+from storage.feedback_reports import ReportRepository
+from storage.feedback_votes import VoteRepository
 from storage.images import ImageRepository
 from storage.images_reviews import ReviewImageRepository
 from storage.mails import COLLECTION as MAILS
@@ -34,6 +40,7 @@ from storage.mails import MailRepository
 from storage.orders import COLLECTION as ORDERS
 from storage.orders import OrderRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
+from storage.parking import FEEDBACK, MODERATION
 from storage.reminders import CUSTOMERS, ReminderRepository
 from storage.returns import ParkedReturn, ReturnRepository, ReturnSearch
 from storage.review_tokens import ReviewTokenRepository, TokenUse
@@ -119,7 +126,7 @@ class PersonalData:
 
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for their review."""
-        found = self._database[PARKED_COMMANDS].find(self._parked_filter())
+        found = self._database[PARKED_COMMANDS].find({"kind": MODERATION.kind, **self._parked_filter()})
         return [moderation_from(document) async for document in found]
 
     async def forget_parked(self) -> int:
@@ -170,6 +177,33 @@ class PersonalData:
             await in_transaction(self._database, partial(self._forget_image, image))
         return len(images)
 
+    async def votes(self) -> list[tuple[VoteKey, Vote]]:
+        """Their votes on reviews; those that were withdrawn are not among them."""
+        found = await VoteRepository(self._database).of_voter(self._customer)
+        return [each for each in found if each[1].helpful is not None]
+
+    async def reports(self) -> list[Report]:
+        """Their reports about reviews, by their id, or by a mail address that is theirs."""
+        return await ReportRepository(self._database).of_person(self._customer, await self._addresses())
+
+    async def parked_feedback(self) -> list[Feedback]:
+        """The votes and reports of theirs that wait for their review."""
+        found = self._database[PARKED_COMMANDS].find(self._feedback_filter(await self._addresses()))
+        return [feedback_from(document) async for document in found]
+
+    async def forget_votes(self) -> int:
+        """Remove their votes, with which the counters of the reviews follow; returns how many there were."""
+        votes = 0
+        while forgotten := await in_transaction(self._database, self._forget_votes):
+            votes += forgotten
+        return votes
+
+    async def forget_reports(self) -> int:
+        """Take them and their words out of their reports, whose reasons stay; returns how many there were."""
+        addresses = await self._addresses()
+        await self._database[PARKED_COMMANDS].delete_many(self._feedback_filter(addresses))
+        return await ReportRepository(self._database).forget_person(self._customer, addresses)
+
     async def forget_edits(self) -> int:
         """Take their name out of the audit log's entries of edits; returns how many there were."""
         return await AuditLog(self._database).forget_author(self._customer)
@@ -180,6 +214,28 @@ class PersonalData:
         if review := await reviews.get(image.review_id, session):
             kept = with_settled(review.images, image.id, ImageState.GONE)
             await reviews.save(review.with_images(kept), session)
+
+    async def _forget_votes(self, session: Session) -> int:
+        """Remove some of their votes; returns how many, 0 once there are none."""
+        votes, feedback = VoteRepository(self._database), FeedbackRepository(self._database)
+        found = await votes.of_voter(self._customer, _PAGE, session)
+        reviews = await feedback.load({key.review_id for key, _ in found}, session)
+        for key, vote in found:
+            if review := reviews.get(key.review_id):
+                responses = counting(review.responses, vote.helpful, None)
+                reviews[key.review_id] = replace(review, responses=responses)
+        await feedback.save(reviews, session)
+        await votes.remove([key for key, _ in found], session)
+        return len(found)
+
+    async def _addresses(self) -> list[str]:
+        """Their mail addresses: those of their orders, and their id, which may be one."""
+        orders = await self.orders()
+        return [self._customer, *{order.customer.email for order in orders if order.customer.email}]
+
+    def _feedback_filter(self, addresses: Collection[str]) -> Document:
+        theirs = {"$or": [{"command.userId": self._customer}, {"command.email": {"$in": list(addresses)}}]}
+        return {"kind": FEEDBACK.kind, **theirs}
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)

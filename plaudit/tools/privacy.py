@@ -13,14 +13,18 @@ import orjson
 from rich.console import Console
 
 from api.audit import AuditRow
+from api.feedback import ReportRow
 from api.returns.rows import return_row
 from api.reviews.rows import review_details
+from domain.feedback import Vote, VoteKey
 from domain.images import StoredImage
 from domain.privacy import is_about, people_in
 from domain.returns import Return
 from domain.reviews import Moderation, ModerationAction
+from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
+from messaging.feedback import feedback_value
 from messaging.kafka.publisher import Publisher
 from messaging.replays import letter_id
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
@@ -62,6 +66,9 @@ async def export_person(settings: Settings, progress: Console, customer_id: str,
             "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
             "waitingReturns": [_json(each.value) for each in await data.parked_returns()],
             "waitingModeration": [_waiting(each) for each in await data.parked_commands()],
+            "votes": [_vote(*each) for each in await data.votes()],
+            "reports": [{**ReportRow.of(each), "reviewId": each.review_id} for each in await data.reports()],
+            "waitingFeedback": [feedback_value(each) for each in await data.parked_feedback()],
         }
     with progress.status("Looking through dead letters"):
         document["deadLetters"] = [
@@ -120,6 +127,11 @@ def _waiting(command: Moderation) -> dict[str, Any]:
     }
 
 
+def _vote(key: VoteKey, vote: Vote) -> dict[str, Any]:
+    at = from_milliseconds(vote.source.timestamp)
+    return {"reviewId": key.review_id, "helpful": vote.helpful, "at": timestamp(at)}
+
+
 async def erase_person(settings: Settings, out: Console, customer_id: str, wait: float) -> None:
     """Remove all that a person left, and keep a record that it was done; again for what has come since.
 
@@ -135,7 +147,9 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
             found = _letters_about(settings, customer_id, await data.order_ids())
             letters = [letter_id(letter) async for letter in found]
         await erasures.set_aside(letters, datetime.now(UTC))
-        counts = {"reviews": reviews, **await data.forget_orders()}
+        # These, too, are found by the mail addresses of the orders.
+        counts = {"reviews": reviews, "reports": await data.forget_reports(), "votes": await data.forget_votes()}
+        counts |= await data.forget_orders()
         counts["images"] = await data.forget_images()
         counts["mails"] = await data.forget_mails(datetime.now(UTC))
         counts["reminders"] = await data.forget_reminders()
@@ -144,9 +158,9 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
         counts["edits"] = await data.forget_edits()
         await erasures.add(customer_id, datetime.now(UTC), counts)
     out.print(
-        f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images and "
-        f"{counts['mails']} mails that had not been sent; took the person out "
-        f"of {counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} commands that wait and "
+        f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "
+        f"votes and {counts['mails']} mails that had not been sent; took the person out of {counts['reports']} "
+        f"reports, {counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} commands that wait and "
         f"{counts['edits']} entries of the audit log about edits. "
         "That it was done is on record."
     )

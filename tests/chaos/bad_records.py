@@ -33,6 +33,7 @@ COLLECTIONS: Final = {
     "return-commands": "returns",
     "moderation-commands": "reviews",
     "review-changes": "reviews",
+    "review-feedback": "votes",
 }
 """The collection in which a message of each topic has its effect."""
 CONDITIONS: Final[dict[str, Json]] = {
@@ -72,6 +73,7 @@ def good_value(topic: str, id: str) -> bytes:
         },
         "moderation-commands": lambda: {"action": "approve", "ids": [id]},
         "review-changes": lambda: review_change,
+        "review-feedback": lambda: {"action": "vote", "reviewId": id, "userId": "u", "helpful": True},
     }
     return json.dumps(values[topic]()).encode()
 
@@ -82,7 +84,7 @@ async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
         orders = [f"{id}-order" for id in ids] if topic == "return-commands" else list(ids)
         await put(service, "order-events", [json.dumps(an_order(order, {"l": 1})).encode() for order in orders])
         await eventually(partial(effects, service, "order-events", orders), lambda done: done == set(orders))
-    if topic in ("moderation-commands", "review-changes"):
+    if topic in ("moderation-commands", "review-changes", "review-feedback"):
         await put(service, "review-submissions", [good_value("review-submissions", id) for id in ids])
         await eventually(partial(effects, service, "review-submissions", ids), lambda done: done == set(ids))
 
@@ -96,7 +98,8 @@ async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
 
 async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
     """Those of the ids whose message of that topic has had its effect."""
-    name = "_id.entityId" if topic == "object-updates" else "_id"
+    names = {"object-updates": "_id.entityId", "review-feedback": "_id.reviewId"}
+    name = names.get(topic, "_id")
     async with service.mongo() as database:
         there = {name: {"$in": list(ids)}, **CONDITIONS.get(topic, {})}
         return set(await database[COLLECTIONS[topic]].distinct(name, there))

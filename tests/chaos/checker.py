@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tests.chaos.clients import Http, Ledger
+from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
-from tests.chaos.model import Json, Model
+from tests.chaos.model import Json, Model, Said
 from tests.support.reviews_topic import latest, stored
 
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
@@ -75,6 +76,9 @@ class Checker:
             names = ("entityId", "storeName", "rating", "title", "reviewStatus", "verifiedPurchase")
             if (actual := tuple(row[name] for name in names)) != expected:
                 found.append(Difference("wrong", id, f"review {actual}, expected {expected}"))
+            said = self.model.said.get(id, Said()).shown()
+            if shown_in(row) != said:
+                found.append(Difference("wrong", id, f"said of it {shown_in(row)}, expected {said}"))
         for entity, ids in self.model.races.items():
             if (count := sum(shown.pop(id, None) is not None for id in ids)) != 1:
                 found.append(Difference("duplicated" if count else "lost", entity, f"{count} reviews of one customer"))

@@ -74,11 +74,25 @@ SETTINGS: Final[Json] = {
     }
 }
 
+SAID: Final[Json] = {"reviewId": "r", "commandId": "c"}
+REPLY: Final[Json] = {"text": "Thanks", "author": "The shop"}
+REPORT: Final[Json] = {
+    **{"reason": "spam", "explanation": "No", "name": "Berta", "email": "b@example.com"},
+    "goodFaith": True,
+}
+
 MESSAGES: Final[dict[str, list[Json]]] = {
     "review-submissions": [REVIEW, {**REVIEW, "id": "r", "token": "t", "commandId": "c"}],
     "moderation-commands": [
         {"action": "approve", "ids": ["r"], "moderator": "m", "reason": "fine", "commandId": "c"},
         {"action": "delete", "ids": ["r", "s"]},
+    ],
+    "review-feedback": [
+        {"action": "reply", **SAID, **REPLY, "moderator": "m", "createdDate": "2026-01-01T00:00:00Z"},
+        {"action": "remove-reply", **SAID},
+        {"action": "vote", **SAID, "userId": "u", "helpful": True},
+        {"action": "remove-vote", **SAID, "userId": "u"},
+        {"action": "report", **SAID, **REPORT, "userId": "u"},
     ],
     "review-changes": [
         {"kind": "moderation", "action": "reset", "reviewId": "r", "source": [0, 1, 2], "commandId": "c"},
@@ -107,6 +121,10 @@ REQUESTS: Final[list[tuple[str, str, Any]]] = [
     ("POST", "/api/customerReviews/approve", ["r"]),
     ("POST", "/api/customerReviews/reject", ["r"]),
     ("POST", "/api/customerReviews/reset", ["r"]),
+    ("POST", "/api/customerReviews/r/reply", REPLY),
+    ("POST", "/api/customerReviews/r/votes", {"userId": "u", "helpful": True}),
+    ("DELETE", "/api/customerReviews/r/votes", {"userId": "u"}),
+    ("POST", "/api/customerReviews/r/reports", REPORT),
     ("DELETE", "/api/customerReviews", {"ids": ["r"]}),
     (
         *("POST", "/api/customerReviews/reviewList"),

@@ -17,7 +17,7 @@ from tests.chaos.model import CLOSED_STORE, MOST_MAILS, ONE_EACH, OPEN_STORE, Js
 EXPECTED = (None, None, "New", "Approved", "Rejected")
 ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
 TOPICS = (
-    *("review-submissions", "moderation-commands", "review-changes"),
+    *("review-submissions", "moderation-commands", "review-changes", "review-feedback"),
     *("order-events", "return-commands", "store-updates", "object-updates", "reminder-commands"),
 )
 REVIEWS = "/api/customerReviews"

@@ -35,6 +35,20 @@ class Review:
 
 
 @dataclass
+class Said:
+    """What has been said of a review."""
+
+    reply: str | None = None
+    votes: dict[str, bool] = field(default_factory=dict)
+    reports: int = 0
+
+    def shown(self) -> tuple[str | None, int, int, int]:
+        """Reply, helpful and other votes, and open reports."""
+        votes = list(self.votes.values())
+        return self.reply, votes.count(True), votes.count(False), self.reports
+
+
+@dataclass
 class Order:
     """An order: quantities by line, and its newest event."""
 
@@ -65,6 +79,8 @@ class Model:
     races: dict[str, list[str]] = field(default_factory=dict)
     """The ids of the reviews of which a customer may have one, by object."""
     early_moderation: dict[str, list[tuple[str, str | None]]] = field(default_factory=lambda: defaultdict(list))
+    said: dict[str, Said] = field(default_factory=dict)
+    """Replies, votes and reports, by the reviews that they are about."""
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
     deleted_returns: set[str] = field(default_factory=set)

@@ -15,6 +15,7 @@ from tests.chaos.checker import Checker, describe
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.faults import FAULTS, Stage, end_reminders
+from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, Json, Model
@@ -35,6 +36,7 @@ class Plan:
     reviewers: int
     importers: int
     buyers: int
+    audiences: int
     processes: Sequence[str]
     kinds: Sequence[str] = tuple(FAULTS)
     between_s: tuple[float, float] = (0.5, 3.0)
@@ -162,8 +164,9 @@ class Run:
         seed = self.plan.seed
         reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
         importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
+        audiences = [Audience(self.world, f"audience{n}", seed) for n in range(self.plan.audiences)]
         buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
-        return [*reviewers, *importers, *buyers, Shopper(self.world, "shopper", seed)]
+        return [*reviewers, *importers, *audiences, *buyers, Shopper(self.world, "shopper", seed)]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""

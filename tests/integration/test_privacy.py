@@ -63,6 +63,8 @@ async def test_a_person_is_shown_and_forgotten(
     others = await facade.submit_approved(submission(product, 5, userId=berta, userName="Berta Holm"))
     customer = {"customerId": anna, "customerName": "Anna Berg", "customerEmail": EMAIL}
     order = await returns.ordered({"line": 5}, **customer, address={"street": STREET})
+    voted = await facade.submit_approved(submission(product, 5, userId=berta, userName="Berta Holm"))
+    await _say(own_service, voted[0], anna)
     given_back = await returns.create(order, {"line": 2})
     await returns.change(given_back, resolution=WORDS)
     bad = message(submission(product, 9, userId=anna, review=WORDS))
@@ -81,6 +83,9 @@ async def test_a_person_is_shown_and_forgotten(
     assert [letter["value"]["userId"] for letter in shown["deadLetters"]] == [anna]
     assert shown["mailsNotSentYet"] == [{"to": EMAIL}]
     assert [each["orderId"] for each in shown["usedReviewTokens"]] == [order]
+    assert [(each["reviewId"], each["helpful"]) for each in shown["votes"]] == [(voted[0], True)]
+    assert [(each["reviewId"], each["explanation"]) for each in shown["reports"]] == [(voted[0], WORDS)] * 2
+    assert [each["explanation"] for each in shown["waitingFeedback"]] == [WORDS]
     assert (shown["remindersSent"], len(shown["latestReminders"])) == (2, 2)
     assert berta not in json.dumps(shown)
 
@@ -90,8 +95,15 @@ async def test_a_person_is_shown_and_forgotten(
     async with own_service.mongo() as database:
         assert await ReviewTokenRepository(database).used([token.line]) == {token.line: mine[0]}
     # What is others', and what the shop has to count, is as it was.
-    assert await facade.listed(entityIds=[product]) == others
-    assert await facade.rating(product) == (5.0, 1)
+    assert set(await facade.listed(entityIds=[product])) == {*others, *voted}
+    assert await facade.rating(product) == (5.0, 2)
+    left = await facade.review(voted[0])
+    assert (left["helpful"], left["notHelpful"], left["reports"]) == (0, 1, 2)
+    reports = (await facade.get(f"/api/customerReviews/{voted[0]}/reports"))["results"]
+    assert {(each["reason"], each["explanation"], each["email"]) for each in reports} == {
+        ("illegal", "", None),
+        ("spam", "", None),
+    }
     assert await returns.available(order) == {"line": 3}
     assert (await returns.existing(given_back))["order"]["items"][0]["quantity"] == 5
     await own_service.run("ratings", "verify")
@@ -100,7 +112,7 @@ async def test_a_person_is_shown_and_forgotten(
     async with own_service.mongo() as database:
         (record,) = await database["erasures"].find().to_list()
     kept = {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2, "reviewTokens": 1, "waiting": 0}
-    kept |= {"edits": 1}
+    kept |= {"edits": 1, "votes": 1, "reports": 2}
     assert record["counts"] == kept
     audit = (await facade.get("/api/audit", action="delete"))["results"]
     assert {(entry["subject"], entry["reviewId"]) for entry in audit} == {("plaudit privacy", id) for id in mine}
@@ -108,6 +120,28 @@ async def test_a_person_is_shown_and_forgotten(
     assert "Replayed 0 dead letters" in replayed
     assert "1 are about people who were forgotten" in replayed
     assert "Deleted 0 reviews" in await erase(own_service, anna)
+
+
+async def _say(service: Service, review: str, person: str) -> None:
+    """Votes and reports of a person, of which one waits, and a vote of somebody else."""
+    report = {"action": "report", "explanation": WORDS, "goodFaith": True}
+    mine = {"reviewId": review, "userId": person}
+    said = [
+        {"action": "vote", **mine, "helpful": True},
+        {"action": "vote", **mine, "userId": new_id("berta"), "helpful": False},
+        {**report, **mine, "reason": "spam"},
+        {**report, "reviewId": review, "reason": "illegal", "name": "Anna Berg", "email": EMAIL.upper()},
+    ]
+    await service.publish("review-feedback", *(message(each, review) for each in said))
+    later = new_id("review")
+    early = message({**report, "reviewId": later, "reason": "spam", "userId": person}, later)
+    await service.publish("review-feedback", early)
+    async with service.mongo() as database:
+
+        async def counts() -> list[int]:
+            return [await database[name].count_documents({}) for name in ("votes", "reports", "parkedCommands")]
+
+        await eventually(counts, lambda found: found == [2, 2, 1])
 
 
 LETTERS = ("review-submissions", "order-events", "return-commands")

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 STOP_S = 12.0
 """The 10 s in which every process has to stop, and what it takes on a busy machine to notice the signal."""
 
-FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-changes")
+FLOW = ("store-updates", "review-submissions", "moderation-commands", "review-feedback", "review-changes")
 PARTITIONS = 4
 QUIET_MS = 600
 

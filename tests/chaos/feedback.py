@@ -1,0 +1,126 @@
+"""Feedback under faults: replies, votes and reports on reviews that nobody else touches, by HTTP and by Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from tests.chaos.generator import REVIEWS, Actor, World
+from tests.chaos.model import Json, Said
+
+VOTERS = 8
+
+
+def shown_in(row: Json) -> tuple[str | None, int, int, int]:
+    """The same of a review in a list."""
+    reply = row["reply"] and row["reply"]["text"]
+    return reply, row["helpful"], row["notHelpful"], row["reports"]
+
+
+class Audience(Actor):
+    """Replies to its own reviews, votes on them and reports them; all about one review goes by one key, in order."""
+
+    def __init__(self, world: World, name: str, seed: int) -> None:
+        super().__init__(world, name, seed)
+        self.approved: list[str] = []
+
+    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        always = [(self.submit, 2), (self.speak_early, 1)]
+        if not self.approved:
+            return always
+        later = [(self.speak_by_kafka, 6), (self.speak_by_http, 6), (self.decide, 2), (self.delete, 1)]
+        return [*always, *later, (self.repeat_some, 2)]
+
+    async def submit(self) -> None:
+        """A review that is approved before anything is said of it."""
+        review = self.review(id=self.new_id("review"), storeId=None)
+        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        self.world.model.submit(review["id"], review)
+        await self.approve(review["id"])
+
+    async def approve(self, id: str) -> None:
+        await self.until(lambda: self.world.http.send("GET", f"{REVIEWS}/{id}"), 200)
+        await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
+        self.world.model.moderate("approve", id)
+        self.world.ledger.acknowledge("approved by its audience", id)
+        self.approved.append(id)
+        del self.approved[:-50]
+
+    async def speak_early(self) -> None:
+        """Feedback that comes before the review that it is about."""
+        review = self.review(id=self.new_id("review"), storeId=None)
+        for _ in range(self.chance.randint(1, 4)):
+            await self.tell_about(review["id"])
+        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        self.world.model.submit(review["id"], review)
+        self.world.ledger.acknowledge("submitted by Kafka behind feedback", review["id"])
+        await self.approve(review["id"])
+
+    def words(self, id: str) -> Json:
+        """A command by chance, which the model has taken."""
+        said = self.world.model.said.setdefault(id, Said())
+        voter = f"{self.name}-voter{self.chance.randint(1, VOTERS)}"
+        action = self.chance.choice(["vote", "vote", "vote", "remove-vote", "reply", "remove-reply", "report"])
+        match action:
+            case "vote":
+                said.votes[voter] = helpful = self.chance.random() < 0.6
+                return {"action": action, "userId": voter, "helpful": helpful}
+            case "remove-vote":
+                said.votes.pop(voter, None)
+                return {"action": action, "userId": voter}
+            case "reply":
+                said.reply = self.new_id("reply")
+                return {"action": action, "text": said.reply}
+            case "remove-reply":
+                said.reply = None
+                return {"action": action}
+        said.reports += 1
+        return {"action": action, "reason": "spam", "explanation": self.new_id("report"), "goodFaith": True}
+
+    async def tell_about(self, id: str) -> None:
+        command = {**self.words(id), "reviewId": id, "commandId": self.new_id("command")}
+        await self.tell("review-feedback", id, command)
+        self.world.ledger.acknowledge(f"{command['action']} by Kafka", id)
+
+    async def speak_by_kafka(self) -> None:
+        for id in self.chance.sample(self.approved, min(len(self.approved), 5)):
+            await self.tell_about(id)
+
+    async def speak_by_http(self) -> None:
+        id = self.chance.choice(self.approved)
+        body = self.words(id)
+        action = body.pop("action")
+        ways = {"vote": ("POST", "votes"), "remove-vote": ("DELETE", "votes"), "report": ("POST", "reports")}
+        method, part = ways.get(action, ("DELETE" if action == "remove-reply" else "POST", "reply"))
+        key, wait = self.new_id("key"), self.chance.choice([None, None, 5])
+        # For a moment after a change of the primary, the facade may see the state of before.
+        await self.until(
+            lambda: self.world.http.send(method, f"{REVIEWS}/{id}/{part}", body or None, key=key, wait=wait), 200, 202
+        )
+        self.world.ledger.acknowledge(f"{action} by HTTP", id)
+
+    async def until_shown(self, id: str) -> None:
+        """Wait until a review shows what was said of it; one that never does, is for the comparison to find."""
+        expected = self.world.model.said[id].shown()
+        for _ in range(600):
+            answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
+            if answer.status == 200 and shown_in(answer.body) == expected:
+                return
+            await asyncio.sleep(0.1)  # until it is asked again
+
+    async def decide(self) -> None:
+        """A moderator leaves a review as it is, which settles the reports about it."""
+        id = self.chance.choice(self.approved)
+        if id in self.world.model.said:
+            await self.until_shown(id)
+            await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
+            self.world.model.said[id].reports = 0
+            self.world.ledger.acknowledge("decided by HTTP", id)
+            await self.until_shown(id)
+
+    async def delete(self) -> None:
+        """A review goes with all that was said of it."""
+        id = self.approved.pop(self.chance.randrange(len(self.approved)))
+        await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
+        self.world.model.moderate("delete", id)
+        self.world.ledger.acknowledge("deleted by its audience", id)
