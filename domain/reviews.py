@@ -73,8 +73,7 @@ class Review:
     `submitted`: when it came, where that isn't when it was created: an import keeps the date that it was written.
     `name_wanted`: the name of the object is missing, and a resolver can fill it in. `moderator` and
     `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. `flags` are the ids of the
-    moderation rules that held it back. `written`: what it was written by. Those who only read a review load neither
-    `written` nor `submitted`.
+    moderation rules that held it back. `written`: what it was written by. Readers load neither it nor `submitted`.
     """
 
     id: str
@@ -174,8 +173,8 @@ class Moderation:
 class ModeratedReview:
     """The part of a review that moderation reads and writes. No status: it has been deleted.
 
-    `reports`: the number of reports that nobody has decided about. `was_coded`: a reason code is stored with it.
-    `flags`: those to be stored, None to leave them.
+    `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored with it.
+    `imported`: when an import brought it, until its past is `restored`.
     """
 
     entity: Entity
@@ -189,8 +188,8 @@ class ModeratedReview:
     reason_code: ReasonCode | None = None
     was_coded: bool = False
     reports: int = 0
-    is_imported: bool = False
-    flags: tuple[str, ...] | None = None
+    imported: datetime | None = None
+    restored: Restored | None = None
 
 
 @dataclass(frozen=True, slots=True)

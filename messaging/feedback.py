@@ -6,21 +6,22 @@ The one codec of `domain.feedback.Feedback`: for its topic, for parked commands 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID, uuid5
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
 
 from domain.addresses import bare_address, mailbox
 from domain.commands import mark_from
 from domain.delivery import RecordPosition
-from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason
+from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason, Settlement
+from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
 from messaging.envelope import cloud_event_identity, mark_in
-from messaging.orders import Moment
-from messaging.schemas import ClosedMessage, Id, Name, NotBlank, OptionalId, Stores, usable
+from messaging.schemas import ClosedMessage, Id, Moment, Name, NotBlank, OptionalId, Stores, usable
 from messaging.tracing import cause_of
 
 KIND: Final = "feedback"
@@ -69,6 +70,18 @@ class GivenReport(ClosedMessage):
     name: Name | None = None
     email: MailAddress = None
     good_faith: Annotated[Literal[True], Field(description="The sender believes in good faith that all of it is true")]
+
+
+class GivenSettlement(ClosedMessage):
+    """The decision that settled a report."""
+
+    action: ModerationAction
+    moderator: Name | None = None
+    at: Moment
+
+    def settlement(self) -> Settlement:
+        """The same, as the domain reads it."""
+        return Settlement(self.action, self.moderator, self.at)
 
 
 class _FeedbackOnReview(ClosedMessage):
@@ -146,10 +159,21 @@ class ReportCommand(_FeedbackOnReview, GivenReport):
     """Report a review. A repeat is known by its command, by its CloudEvents identity, else by what it says."""
 
     action: Literal[FeedbackAction.REPORT]
+    # Empty where the person behind a report that is brought along was forgotten.
+    explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=_NO_NULL)]
     user_id: OptionalId = None
+    reported_date: Annotated[Moment | None, Field(description="Of a report brought along from elsewhere")] = None
+    settled: Annotated[GivenSettlement | None, Field(description="The same: the decision about it")] = None
+
+    @model_validator(mode="after")
+    def _explains(self) -> Self:
+        if self.reported_date is None and not self.explanation.strip():
+            raise PydanticCustomError("blank", "The explanation must not be blank")
+        return self
 
     def feedback(self, origin: Origin) -> Feedback:
         """The command as the domain reads it."""
+        at = from_milliseconds(origin.source.timestamp)
         told = repr((self.reason.value, self.explanation, self.name, self.email, self.user_id))
         identity = self.command_id or origin.identity or told
         report = Report(
@@ -157,10 +181,11 @@ class ReportCommand(_FeedbackOnReview, GivenReport):
             self.review_id,
             self.reason,
             self.explanation,
-            from_milliseconds(origin.source.timestamp),
+            min(self.reported_date or at, at),
             self.name or None,
             self.email,
             self.user_id,
+            self.settled.settlement() if self.settled else None,
         )
         return self._feedback(self.action, origin, report=report)
 
@@ -197,11 +222,20 @@ def feedback_value(feedback: Feedback) -> dict[str, Any]:
 def _content(feedback: Feedback) -> dict[str, Any]:
     if report := feedback.report:
         told = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
-        return {"reason": report.reason.value, "explanation": report.explanation, **told}
+        past = {"reportedDate": timestamp(report.at)} if report.at != feedback.at else {}
+        return {"reason": report.reason.value, "explanation": report.explanation, **told, **past, **_settled(report)}
     if reply := feedback.reply:
         dates = {"createdDate": timestamp(reply.created), "modifiedDate": timestamp(reply.modified)}
         return {"text": reply.text, "author": reply.author, **dates}
     return {"userId": feedback.user_id, "helpful": feedback.helpful} if feedback.vote_key else {}
+
+
+def _settled(report: Report) -> dict[str, Any]:
+    if report.settled is None:
+        return {}
+    action, moderator, at = report.settled
+    by = {"moderator": moderator} if moderator is not None else {}
+    return {"settled": {"action": action.value, **by, "at": timestamp(at)}}
 
 
 def parked_feedback(feedback: Feedback) -> dict[str, Any]:

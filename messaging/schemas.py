@@ -81,13 +81,6 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
     return AfterValidator(checked)
 
 
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return in_utc(moment)
-    except OverflowError:
-        raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
-
-
 def _tag(language: str | None) -> str | None:
     return language_tag(language) if language else None
 
@@ -95,7 +88,6 @@ def _tag(language: str | None) -> str | None:
 NotBlank = AfterValidator(_not_blank)
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
-Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)
