@@ -6,10 +6,18 @@ The one codec of `domain.feedback.Feedback`: for its topic, for parked commands 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from domain.addresses import bare_address, mailbox
@@ -84,6 +92,13 @@ class GivenSettlement(ClosedMessage):
         return Settlement(self.action, self.moderator, self.at)
 
 
+class OldReport(ClosedMessage):
+    """The part of a report that an import brings along."""
+
+    reported_date: Annotated[Moment | None, Field(description="Of a report brought along from elsewhere")] = None
+    settled: Annotated[GivenSettlement | None, Field(description="The same: the decision about it")] = None
+
+
 class _FeedbackOnReview(ClosedMessage):
     """The part that all feedback has."""
 
@@ -155,21 +170,20 @@ class RemoveVoteCommand(_FeedbackOnReview):
         return self._feedback(self.action, origin, user_id=self.user_id)
 
 
-class ReportCommand(_FeedbackOnReview, GivenReport):
+class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
     """Report a review. A repeat is known by its command, by its CloudEvents identity, else by what it says."""
 
     action: Literal[FeedbackAction.REPORT]
     # Empty where the person behind a report that is brought along was forgotten.
     explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=_NO_NULL)]
     user_id: OptionalId = None
-    reported_date: Annotated[Moment | None, Field(description="Of a report brought along from elsewhere")] = None
-    settled: Annotated[GivenSettlement | None, Field(description="The same: the decision about it")] = None
 
-    @model_validator(mode="after")
-    def _explains(self) -> Self:
-        if self.reported_date is None and not self.explanation.strip():
-            raise PydanticCustomError("blank", "The explanation must not be blank")
-        return self
+    @field_validator("explanation")
+    @classmethod
+    def _explains(cls, text: str, given: ValidationInfo) -> str:
+        if given.data.get("reported_date") is None and not text.strip():
+            raise PydanticCustomError("blank", "Must not be blank")
+        return text
 
     def feedback(self, origin: Origin) -> Feedback:
         """The command as the domain reads it."""

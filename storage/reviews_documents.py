@@ -30,7 +30,7 @@ LISTED: Final[Document] = {
 MODERATED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "storeId", "ratingHundredths", "status", "seen", "modifiedDate"), 1),
     **dict.fromkeys(
-        ("moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
+        ("userId", "moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
     ),
 }
 """The projection of a review for moderation."""
@@ -133,6 +133,7 @@ def moderated_from(document: Document) -> ModeratedReview:
         reason_code=ReasonCode(reason_code) if reason_code else None,
         was_coded=reason_code is not None,
         reports=document.get("reports", 0),
+        user_id=document["userId"],
         imported=_imported(document),
     )
 

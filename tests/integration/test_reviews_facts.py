@@ -38,7 +38,7 @@ async def until(facade: Facade, id: str, **facts: Any) -> Json:
 
 
 async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
-    claimed = {"verifiedPurchase": True, "source": "import", "writtenDate": LONG_AGO, "incentivized": True}
+    claimed: Json = {"verifiedPurchase": True, "source": "import", "writtenDate": LONG_AGO, "incentivized": True}
     answer = await http.post(REVIEWS, json=[submission(product, **claimed)], headers=WAIT)
     assert answer.headers["plaudit-ignored"] == "verifiedPurchase, source, writtenDate"
     review = await facade.review(body_of(answer, dict)["ids"][0])
@@ -49,7 +49,7 @@ async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncC
 
 async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, service: Service, product: str) -> None:
     imported, plain, future = (new_id("review") for _ in range(3))
-    written = {"writtenDate": LONG_AGO}
+    written: Json = {"writtenDate": LONG_AGO}
     messages = [
         review_message(submission(product, id=imported, source="Import", **written)),
         review_message(submission(product, id=plain, source="api", via=None, **written)),

@@ -24,6 +24,7 @@ from domain.reviews import (
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from messaging.events import moderation_event
+from messaging.statements import statement_of_reasons
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WRITTEN = NOW - timedelta(days=100)
@@ -129,3 +130,19 @@ def test_decisions_here_win_wherever_the_import_comes(actions: list[ModerationAc
 )
 def test_the_event_follows_the_status(status: ReviewStatus | None, event: str) -> None:
     assert moderation_event(status) == event
+
+
+def test_the_author_of_a_rejected_review_is_told_why() -> None:
+    source = RecordPosition(0, 0, 1_000)
+    rejection = Moderation("a", ModerationAction.REJECT, source, NOW, moderator="eve", reason="Why")
+    statement = statement_of_reasons(replace(rejection, reason_code=ReasonCode.SPAM), "anna")
+    assert statement is not None
+    told = (statement["userId"], statement["reasonCode"], statement["reason"], statement["decidedBy"])
+    assert told == ("anna", "spam", "Why", "moderator")
+    assert "Write to the store" in statement["contest"]
+    nameless = statement_of_reasons(replace(rejection, moderator=None), "anna")
+    assert nameless is not None
+    assert (nameless["decidedBy"], nameless["reasonCode"]) == ("system", None)
+    assert statement_of_reasons(rejection, None) is None
+    assert statement_of_reasons(replace(rejection, action=ModerationAction.APPROVE), "anna") is None
+    assert statement_of_reasons(command(status=ReviewStatus.REJECTED), "anna") is None
