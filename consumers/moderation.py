@@ -26,6 +26,7 @@ from messaging.events import ReviewModerated, moderation_event
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview
 from messaging.reviews import ReviewChange, entity_key
+from messaging.statements import statement_of_reasons
 from messaging.tracing import cause_of
 from storage.audit import AuditEntry
 from storage.outcomes import Answer
@@ -106,6 +107,8 @@ class ReviewChangeConsumer:
             "reasonCode": command.reason_code,
             "at": timestamp(command.at),
         }
+        if statement := statement_of_reasons(command, review.user_id):
+            event["statement"] = statement
         kind = moderation_event(result.after)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 

@@ -56,7 +56,8 @@ async def rules_about(services: Services, submissions: Collection[Submission], t
     proofs = {s.key: proof for s in submissions if (proof := s.review.proof(token_keys, s.created))}
     objects = await services.objects.of_places(set(places.values()))
     rules = await _rules_of_stores(services, submissions, proofs)
-    rules.reasons |= {key: Refusal.REVIEWS_DISABLED for key, place in places.items() if is_closed(objects, place)}
+    closed = {s.key for s in submissions if is_closed(objects, places[s.key]) and not s.is_import}
+    rules.reasons |= dict.fromkeys(closed, Refusal.REVIEWS_DISABLED)
     rules.reasons |= {key: proof for key, proof in proofs.items() if isinstance(proof, Refusal)}
     rules.proven = {key for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
     rules.names = {key: name for key, place in places.items() if (name := object_name(objects, place))}
@@ -118,6 +119,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
             user_id=submission.review.user_id,
             has_purchased=partial((proofs.keys() | bought).__contains__, key),
             has_reviewed=partial(_is_another, key.id, written.get(key.identity, ())),
+            is_import=submission.is_import,
         )
         if reason:
             rules.reasons[key] = reason

@@ -15,6 +15,7 @@ from domain.orders import Purchase
 from domain.purchases import VerifiableReview
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import Edit, EditRight, is_same_review, message_mark
+from domain.reviews_facts import Source
 from domain.stores import Refusal
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
@@ -90,6 +91,11 @@ class Submission:
     def right(self) -> EditRight | None:
         """The right by which it edits. An upstream system speaks for the author that it names."""
         return self.review.editor.right if self.review.editor else EditRight.AUTHOR
+
+    @property
+    def is_import(self) -> bool:
+        """True if it was taken elsewhere before."""
+        return self.review.source is Source.IMPORT
 
     @property
     def written(self) -> Written:

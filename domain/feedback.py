@@ -258,5 +258,5 @@ def _voted(review: ReviewFeedback, stored: Vote | None, command: Feedback, *, is
 def _reported(review: ReviewFeedback, report: Report, *, is_repeat: bool) -> _Step:
     if is_repeat:
         return _Step(review, None)
-    responses = review.responses._replace(reports=review.responses.reports + 1)
+    responses = review.responses._replace(reports=review.responses.reports + (report.settled is None))
     return _Step(replace(review, responses=responses), Outcome.APPLIED, report=report)

@@ -150,10 +150,9 @@ class Moderation:
     """A moderation command for one review.
 
     `source` is its record in the topic of moderation commands, wherever it has been passed on since. `reason_code` is
-    that of a rejection.
-    `expected` is the status in which its sender saw the review, None for any. `command_id` is set if its outcome may
-    be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None for none in
-    particular. `trace` is the W3C context of its request, empty if it has none. `restored` comes with an import.
+    that of a rejection. `expected` is the status in which its sender saw the review, None for any. `command_id` is set
+    if its outcome may be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None
+    for none in particular. `trace` is the W3C context of its request, empty if it has none. `restored`: of an import.
     """
 
     review_id: str
@@ -184,8 +183,8 @@ class Moderation:
 class ModeratedReview:
     """The part of a review that moderation reads and writes. No status: it has been deleted.
 
-    `reports`: the number of reports that nobody has decided about. `was_coded`: a reason code is stored with it.
-    `flags`: those to be stored, None to leave them.
+    `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored.
+    `imported`: when an import brought it, until its past is `restored`.
     """
 
     entity: Entity
@@ -199,8 +198,9 @@ class ModeratedReview:
     reason_code: ReasonCode | None = None
     was_coded: bool = False
     reports: int = 0
-    is_imported: bool = False
-    flags: tuple[str, ...] | None = None
+    user_id: str | None = None
+    imported: datetime | None = None
+    restored: Restored | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Moderation that an import brings along: a review becomes what it was in the installation that it comes from."""
+"""The past that an import brings along: a review becomes what it was in the installation that it comes from."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from domain.reviews_facts import Source
+
 if TYPE_CHECKING:
     from domain.delivery import Seen
     from domain.reviews import ModeratedReview, Moderation, ReviewStatus
 
 
 class Restored(NamedTuple):
-    """What moderation had made of a review: its status, the time of its last change, the rules that held it back."""
+    """What a review was: its status, the time of its last change, the rules that held it back, and its facts.
+
+    `flags`: None where they are not known: those that there are stay. `is_verified`: its purchase was proven there; the
+    orders that did are not here, so it stays proven.
+    """
 
     status: ReviewStatus
     modified: datetime
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] | None = None
+    source: Source | None = None
+    language: str | None = None
+    is_verified: bool = False
 
 
 def restore(review: ModeratedReview, command: Moderation, restored: Restored, seen: Seen) -> ModeratedReview:
@@ -26,8 +35,7 @@ def restore(review: ModeratedReview, command: Moderation, restored: Restored, se
     A repeat comes to the same. No change is from the future.
     """
     modified = min(restored.modified, command.at)
-    is_changed = review.modified is not None and review.modified > modified
-    if is_changed or not review.is_imported:
+    if review.imported is None or review.modified is None or review.modified > max(modified, review.imported):
         return replace(review, seen=seen)
     return replace(
         review,
@@ -37,5 +45,6 @@ def restore(review: ModeratedReview, command: Moderation, restored: Restored, se
         moderator=command.moderator,
         reason=command.reason,
         reason_code=command.reason_code,
-        flags=restored.flags,
+        imported=review.imported if restored.source is Source.IMPORT else None,
+        restored=restored,
     )

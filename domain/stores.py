@@ -141,32 +141,46 @@ def return_number_template(general: GeneralSettings, store: Store | None) -> str
 
 
 def refusals(
-    store: Store | None, *, user_id: str | None, has_purchased: Callable[[], bool], has_reviewed: Callable[[], bool]
+    store: Store | None,
+    *,
+    user_id: str | None,
+    has_purchased: Callable[[], bool],
+    has_reviewed: Callable[[], bool],
+    is_import: bool = False,
 ) -> Iterator[Refusal]:
     """Every reason for which the store, None if it isn't registered, doesn't take a review by this author.
 
     `has_purchased` and `has_reviewed` are asked only when the answer depends on them, and only once the reasons are
-    read so far. `has_reviewed` tells if the author has another review of the object there.
+    read so far. `has_reviewed` tells if the author has another review of the object there. An import brings what was
+    taken elsewhere, under other rules: the store has to be known, and one review per customer holds.
     """
     if store is None:
         yield Refusal.UNKNOWN_STORE
         return
     settings = store.settings
-    if not settings.reviews_enabled:
+    if not settings.reviews_enabled and not is_import:
         yield Refusal.REVIEWS_DISABLED
-    if user_id is None and not settings.anonymous_reviews_allowed:
+    if user_id is None and not settings.anonymous_reviews_allowed and not is_import:
         yield Refusal.ANONYMOUS_NOT_ALLOWED
-    if settings.purchase_required and not has_purchased():
+    if settings.purchase_required and not is_import and not has_purchased():
         yield Refusal.PURCHASE_REQUIRED
     if settings.one_review_per_customer and user_id is not None and has_reviewed():
         yield Refusal.DUPLICATE_REVIEW
 
 
 def refusal(
-    store: Store | None, *, user_id: str | None, has_purchased: Callable[[], bool], has_reviewed: Callable[[], bool]
+    store: Store | None,
+    *,
+    user_id: str | None,
+    has_purchased: Callable[[], bool],
+    has_reviewed: Callable[[], bool],
+    is_import: bool = False,
 ) -> Refusal | None:
     """The first of `refusals`, or None when the store takes the review."""
-    return next(refusals(store, user_id=user_id, has_purchased=has_purchased, has_reviewed=has_reviewed), None)
+    found = refusals(
+        store, user_id=user_id, has_purchased=has_purchased, has_reviewed=has_reviewed, is_import=is_import
+    )
+    return next(found, None)
 
 
 _DATE_PART = re.compile(r"(%[YymdjV]|[-_./ ])*")

@@ -17,13 +17,9 @@ from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
 from domain.timestamps import timestamp
 from messaging.reviews_state import ShownReply
+from messaging.statements import StatementOfReasons
 
-_EVENT_OF_STATUS: Final = {
-    ReviewStatus.APPROVED: "ReviewApproved",
-    ReviewStatus.REJECTED: "ReviewRejected",
-    ReviewStatus.NEW: "ReviewReset",
-    None: "ReviewDeleted",
-}
+_EVENTS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
 
 
 class ReviewSubmitted(TypedDict):
@@ -56,7 +52,8 @@ class ReviewEdited(TypedDict):
 
 
 class ReviewModerated(TypedDict):
-    """ReviewApproved, ReviewRejected, ReviewReset, ReviewDeleted; `status` is null once it is deleted."""
+    """ReviewApproved, ReviewRejected, ReviewReset, ReviewDeleted; `status` is null once it is deleted. A rejection has
+    the statement for its author, if there is one."""
 
     reviewId: str
     entityType: str
@@ -67,6 +64,7 @@ class ReviewModerated(TypedDict):
     moderator: NotRequired[str | None]
     reason: NotRequired[str | None]
     reasonCode: NotRequired[str | None]
+    statement: NotRequired[StatementOfReasons]
     at: str
 
 
@@ -192,8 +190,8 @@ def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
 
 
 def moderation_event(status: ReviewStatus | None) -> str:
-    """The name of the event for a review that moderation gave this status, None where it deleted it."""
-    return _EVENT_OF_STATUS[status]
+    """The event for a review that moderation gave this status, None where it deleted it."""
+    return _EVENTS.get(status, "ReviewReset") if status is not None else "ReviewDeleted"
 
 
 def review_submitted(review: Review) -> ReviewSubmitted:

@@ -9,12 +9,22 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from domain.addresses import bare_address, mailbox
 from domain.commands import mark_from
 from domain.delivery import RecordPosition
-from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason
+from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason, Settlement
+from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
@@ -68,6 +78,25 @@ class GivenReport(ClosedMessage):
     name: Name | None = None
     email: MailAddress = None
     good_faith: Annotated[Literal[True], Field(description="The sender believes in good faith that all of it is true")]
+
+
+class GivenSettlement(ClosedMessage):
+    """The decision that settled a report."""
+
+    action: ModerationAction
+    moderator: Name | None = None
+    at: Moment
+
+    def settlement(self) -> Settlement:
+        """The same, as the domain reads it."""
+        return Settlement(self.action, self.moderator, self.at)
+
+
+class OldReport(ClosedMessage):
+    """The part of a report that an import brings along."""
+
+    reported_date: Annotated[Moment | None, Field(description="Of a report brought along from elsewhere")] = None
+    settled: Annotated[GivenSettlement | None, Field(description="The same: the decision about it")] = None
 
 
 class _FeedbackOnReview(ClosedMessage):
@@ -141,14 +170,24 @@ class RemoveVoteCommand(_FeedbackOnReview):
         return self._feedback(self.action, origin, user_id=self.user_id)
 
 
-class ReportCommand(_FeedbackOnReview, GivenReport):
+class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
     """Report a review. A repeat is known by its command, by its CloudEvents identity, else by what it says."""
 
     action: Literal[FeedbackAction.REPORT]
+    # Empty where the person behind a report that is brought along was forgotten.
+    explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=_NO_NULL)]
     user_id: OptionalId = None
+
+    @field_validator("explanation")
+    @classmethod
+    def _explains(cls, text: str, given: ValidationInfo) -> str:
+        if given.data.get("reported_date") is None and not text.strip():
+            raise PydanticCustomError("blank", "Must not be blank")
+        return text
 
     def feedback(self, origin: Origin) -> Feedback:
         """The command as the domain reads it."""
+        at = from_milliseconds(origin.source.timestamp)
         told = repr((self.reason.value, self.explanation, self.name, self.email, self.user_id))
         identity = self.command_id or origin.identity or told
         report = Report(
@@ -156,10 +195,11 @@ class ReportCommand(_FeedbackOnReview, GivenReport):
             self.review_id,
             self.reason,
             self.explanation,
-            from_milliseconds(origin.source.timestamp),
+            min(self.reported_date or at, at),
             self.name or None,
             self.email,
             self.user_id,
+            self.settled.settlement() if self.settled else None,
         )
         return self._feedback(self.action, origin, report=report)
 
@@ -196,11 +236,20 @@ def feedback_value(feedback: Feedback) -> dict[str, Any]:
 def _content(feedback: Feedback) -> dict[str, Any]:
     if report := feedback.report:
         told = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
-        return {"reason": report.reason.value, "explanation": report.explanation, **told}
+        past = {"reportedDate": timestamp(report.at)} if report.at != feedback.at else {}
+        return {"reason": report.reason.value, "explanation": report.explanation, **told, **past, **_settled(report)}
     if reply := feedback.reply:
         dates = {"createdDate": timestamp(reply.created), "modifiedDate": timestamp(reply.modified)}
         return {"text": reply.text, "author": reply.author, **dates}
     return {"userId": feedback.user_id, "helpful": feedback.helpful} if feedback.vote_key else {}
+
+
+def _settled(report: Report) -> dict[str, Any]:
+    if report.settled is None:
+        return {}
+    action, moderator, at = report.settled
+    by = {"moderator": moderator} if moderator is not None else {}
+    return {"settled": {"action": action.value, **by, "at": timestamp(at)}}
 
 
 def parked_feedback(feedback: Feedback) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
 from domain.reviews import Moderation, ModerationAction, ReviewStatus, review_status
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.schemas import (
@@ -55,11 +55,16 @@ class RestoredModeration(ClosedMessage):
 
     status: Status
     modified_date: Moment
-    flags: Annotated[tuple[Id, ...], Field(max_length=100, description="Ids of the rules that held it back")] = ()
+    flags: Annotated[tuple[Id, ...] | None, Field(max_length=100, description="Ids of the rules that held it back")] = (
+        None
+    )
+    source: Source | None = None
+    language: Name | None = None
+    verified_purchase: Annotated[bool, Field(description="Verified for good, as by a review token")] = False
 
     def restored(self) -> Restored:
         """The same, as the domain reads it."""
-        return Restored(self.status, self.modified_date, self.flags)
+        return Restored(self.status, self.modified_date, self.flags, self.source, self.language, self.verified_purchase)
 
 
 class _ModerationFields(Message):
@@ -174,7 +179,10 @@ def restored_value(restored: Restored) -> dict[str, Any]:
     return {
         "status": restored.status.label,
         "modifiedDate": timestamp(restored.modified),
-        "flags": list(restored.flags),
+        "flags": None if restored.flags is None else list(restored.flags),
+        "source": restored.source,
+        "language": restored.language,
+        "verifiedPurchase": restored.is_verified,
     }
 
 

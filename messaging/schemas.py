@@ -92,7 +92,6 @@ def _tag(language: str | None) -> str | None:
 NotBlank = AfterValidator(_not_blank)
 NoNull = Annotated[str, StringConstraints(pattern=_NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
-Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)

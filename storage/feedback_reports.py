@@ -101,11 +101,11 @@ def _document(report: Report) -> Document:
         "email": report.email,
         "emailKey": report.email and report.email.casefold(),
         "userId": report.user_id,
-        **_OPEN,
+        **({"settled": _settled(report.settled)} if report.settled else _OPEN),
     }
 
 
-def _settled(decision: Moderation) -> Document:
+def _settled(decision: Moderation | Settlement) -> Document:
     return {"action": decision.action.value, "moderator": decision.moderator, "at": decision.at}
 
 

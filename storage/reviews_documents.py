@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from domain.delivery import RecordPosition, Written
@@ -9,6 +10,7 @@ from domain.ratings import Entity
 from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditableReview, message_mark
 from domain.reviews_facts import ReasonCode, Source
+from domain.reviews_restored import Restored
 from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts, image_fields, images_from
@@ -27,7 +29,9 @@ LISTED: Final[Document] = {
 
 MODERATED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "storeId", "ratingHundredths", "status", "seen", "modifiedDate"), 1),
-    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "reports", "source"), 1),
+    **dict.fromkeys(
+        ("userId", "moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
+    ),
 }
 """The projection of a review for moderation."""
 
@@ -104,9 +108,16 @@ def moderated_fields(review: ModeratedReview) -> Document:
     }
     if review.reason_code or review.was_coded:
         fields["reasonCode"] = review.reason_code
-    if review.flags is not None:
-        fields["flags"] = list(review.flags)
+    if review.restored:
+        fields |= restored_fields(review.restored)
     return fields
+
+
+def restored_fields(restored: Restored) -> Document:
+    """The fields of what a review was where it comes from."""
+    flags: Document = {} if restored.flags is None else {"flags": list(restored.flags)}
+    proven: Document = {"verifiedPurchase": True, "provenByToken": True} if restored.is_verified else {}
+    return {"source": restored.source, "language": restored.language, **flags, **proven}
 
 
 def moderated_from(document: Document) -> ModeratedReview:
@@ -124,8 +135,14 @@ def moderated_from(document: Document) -> ModeratedReview:
         reason_code=ReasonCode(reason_code) if reason_code else None,
         was_coded=reason_code is not None,
         reports=document.get("reports", 0),
-        is_imported=document.get("source") == Source.IMPORT,
+        user_id=document["userId"],
+        imported=_imported(document),
     )
+
+
+def _imported(document: Document) -> datetime | None:
+    is_imported = document.get("source") == Source.IMPORT
+    return document.get("submittedAt", document["createdDate"]) if is_imported else None
 
 
 def written_fields(written: Written) -> Document:

@@ -63,8 +63,13 @@ def import_reviews(
     entity_type: Annotated[str | None, typer.Option(help="The object type of rows that name none.")] = None,
     report: Annotated[Path | None, typer.Option(dir_okay=False, help="By default FILE.bad-rows.jsonl.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every row, and publish nothing.")] = False,
+    as_new: Annotated[
+        bool, typer.Option("--as-new", help="Leave status, dates and feedback of an export out.")
+    ] = False,
 ) -> None:
     """Submit the reviews in a CSV or JSON Lines file; cut short, the next run goes on where this one was.
+
+    Reviews of `plaudit export` become what they were, with status, dates, replies, votes and reports.
 
     Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
     """
@@ -73,7 +78,7 @@ def import_reviews(
 
     async def work(settings: Settings) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
-        order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run)
+        order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run, as_new)
         return await run_import(settings, out, errors, order)
 
     if run(work):

@@ -6,10 +6,10 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 from rich.console import Console
@@ -20,13 +20,16 @@ from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.csv_cells import cell_of
+from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.file_format import FileFormat
+from storage.database import in_batches
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
-_COLUMNS: Final = tuple(ReviewDetails.__annotations__)
-_TOLD_EVERY: Final = 1_000
+_NOT_IN_TABLES: Final = ("reply", "flags", "images")
+_COLUMNS: Final = tuple(name for name in ReviewDetails.__annotations__ if name not in _NOT_IN_TABLES)
+_PAGE: Final = 500
 
 
 async def run_export(
@@ -34,27 +37,33 @@ async def run_export(
 ) -> None:
     """Write every review that matches, in the order of ids, to standard output without a file.
 
-    Memory holds a page of them. A review that is there all the time is written once. A file is whole or not there.
+    In JSON Lines the votes and reports about a page of reviews follow it. Memory holds a page. A review that is there
+    all the time is written once. A file is whole or not there.
     """
     count = 0
     async with connected(settings) as (database, _):
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with _output(output) as file, progress.status("Exporting reviews") as status:
             write = review_writer(file, format)
-            async for review in ReviewRepository(database).stream(search):
-                write(review_details(review, stores))
-                count += 1
-                if count % _TOLD_EVERY == 0:
-                    status.update(f"Exported {count} reviews")
+            async for reviews in in_batches(ReviewRepository(database).stream(search), _PAGE):
+                for review in reviews:
+                    write(review_details(review, stores))
+                if format is FileFormat.JSONL:
+                    async for line in feedback_lines(database, [review.id for review in reviews]):
+                        write(line)
+                count += len(reviews)
+                status.update(f"Exported {count} reviews")
     progress.print(f"Exported {count} reviews.")
+    if format is FileFormat.CSV:
+        progress.print("Replies, votes, reports, flags and images are not in a table: JSON Lines has them.")
 
 
-def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[ReviewDetails], object]:
-    """Writes reviews into the file one by one, behind a header row in CSV."""
+def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, Any]], object]:
+    """Writes reviews into the file one by one, behind a header row in CSV, which leaves some fields out."""
     if format is FileFormat.JSONL:
         return lambda review: file.write(shown_json(orjson.dumps(review).decode()).encode() + b"\n")
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    rows = csv.DictWriter(text, _COLUMNS)
+    rows = csv.DictWriter(text, _COLUMNS, extrasaction="ignore")
     rows.writeheader()
     return lambda review: rows.writerow(
         {name: cell_of(value) if isinstance(value, str) else value for name, value in review.items()}

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plaudit.cli.command_line import UsageError
+from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint
 from plaudit.tools.imports.lines import MAX_LINE_BYTES
-from plaudit.tools.imports.mapping import BadRowError, ColumnMapping
+from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition
 from domain.reviews import Moderation, ModerationAction, ReviewStatus
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds
 from messaging.moderation import (
@@ -35,7 +35,10 @@ restorations = st.builds(
     Restored,
     st.sampled_from(ReviewStatus),
     st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=at.microsecond // 1_000 * 1_000)),
-    st.lists(ids, max_size=3).map(tuple),
+    st.none() | st.lists(ids, max_size=3).map(tuple),
+    st.none() | st.sampled_from(Source),
+    st.none() | st.just("en"),
+    st.booleans(),
 )
 
 

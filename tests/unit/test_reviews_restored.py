@@ -21,20 +21,21 @@ from domain.reviews import (
     ReviewStatus,
     moderate,
 )
-from domain.reviews_facts import ReasonCode
+from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from messaging.events import moderation_event
+from messaging.statements import statement_of_reasons
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WRITTEN = NOW - timedelta(days=100)
 DECIDED = WRITTEN + timedelta(days=1)
 ENTITY = Entity("Product", "p1")
-IMPORTED = ModeratedReview(ENTITY, "s", 400, ReviewStatus.NEW, modified=WRITTEN, is_imported=True, reports=2)
+IMPORTED = ModeratedReview(ENTITY, "s", 400, ReviewStatus.NEW, modified=WRITTEN, imported=WRITTEN, reports=2)
 
 
 def command(offset: int = 0, status: ReviewStatus = ReviewStatus.APPROVED, at: datetime = DECIDED) -> Moderation:
     source = RecordPosition(0, offset, 1_000 + offset)
-    restored = Restored(status, at, ("links",))
+    restored = Restored(status, at, ("links",), Source.IMPORT, "en", is_verified=True)
     return Moderation("a", ModerationAction.RESTORE, source, NOW, moderator="eve", reason="Why", restored=restored)
 
 
@@ -44,7 +45,8 @@ def test_a_review_becomes_what_it_was(status: ReviewStatus) -> None:
     moderated = moderate([replace(command(status=status), reason_code=code)], {"a": IMPORTED})
     after = moderated.reviews["a"]
     assert (after.status, after.modified, after.moderator, after.reason) == (status, DECIDED, "eve", "Why")
-    assert (after.reason_code, after.flags) == (code, ("links",))
+    assert after.reason_code is code
+    assert after.restored == Restored(status, DECIDED, ("links",), Source.IMPORT, "en", True)
     assert after.reports == 2
     assert not moderated.settled
     is_approved = status is ReviewStatus.APPROVED
@@ -71,13 +73,27 @@ def test_what_was_decided_here_since_then_stays() -> None:
     assert moderate([command()], {"a": at_once}).reviews["a"].status is ReviewStatus.APPROVED
 
 
+def test_an_import_is_a_change_that_comes_before_its_past() -> None:
+    late = replace(IMPORTED, modified=NOW, imported=NOW)
+    assert moderate([command()], {"a": late}).reviews["a"].modified == DECIDED
+    changed = replace(late, modified=NOW + timedelta(milliseconds=1))
+    assert moderate([command()], {"a": changed}).reviews["a"].restored is None
+
+
+def test_a_review_that_has_its_source_back_is_restored_no_more() -> None:
+    past = Restored(ReviewStatus.APPROVED, DECIDED, source=Source.API)
+    after = moderate([replace(command(), restored=past)], {"a": IMPORTED}).reviews["a"]
+    assert after.imported is None
+    assert moderate([command(1, ReviewStatus.REJECTED)], {"a": after}).reviews["a"].status is ReviewStatus.APPROVED
+
+
 def test_no_decision_is_from_the_future() -> None:
     after = moderate([command(at=NOW + timedelta(days=1))], {"a": IMPORTED}).reviews["a"]
     assert after.modified == NOW
 
 
 def test_only_an_imported_review_is_restored() -> None:
-    submitted = replace(IMPORTED, is_imported=False)
+    submitted = replace(IMPORTED, imported=None)
     moderated = moderate([command()], {"a": submitted})
     assert moderated.outcomes == [Outcome.UNCHANGED]
     assert replace(moderated.reviews["a"], seen=submitted.seen) == submitted
@@ -114,3 +130,19 @@ def test_decisions_here_win_wherever_the_import_comes(actions: list[ModerationAc
 )
 def test_the_event_follows_the_status(status: ReviewStatus | None, event: str) -> None:
     assert moderation_event(status) == event
+
+
+def test_the_author_of_a_rejected_review_is_told_why() -> None:
+    source = RecordPosition(0, 0, 1_000)
+    rejection = Moderation("a", ModerationAction.REJECT, source, NOW, moderator="eve", reason="Why")
+    statement = statement_of_reasons(replace(rejection, reason_code=ReasonCode.SPAM), "anna")
+    assert statement is not None
+    told = (statement["userId"], statement["reasonCode"], statement["reason"], statement["decidedBy"])
+    assert told == ("anna", "spam", "Why", "moderator")
+    assert "Write to the store" in statement["contest"]
+    nameless = statement_of_reasons(replace(rejection, moderator=None), "anna")
+    assert nameless is not None
+    assert (nameless["decidedBy"], nameless["reasonCode"]) == ("system", None)
+    assert statement_of_reasons(rejection, None) is None
+    assert statement_of_reasons(replace(rejection, action=ModerationAction.APPROVE), "anna") is None
+    assert statement_of_reasons(command(status=ReviewStatus.REJECTED), "anna") is None

@@ -186,3 +186,19 @@ def test_parts_of_a_return_number(template: str, number: str, series: str) -> No
 def test_the_message_says_what_is_wrong_with_a_template(template: str, message: str) -> None:
     with pytest.raises(InvalidTemplateError, match=message):
         check_return_number_template(template)
+
+
+@pytest.mark.parametrize("has_reviewed", [True, False])
+def test_an_import_was_taken_under_other_rules(has_reviewed: bool) -> None:
+    settings = StoreSettings(one_review_per_customer=True)
+    duplicate = Refusal.DUPLICATE_REVIEW if has_reviewed else None
+    cases = [(Store("s", settings=settings), "anna", duplicate), (Store("s", settings=settings), None, None)]
+    for store, user_id, reason in [*cases, (None, "anna", Refusal.UNKNOWN_STORE)]:
+        found = refusal(
+            store,
+            user_id=user_id,
+            has_purchased=lambda: False,
+            has_reviewed=lambda: has_reviewed,
+            is_import=True,
+        )
+        assert found is reason

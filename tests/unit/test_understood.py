@@ -114,7 +114,11 @@ MODERATION: Json = {
     **{"expectedStatus": "New", "stores": ["s"]},
 }
 RESTORATION: Json = {
-    **{"action": "restore", "restored": {"status": "New", "modifiedDate": "2026-03-14T09:26:53Z", "flags": IDS}},
+    "action": "restore",
+    "restored": {
+        **{"status": "New", "modifiedDate": "2026-03-14T09:26:53Z", "flags": IDS},
+        **{"source": "api", "language": "en", "verifiedPurchase": True},
+    },
 }
 EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
 BEYOND_HTTP: Json = {
@@ -162,6 +166,10 @@ REPORT: Json = {
     "goodFaith": True,
 }
 FEEDBACK: Json = {"reviewId": "r", "commandId": "c", "stores": ["s"]}
+OLD_REPORT: Json = {
+    "reportedDate": "2026-03-14T09:26:53Z",
+    "settled": {"action": "reject", "moderator": "eve", "at": "2026-03-15T09:26:53Z"},
+}
 DATES: Json = {"createdDate": "2026-03-14T09:26:53Z", "modifiedDate": "2026-03-15T09:26:53Z"}
 
 BODIES: dict[str, Any] = {
@@ -207,7 +215,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
         (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-reply", "moderator": "eve"}),
         (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "vote", "userId": "u", "helpful": False}),
         (Reader(FEEDBACK_COMMAND), {**FEEDBACK, "action": "remove-vote", "userId": "u"}),
-        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPORT, "action": "report", "userId": "u"}),
+        (Reader(FEEDBACK_COMMAND), {**FEEDBACK, **REPORT, **OLD_REPORT, "action": "report", "userId": "u"}),
     ],
     Topic.REVIEW_CHANGES: [
         (

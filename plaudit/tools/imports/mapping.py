@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
 from pydantic import ValidationError
 
-from messaging.reading import pointer
+from domain.timestamps import moment_in
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
 from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import shown
+from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 
 FIELDS: Final = (
     "id",
@@ -26,15 +28,16 @@ FIELDS: Final = (
     "title",
     "review",
     "rating",
+    "writtenDate",
+    "incentivized",
+    "language",
 )
+_MAY_BE_EMPTY: Final = ("title", "userName", "entityName")
 REQUIRED: Final = ("entityId", "entityType", "review", "rating")
 
+_WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
 _IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
-
-
-class BadRowError(Exception):
-    """A row is no review; the message says why, without telling what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +91,15 @@ class ColumnMapping:
         values: dict[str, Any] = {}
         for column, value in columns.items():
             name = self._field_of(column)
-            if name is None or value is None or value == "":
+            if name is None or value is None or (value == "" and (is_text or name not in _MAY_BE_EMPTY)):
                 continue
             if name in values:
                 raise BadRowError(f"/{name}: Given by several columns")
-            values[name] = _number(value) if is_text and name == "rating" else value
+            values[name] = _read(name, value, is_text=is_text)
         try:
             review = ONE_SUBMISSION.validate_python({**self.defaults, **values})
         except ValidationError as error:
-            details = error.errors(include_url=False, include_context=False, include_input=False)
-            raise BadRowError("; ".join(f"{_place(d['loc'])}: {d['msg']}" for d in details)) from None
+            raise BadRowError(faults_of(error)) from None
         return review if review.id else review.model_copy(update={"id": content_id(review)})
 
     def _field_of(self, column: str) -> str | None:
@@ -109,7 +111,8 @@ class ColumnMapping:
 
 def content_id(review: SubmittedReview) -> str:
     """The identity of a review without an id: all of its content."""
-    return str(uuid5(_IMPORTED_ROWS, review.model_dump_json(by_alias=True, exclude_none=True, exclude={"id"})))
+    content = review.model_dump_json(by_alias=True, exclude_defaults=True, exclude={"id", "source"})
+    return str(uuid5(_IMPORTED_ROWS, content))
 
 
 def _listed(columns: Iterable[str]) -> str:
@@ -120,10 +123,21 @@ def _field_named(name: str) -> str | None:
     return _BY_PLAIN_NAME.get(re.sub(r"[\s_-]", "", name).lower())
 
 
+def _read(name: str, value: Any, *, is_text: bool) -> Any:
+    """The value of a field. A text that can't be read stays as it is: validation reports it."""
+    if name == "writtenDate" and isinstance(value, str):
+        return _moment(value)
+    if is_text and name == "rating":
+        return _number(value)
+    return _WORDS.get(value.strip().lower(), value) if is_text and name == "incentivized" else value
+
+
+def _moment(text: str) -> datetime | str:
+    try:
+        return moment_in(text.strip())
+    except (ValueError, OverflowError):
+        return text
+
+
 def _number(text: str) -> float | str:
-    # A text that is no number stays as it is: validation reports it.
     return float(text) if re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*", text, re.ASCII) else text
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return pointer([name[0].lower() + name[1:] if isinstance(name, str) else name for name in location])

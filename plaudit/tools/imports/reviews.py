@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from domain.delivery import OutgoingMessage
-from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
-from messaging.reviews import entity_key
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics, patiently
 from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
-from plaudit.tools.imports.mapping import BadRowError, ColumnMapping
+from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 BATCH_ROWS: Final = 1_000
@@ -42,6 +42,7 @@ class ImportOrder:
     mapping: ColumnMapping
     report: Path | None = None
     dry_run: bool = False
+    as_new: bool = False
 
     @property
     def report_file(self) -> Path | None:
@@ -64,7 +65,7 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
         names, header = _header(file, order)
         place = (settings.kafka.bootstrap_servers, settings.topics.prefix)
         # The mapping and where it goes belong to the job: another mapping starts at the beginning.
-        job = job_of(file, order.format, order.mapping, str(order.report_file), place)
+        job = job_of(file, order.format, order.mapping, order.as_new, str(order.report_file), place)
         start = None if order.dry_run else _resumable(order, job)
         if start is not None:
             out.print(f"Going on behind line {start.line}, where the last run was.")
@@ -72,11 +73,10 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
             start = Checkpoint(job=job, offset=header.end, line=header.end_line)
         publisher = None if order.dry_run else Publisher(settings.kafka_connection())
         try:
-            topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
-            # Otherwise the broker may make one that isn't as it should be.
-            if publisher is not None and topic not in await existing_topics(settings.kafka_connection()):
-                raise CommandError(f"There is no topic {topic}: `plaudit init` creates what is missing.")
-            await _Import(order, publisher, topic, start, progress).run(file, names)
+            if publisher is not None:
+                await _check_topics(settings)
+            reader = RowReader(order.mapping, settings.topics, order.format is FileFormat.CSV, order.as_new)
+            await _Import(order, publisher, reader, start, progress).run(file, names)
         finally:
             if publisher is not None:
                 await publisher.stop()
@@ -93,14 +93,18 @@ class _Import:
     """One run of an import; moves its checkpoint on."""
 
     def __init__(
-        self, order: ImportOrder, publisher: Publisher | None, topic: str, checkpoint: Checkpoint, console: Console
+        self,
+        order: ImportOrder,
+        publisher: Publisher | None,
+        reader: RowReader,
+        checkpoint: Checkpoint,
+        console: Console,
     ) -> None:
         self._order = order
         self._publisher = publisher
-        self._topic = topic
+        self._reader = reader
         self._checkpoint = checkpoint
         self._console = console
-        self._envelope = Envelope("/plaudit/import")
 
     async def run(self, file: BinaryIO, names: list[str]) -> None:
         """Import everything behind the checkpoint."""
@@ -131,27 +135,20 @@ class _Import:
             batch.last = row
             batch.rows += 1
             try:
-                batch.messages.append(self._message(row))
-                batch.bytes += len(batch.messages[-1].value or b"")
+                batch.add(self._reader.messages(row))
             except BadRowError as error:
                 batch.bad.append((row.line, str(error)))
-            if batch.rows >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
+            if max(batch.rows, len(batch.followers)) >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
                 yield batch
                 batch = _Batch()
         if batch.rows:
             yield batch
 
-    def _message(self, row: Row) -> OutgoingMessage:
-        if row.columns is None:
-            raise BadRowError(row.fault)
-        review = self._order.mapping.submission(row.columns, is_text=self._order.format is FileFormat.CSV)
-        data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return self._envelope.wrap(self._topic, entity_key(review.entity), "review.submission", data, id=review.id)
-
     async def _take(self, batch: _Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if publisher is not None:
-            await patiently("Kafka", partial(publisher.publish, batch.messages))
+            for messages in (batch.submissions, batch.followers):
+                await patiently("Kafka", partial(publisher.publish, messages))
         lines = b"".join(orjson.dumps({"line": n, "reason": r}, option=orjson.OPT_APPEND_NEWLINE) for n, r in batch.bad)
         if report is not None:
             report.write(lines)
@@ -161,7 +158,7 @@ class _Import:
             for number, reason in batch.bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
                 self._console.print(f"line {number}: {reason}")
         checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
-        checkpoint.published += len(batch.messages)
+        checkpoint.published += len(batch.submissions)
         checkpoint.bad += len(batch.bad)
         checkpoint.report_bytes += len(lines)
         if publisher is not None:
@@ -174,9 +171,25 @@ class _Batch:
     def __init__(self) -> None:
         self.rows = 0
         self.bytes = 0
-        self.messages: list[OutgoingMessage] = []
+        self.submissions: list[OutgoingMessage] = []
+        self.followers: list[OutgoingMessage] = []
         self.bad: list[tuple[int, str]] = []
         self.last = Row(0, 0, 0)
+
+    def add(self, messages: RowMessages) -> None:
+        """Add what a row has become. What is about a review is published behind it."""
+        submissions = [messages.submission] if messages.submission else []
+        self.submissions += submissions
+        self.followers += messages.followers
+        self.bytes += sum(len(message.value or b"") for message in (*submissions, *messages.followers))
+
+
+async def _check_topics(settings: Settings) -> None:
+    """Raises CommandError for a missing topic: the broker may make one that isn't as it should be."""
+    existing = await existing_topics(settings.kafka_connection())
+    for topic in (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK):
+        if (name := settings.topics.name(topic)) not in existing:
+            raise CommandError(f"There is no topic {name}: `plaudit init` creates what is missing.")
 
 
 def _rows(file: BinaryIO, format: FileFormat, names: list[str], checkpoint: Checkpoint) -> Iterator[Row]:

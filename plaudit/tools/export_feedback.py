@@ -1,0 +1,101 @@
+"""Lines of an export about votes and reports, which `plaudit import` reads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Final, TypeVar
+
+from typing_extensions import TypedDict
+
+from domain.timestamps import timestamp
+from storage.database import Database
+from storage.reviews_exports import ExportedReport, ExportedVote, FeedbackExport
+
+VOTES_IN_LINE: Final = 500
+REPORTS_IN_LINE: Final = 20
+"""A line is bounded: a review can have any number of votes."""
+
+Told = TypeVar("Told", ExportedVote, ExportedReport)
+Shown = TypeVar("Shown")
+
+
+class VoteShown(TypedDict):
+    """A vote, with its voter."""
+
+    userId: str
+    helpful: bool
+
+
+class SettlementShown(TypedDict):
+    """The decision that settled a report."""
+
+    action: str
+    moderator: str | None
+    at: str
+
+
+class ReportShown(TypedDict):
+    """A report; the person is null where it was forgotten or gave no name."""
+
+    reason: str
+    explanation: str
+    at: str
+    name: str | None
+    email: str | None
+    userId: str | None
+    settled: SettlementShown | None
+
+
+class VotesLine(TypedDict):
+    """Some of the votes on a review."""
+
+    reviewId: str
+    votes: list[VoteShown]
+
+
+class ReportsLine(TypedDict):
+    """Some of the reports about a review."""
+
+    reviewId: str
+    reported: list[ReportShown]
+
+
+async def feedback_lines(database: Database, review_ids: Collection[str]) -> AsyncIterator[VotesLine | ReportsLine]:
+    """All votes and reports about these reviews, by review."""
+    feedback = FeedbackExport(database)
+    async for review_id, votes in _grouped(feedback.votes(review_ids), VOTES_IN_LINE, _vote):
+        yield {"reviewId": review_id, "votes": votes}
+    async for review_id, reported in _grouped(feedback.reports(review_ids), REPORTS_IN_LINE, _report):
+        yield {"reviewId": review_id, "reported": reported}
+
+
+async def _grouped(
+    found: AsyncIterator[Told], size: int, show: Callable[[Told], Shown]
+) -> AsyncIterator[tuple[str, list[Shown]]]:
+    """Groups of what is about one review, so many at most."""
+    review_id, group = "", list[Shown]()
+    async for each in found:
+        if group and (each.review_id != review_id or len(group) == size):
+            yield review_id, group
+            group = []
+        review_id = each.review_id
+        group.append(show(each))
+    if group:
+        yield review_id, group
+
+
+def _vote(vote: ExportedVote) -> VoteShown:
+    return {"userId": vote.user_id, "helpful": vote.helpful}
+
+
+def _report(report: ExportedReport) -> ReportShown:
+    settled = report.settled
+    return {
+        "reason": report.reason,
+        "explanation": report.explanation,
+        "at": timestamp(report.at),
+        "name": report.name,
+        "email": report.email,
+        "userId": report.user_id,
+        "settled": settled and {"action": settled.action, "moderator": settled.moderator, "at": timestamp(settled.at)},
+    }

@@ -1,0 +1,66 @@
+"""The messages that a row of an import becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from domain.delivery import OutgoingMessage
+from domain.reviews_facts import Source
+from messaging.envelope import Envelope
+from messaging.reviews import entity_key
+from messaging.topics import Topic, TopicNames
+from plaudit.tools.imports.bad_rows import BadRowError
+from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.past import feedback_identity, feedback_in, past_in
+from plaudit.tools.imports.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class RowMessages:
+    """The submission of a row, none for a line of votes or reports, and the commands that come behind it."""
+
+    submission: OutgoingMessage | None
+    followers: list[OutgoingMessage] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Makes messages of rows. `as_new`: without the past that our own exports have."""
+
+    mapping: ColumnMapping
+    topics: TopicNames
+    is_text: bool
+    as_new: bool = False
+    envelope: Envelope = field(default_factory=lambda: Envelope("/plaudit/import"))
+
+    def messages(self, row: Row) -> RowMessages:
+        """The messages of a row; raises BadRowError."""
+        if row.columns is None:
+            raise BadRowError(row.fault)
+        feedback = None if self.is_text else feedback_in(row.columns)
+        if feedback:
+            return RowMessages(None, [] if self.as_new else list(self._feedback(feedback.commands())))
+        return self._review(row.columns)
+
+    def _review(self, columns: Mapping[str, Any]) -> RowMessages:
+        past = None if self.as_new else past_in(columns)
+        review = self.mapping.submission(columns, is_text=self.is_text)
+        data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if past:
+            data.pop("language", None)  # restored as it was, also where there was none
+        data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {})
+        topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
+        submission = self.envelope.wrap(topic, key, "review.submission", data, id=review.id)
+        if past is None or review.id is None:
+            return RowMessages(submission)
+        moderation = self.topics.name(Topic.MODERATION_COMMANDS)
+        restoration = self.envelope.wrap(moderation, review.id, "review.moderation", past.restoration(review.id))
+        return RowMessages(submission, [restoration, *self._feedback(past.feedback(review.id))])
+
+    def _feedback(self, commands: Iterable[dict[str, Any]]) -> Iterator[OutgoingMessage]:
+        topic = self.topics.name(Topic.REVIEW_FEEDBACK)
+        for command in commands:
+            id = feedback_identity(command)
+            yield self.envelope.wrap(topic, command["reviewId"], "review.feedback", command, id=id)

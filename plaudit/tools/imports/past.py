@@ -1,0 +1,162 @@
+"""The past of a review in a row of our own export, and the commands that give it back.
+
+The one place that knows the messages of feedback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+from uuid import UUID, uuid5
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from domain.reviews_facts import ReasonCode, Source
+from domain.reviews_restored import Restored
+from domain.timestamps import timestamp
+from messaging.moderation import Status, restored_value
+from messaging.schemas import Id, Message, Moment, Name, Note
+from plaudit.tools.imports.bad_rows import BadRowError, faults_of
+
+_MARKS_OF_EXPORT: Final = ("reviewStatus", "createdDate", "modifiedDate")
+"""A row that has all of them is one of ours; in others a column of such a name means something else."""
+
+_REPORTS: Final = UUID("5a6e0d54-3a0f-5d0e-8a2f-9d6b9a0c7f11")
+
+
+class PastReply(Message):
+    """The store's reply, with its dates."""
+
+    text: str
+    author: Name | None = None
+    created_date: Moment
+    modified_date: Moment
+
+
+class Past(Message):
+    """What a review was, beside what its author wrote."""
+
+    review_status: Status
+    created_date: Moment
+    modified_date: Moment
+    moderator: Name | None = None
+    moderation_reason: Note | None = None
+    reason_code: ReasonCode | None = None
+    flags: Annotated[tuple[Id, ...] | None, Field(max_length=100)] = None
+    source: Source | None = None
+    language: Name | None = None
+    verified_purchase: bool = False
+    reply: PastReply | None = None
+
+    def submission_fields(self) -> dict[str, Any]:
+        """The fields of its submission that an import alone can give."""
+        return {"writtenDate": timestamp(self.created_date)}
+
+    def restoration(self, review_id: str) -> dict[str, Any]:
+        """The moderation command that restores it."""
+        restored = Restored(
+            self.review_status,
+            self.modified_date,
+            self.flags,
+            self.source,
+            self.language,
+            self.verified_purchase,
+        )
+        fields = {
+            "action": "restore",
+            "ids": [review_id],
+            "moderator": self.moderator,
+            "reason": self.moderation_reason,
+            "reasonCode": self.reason_code,
+            "restored": restored_value(restored),
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def feedback(self, review_id: str) -> Iterator[dict[str, Any]]:
+        """The commands of feedback that restore it."""
+        if self.reply:
+            dates = {
+                "createdDate": timestamp(self.reply.created_date),
+                "modifiedDate": timestamp(self.reply.modified_date),
+            }
+            author = {"author": self.reply.author} if self.reply.author else {}
+            yield {"action": "reply", "reviewId": review_id, "text": self.reply.text, **author, **dates}
+
+
+class PastVote(Message):
+    """A vote on a review."""
+
+    user_id: Id
+    helpful: bool
+
+
+class PastSettlement(Message):
+    """The decision that settled a report."""
+
+    action: Name
+    moderator: Name | None = None
+    at: Moment
+
+
+class PastReport(Message):
+    """A report about a review."""
+
+    reason: Name
+    explanation: str
+    at: Moment
+    name: Name | None = None
+    email: Name | None = None
+    user_id: Id | None = None
+    settled: PastSettlement | None = None
+
+
+class PastFeedback(Message):
+    """A line of votes on a review, or of reports about it."""
+
+    review_id: Id
+    votes: tuple[PastVote, ...] = ()
+    reported: tuple[PastReport, ...] = ()
+
+    def commands(self) -> Iterator[dict[str, Any]]:
+        """The commands of feedback that restore it."""
+        for vote in self.votes:
+            voted = {"userId": vote.user_id, "helpful": vote.helpful}
+            yield {"action": "vote", "reviewId": self.review_id, **voted}
+        for report in self.reported:
+            told = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"at", "settled"})
+            past: dict[str, Any] = {"reportedDate": timestamp(report.at)}
+            if report.settled:
+                settled = report.settled
+                past["settled"] = {**settled.model_dump(by_alias=True, exclude_none=True), "at": timestamp(settled.at)}
+            yield {"action": "report", "reviewId": self.review_id, "goodFaith": True, **told, **past}
+
+
+_PAST: Final = TypeAdapter(Past)
+_FEEDBACK: Final = TypeAdapter(PastFeedback)
+
+
+def past_in(columns: Mapping[str, Any]) -> Past | None:
+    """The past in a row of our own export, None in any other row; raises BadRowError."""
+    if not all(columns.get(name) for name in _MARKS_OF_EXPORT):
+        return None
+    given = {name: value for name, value in columns.items() if value not in (None, "")}
+    past: Past = _read(_PAST, given)
+    return past
+
+
+def feedback_in(columns: Mapping[str, Any]) -> PastFeedback | None:
+    """The votes or reports in a line, None in a line that is a review; raises BadRowError."""
+    feedback: PastFeedback | None = _read(_FEEDBACK, columns) if "reviewId" in columns else None
+    return feedback
+
+
+def feedback_identity(command: Mapping[str, Any]) -> str:
+    """The identity of the CloudEvent of feedback: the same command again has the same."""
+    return str(uuid5(_REPORTS, repr(sorted(command.items()))))
+
+
+def _read(codec: TypeAdapter[Any], columns: Mapping[str, Any]) -> Any:
+    try:
+        return codec.validate_python(columns, strict=False)
+    except ValidationError as error:
+        raise BadRowError(faults_of(error)) from None

@@ -1,0 +1,85 @@
+"""The feedback on reviews, for exports: every vote and report about a page of them, in an order of their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from bson import MaxKey, MinKey
+from pymongo import ASCENDING
+
+from storage.database import Database
+
+_VOTES: Final = "votes"
+_REPORTS: Final = "reports"
+_AT_ONCE: Final = 1_000
+_ORDER_OF_REPORTS: Final = ("reviewId", "at", "reason", "explanation", "userId", "email", "name")
+"""Not by their ids, which an import makes anew."""
+
+
+class ExportedVote(NamedTuple):
+    """A vote on a review."""
+
+    review_id: str
+    user_id: str
+    helpful: bool
+
+
+class ExportedSettlement(NamedTuple):
+    """The decision that settled a report."""
+
+    action: str
+    moderator: str | None
+    at: datetime
+
+
+class ExportedReport(NamedTuple):
+    """A report about a review."""
+
+    review_id: str
+    reason: str
+    explanation: str
+    at: datetime
+    name: str | None
+    email: str | None
+    user_id: str | None
+    settled: ExportedSettlement | None
+
+
+class FeedbackExport:
+    """Reads feedback by review. Memory holds one answer of the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._votes = database[_VOTES]
+        self._reports = database[_REPORTS]
+
+    async def votes(self, review_ids: Collection[str]) -> AsyncIterator[ExportedVote]:
+        """The votes on these reviews, by review and voter, without those that were withdrawn."""
+        if not review_ids:
+            return
+        wanted = set(review_ids)
+        first, last = {"reviewId": min(wanted), "userId": MinKey()}, {"reviewId": max(wanted), "userId": MaxKey()}
+        # A range of ids: MongoDB compares texts by their UTF-8 bytes, which is the order of their code points.
+        found = self._votes.find({"_id": {"$gte": first, "$lte": last}}, batch_size=_AT_ONCE).sort("_id")
+        async for document in found:
+            id, helpful = document["_id"], document["helpful"]
+            if id["reviewId"] in wanted and helpful is not None:
+                yield ExportedVote(id["reviewId"], id["userId"], helpful)
+
+    async def reports(self, review_ids: Collection[str]) -> AsyncIterator[ExportedReport]:
+        """The reports about these reviews, by review, the oldest first."""
+        order = [(name, ASCENDING) for name in _ORDER_OF_REPORTS]
+        found = self._reports.find({"reviewId": {"$in": list(review_ids)}}, allow_disk_use=True).sort(order)
+        async for document in found:
+            settled = document.get("settled")
+            yield ExportedReport(
+                document["reviewId"],
+                document["reason"],
+                document["explanation"],
+                document["at"],
+                document["name"],
+                document["email"],
+                document["userId"],
+                settled and ExportedSettlement(settled["action"], settled["moderator"], settled["at"]),
+            )
