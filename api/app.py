@@ -15,6 +15,7 @@ from api.returns import routes as returns
 from api.reviews import requests
 from api.reviews import routes as reviews
 from api.services import Services
+from api.stores import moderation_rules
 from api.stores import routes as stores
 from api.web import openapi_page
 from api.web.budgets import Budget
@@ -40,6 +41,7 @@ ROUTERS: Final = (
     reviews.router,
     returns.router,
     stores.router,
+    moderation_rules.router,
     templates.router,
     entity_types.router,
     outcomes.router,

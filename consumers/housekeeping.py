@@ -8,9 +8,11 @@ from typing import Final
 
 import structlog
 
+from consumers.publications import publish_due
 from consumers.returns import ReturnConsumer
 from consumers.routing import CommandRouter
 from consumers.services import Services
+from consumers.verdicts import VerdictConsumer
 from messaging.metrics import note_wait
 from storage.database import Database
 from storage.transactions import abort_abandoned
@@ -32,6 +34,7 @@ async def keep_house(
     database: Database,
     services: Services,
     commands: CommandRouter,
+    verdicts: VerdictConsumer,
     returns: ReturnConsumer,
     *,
     remember: timedelta,
@@ -50,6 +53,10 @@ async def keep_house(
                 forgotten = now
             if reported := await commands.report_overdue(now - PARKING_LIMIT):
                 log.warning("moderation commands without a review", count=reported)
+            if unknown := await verdicts.report_overdue(now - PARKING_LIMIT):
+                log.warning("verdicts without a review", count=unknown)
+            if published := await publish_due(services, now):
+                log.info("approvals of reviews whose time has come", count=published)
             if refused := await returns.report_overdue(now - PARKING_LIMIT):
                 log.warning("returns without an order", count=refused)
             if settled := await services.transactions.outbox.settle_overdue():

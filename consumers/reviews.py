@@ -19,6 +19,7 @@ from consumers.reviews_rules import Rules, insert_whole, release_tokens, replace
 from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
 from consumers.routing import CommandRouter
 from consumers.services import Services
+from consumers.verdicts import VerdictConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity, TallyKey
@@ -75,6 +76,7 @@ class SubmissionConsumer:
 
     services: Services
     router: CommandRouter
+    verdicts: VerdictConsumer
     names: KnownNames
 
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
@@ -96,8 +98,13 @@ class SubmissionConsumer:
             self._answer(submissions, verdicts),
             self.services.publisher.publish([self._submitted(s, s.accepted()) for s in untold]),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.router.release(_entities(verdicts)),
+            self._release(_entities(verdicts)),
         )
+
+    async def _release(self, entities: Mapping[str, Entity]) -> None:
+        """Let what waited for these reviews take effect."""
+        await self.verdicts.release(entities.keys())
+        await self.router.release(entities)
 
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
         """The submissions of a batch, with what the rules have against them."""

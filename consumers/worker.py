@@ -27,6 +27,7 @@ from consumers.routing import CommandRouter
 from consumers.services import Services
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
+from consumers.verdicts import VerdictConsumer
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -39,6 +40,7 @@ from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
+from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
 from storage.pymongo_internals import cancel_and_wait
 
@@ -78,7 +80,8 @@ async def running_worker(
     services = Services(database, publisher, topics, entity_types, token_keys)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
-    submissions = SubmissionConsumer(services, commands, names)
+    verdicts = VerdictConsumer(services)
+    submissions = SubmissionConsumer(services, commands, verdicts, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
     orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
     stores, objects, publish = StoreConsumer(services), ObjectConsumer(services), publisher.publish
@@ -88,6 +91,7 @@ async def running_worker(
         [
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
             Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, max_records=1_000),
+            Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.ORDER_EVENTS, order_event, orders, publish),
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
@@ -97,7 +101,7 @@ async def running_worker(
         ],
         group_prefix=topics.prefix,
     )
-    house = asyncio.create_task(keep_house(database, services, commands, returns, remember=remember))
+    house = asyncio.create_task(keep_house(database, services, commands, verdicts, returns, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:

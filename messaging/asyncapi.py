@@ -28,6 +28,7 @@ from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.reviews_state import ReviewState
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
+from messaging.verdicts import MODERATION_VERDICT
 
 _REF: Final = "#/components/schemas/{model}"
 _HEADERS: Final = "CloudEventHeaders"
@@ -62,6 +63,12 @@ CHANNELS: Final = {
     ),
     Topic.MODERATION_COMMANDS: _Channel(
         "Reviews to approve, reject, reset or delete", "in", "review id", {"ModerationCommand": MODERATION_COMMAND}
+    ),
+    Topic.MODERATION_VERDICTS: _Channel(
+        "Verdicts of classifiers about the texts of reviews",
+        "in",
+        "review id",
+        {"ModerationVerdict": MODERATION_VERDICT},
     ),
     Topic.ORDER_EVENTS: _Channel("Orders as they are now", "in", "order id", {"OrderEvent": ORDER_EVENT}),
     Topic.REMINDER_COMMANDS: _Channel(

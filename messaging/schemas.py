@@ -23,9 +23,12 @@ _NO_NULL: Final = r"^[^\x00]*$"
 
 LANGUAGE_PATTERN: Final = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
 
+TEXT_HASH_PATTERN: Final = r"^[0-9A-Fa-f]{64}$"
+
 PATTERN_MESSAGES: Final = {
     _NO_NULL: "Must not contain the null character",
     LANGUAGE_PATTERN: "Must be a language, like en or en-US",
+    TEXT_HASH_PATTERN: "Must be a SHA-256 in hexadecimal",
 }
 """The sentence about a text that a pattern doesn't match, for each pattern of a schema."""
 

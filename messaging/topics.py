@@ -38,6 +38,7 @@ class Topic(StrEnum):
 
     REVIEW_SUBMISSIONS = "review-submissions"
     MODERATION_COMMANDS = "moderation-commands"
+    MODERATION_VERDICTS = "moderation-verdicts"
     REVIEW_CHANGES = "review-changes"
     STORE_UPDATES = "store-updates"
     OBJECT_UPDATES = "object-updates"
