@@ -17,7 +17,8 @@ from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
-from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, Json, Model
+from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
+from tests.chaos.rules import RULES, Ruled
 from tests.chaos.soak import EVERY_S, Soak
 
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
@@ -161,7 +162,13 @@ class Run:
         seed = self.plan.seed
         reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
         importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
-        return [*reviewers, *importers, *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers))]
+        ruled = [Ruled(self.world, f"ruled{n}", seed) for n in range(self.plan.importers)]
+        return [
+            *reviewers,
+            *importers,
+            *ruled,
+            *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)),
+        ]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""
@@ -245,6 +252,7 @@ async def open_shop(http: Http) -> None:
     for path, body in (
         (f"/api/stores/{OPEN_STORE}", {"settings": {**EVERYONE, "editsKeepStatus": True}}),
         (f"/api/stores/{ONE_EACH}", {"settings": {**EVERYONE, "oneReviewPerCustomer": True}}),
+        (f"/api/stores/{RULED_STORE}", {"settings": {**EVERYONE, "moderationRules": RULES}}),
         (f"/api/stores/{CLOSED_STORE}", {"settings": {**EVERYONE, "reviewsEnabled": False}}),
         ("/api/settings", {"reminder": reminder}),
     ):
