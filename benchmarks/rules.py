@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import orjson
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
-from benchmarks.ground import Ground, Place
+from benchmarks.ground import Ground
 from benchmarks.samples import submissions
 from benchmarks.sizes import Size
 from messaging.topics import Topic
@@ -38,11 +39,9 @@ RULES: Final[dict[str, tuple[list[dict[str, Any]], float]]] = {
 async def compare(ground: Ground, size: Size) -> list[Comparison]:
     """Take the same reviews in, by each set of rules in turn."""
     rules = {_PLAIN: [], **{name: rules for name, (rules, _) in RULES.items()}}
-    async with ground.place() as place:
-        place.publish(Topic.REVIEW_SUBMISSIONS, _different(size.ingest))
-        measures = {name: lambda each=each: _rate(place, each, size.ingest) for name, each in rules.items()}
-        await measures[_PLAIN]()
-        rates = await in_turns(size.runs, measures)
+    measures = {name: partial(_rate, ground, each, size.ingest) for name, each in rules.items()}
+    await measures[_PLAIN]()
+    rates = await in_turns(size.runs, measures)
     return [
         Comparison(
             f"Ingest with {name}, {size.ingest:,} reviews",
@@ -62,9 +61,10 @@ def _different(count: int) -> Iterator[tuple[str, bytes]]:
         yield key, orjson.dumps({**review, "review": f"{review['review']}This is number x{number}x of them."})
 
 
-async def _rate(place: Place, rules: list[dict[str, Any]], count: int) -> float:
-    """Reviews a second, in a database of its own whose store has these rules."""
-    async with place.beside() as beside:
-        await beside.database["stores"].update_one({"_id": "open"}, {"$set": {"settings.moderationRules": rules}})
-        with beside.running("plaudit", "worker") as process:
-            return await beside.stored_rate("reviews", count, process)
+async def _rate(ground: Ground, rules: list[dict[str, Any]], count: int) -> float:
+    """Reviews a second, at a place of its own whose store has these rules."""
+    async with ground.place() as place:
+        await place.database["stores"].update_one({"_id": "open"}, {"$set": {"settings.moderationRules": rules}})
+        place.publish(Topic.REVIEW_SUBMISSIONS, _different(count))
+        with place.running("plaudit", "worker") as process:
+            return await place.stored_rate("reviews", count, process)
