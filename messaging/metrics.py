@@ -104,7 +104,7 @@ SUBMISSIONS: Final = _counter(
     "outcome",
 )
 RULINGS: Final = _counter("rulings", "Reviews that moderation rules approved, held or flagged", "outcome")
-VERDICTS: Final = _counter("verdicts", "Verdicts of classifiers about reviews", "verdict", "outcome")
+VERDICTS: Final = _counter("verdicts", "Verdicts of classifiers about reviews", "action", "outcome")
 MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")
 IGNORED: Final = _counter(
     "ignored_fields", "Messages from Kafka with fields that nothing is done with, by kind of message", "kind"
