@@ -15,7 +15,7 @@ from api.returns import routes as returns
 from api.reviews import requests
 from api.reviews import routes as reviews
 from api.services import Services
-from api.stores import policy
+from api.stores import moderation_rules, policy
 from api.stores import routes as stores
 from api.web import openapi_page
 from api.web.budgets import Budget
@@ -45,6 +45,7 @@ ROUTERS: Final = (
     returns.router,
     stores.router,
     policy.router,
+    moderation_rules.router,
     templates.router,
     entity_types.router,
     outcomes.router,

@@ -51,6 +51,16 @@ STORE: Final = {
     "languages": ["en-US"],
     "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
 }
+RULE_TRIAL: Final[dict[str, Any]] = {
+    "reviews": [
+        {"review": "Sharp pictures.", "rating": 5},
+        {"review": "Write to me at www.example.com", "rating": 4},
+    ],
+    "rules": [
+        {"id": "links", "kind": "links", "outcome": "hold"},
+        {"id": "good", "kind": "stars", "outcome": "approve", "above": 3},
+    ],
+}
 TEMPLATE: Final = {"subject": "{{ customer.name or 'Hello' }}, how do you like your order {{ order.number }}?"}
 RETURN_SEARCHES: Final[dict[str, Any]] = {
     "Returns of an order": {

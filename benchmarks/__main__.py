@@ -18,7 +18,7 @@ from typing import Final
 
 import uvloop
 
-from benchmarks import approval_cost, drivers, facade, ingest, latency, lists, moderation, processes
+from benchmarks import approval_cost, drivers, facade, ingest, latency, lists, moderation, processes, rules
 from benchmarks.comparison import Comparison
 from benchmarks.ground import Ground, ground
 from benchmarks.progress import tell
@@ -32,6 +32,7 @@ _RESULTS: Final = _ROOT / "benchmarks" / "results"
 Group = Callable[[Ground, Size], Awaitable[Sequence[Comparison]]]
 GROUPS: Final[dict[str, Group]] = {
     "ingest": ingest.compare,
+    "rules": rules.compare,
     "moderation": moderation.compare,
     "approval-cost": approval_cost.compare,
     "facade": facade.compare,

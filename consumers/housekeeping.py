@@ -10,6 +10,7 @@ import structlog
 
 from consumers.images_sweeping import forget_images, sweep_images
 from consumers.parked import ParkedCommands
+from consumers.publications import publish_due
 from consumers.returns import ReturnConsumer
 from consumers.services import Services
 from messaging.metrics import note_wait
@@ -53,6 +54,8 @@ async def keep_house(
             await sweep_images(services, now)
             if reported := await commands.report_overdue(now - PARKING_LIMIT):
                 log.warning("commands without a review", count=reported)
+            if published := await publish_due(services, now):
+                log.info("approvals of reviews whose time has come", count=published)
             if refused := await returns.report_overdue(now - PARKING_LIMIT):
                 log.warning("returns without an order", count=refused)
             if settled := await services.transactions.outbox.settle_overdue():

@@ -131,14 +131,8 @@ def entries(
 
 def count_ruling(ruling: Ruling) -> None:
     """Count what rules did, once it is done."""
-    if ruling.fired:
-        RULINGS.labels(_outcome(ruling).value).inc()
-
-
-def _outcome(ruling: Ruling) -> RuleOutcome:
-    if ruling.approval:
-        return RuleOutcome.APPROVE
-    return RuleOutcome.HOLD if ruling.is_held else RuleOutcome.FLAG
+    if ruling.outcome:
+        RULINGS.labels(ruling.outcome.value).inc()
 
 
 def _action(rule: ModerationRule) -> ModerationAction | RuleAction:

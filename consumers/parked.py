@@ -8,21 +8,25 @@ from datetime import datetime
 
 from consumers.feedback import FeedbackConsumer
 from consumers.routing import CommandRouter
+from consumers.verdicts import VerdictConsumer
 from domain.ratings import Entity
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedCommands:
-    """Moderation and feedback that came before the submission that they are about."""
+    """Moderation, feedback and verdicts that came before the submission that they are about."""
 
     moderation: CommandRouter
     feedback: FeedbackConsumer
+    verdicts: VerdictConsumer
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Let the commands about these reviews go on: they are stored by now."""
+        await self.verdicts.release(entities.keys())
         await self.moderation.release(entities)
         await self.feedback.release(entities.keys())
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment. Returns how many there were."""
-        return await self.moderation.report_overdue(before) + await self.feedback.report_overdue(before)
+        waiting = (self.moderation, self.feedback, self.verdicts)
+        return sum([await each.report_overdue(before) for each in waiting])

@@ -30,6 +30,7 @@ from consumers.routing import CommandRouter
 from consumers.services import Services
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
+from consumers.verdicts import VerdictConsumer
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
@@ -44,6 +45,7 @@ from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
+from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
 from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
@@ -85,8 +87,8 @@ async def running_worker(
     services = Services(database, publisher, topics, entity_types, token_keys, image_files)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
-    feedback = FeedbackConsumer(services)
-    parked = ParkedCommands(commands, feedback)
+    feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
+    parked = ParkedCommands(commands, feedback, verdicts)
     submissions = SubmissionConsumer(services, parked, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
     orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
@@ -98,6 +100,7 @@ async def running_worker(
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
             Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, max_records=1_000),
             Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), feedback, publish, max_records=1_000),
+            Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
             Inbox(Topic.IMAGE_UPLOADS, Reader(IMAGE_UPLOAD), UploadConsumer(services), publish, max_records=5),
             Inbox(Topic.IMAGE_COMMANDS, Reader(IMAGE_COMMAND), ImageCommandConsumer(services), publish),

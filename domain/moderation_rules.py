@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -108,6 +108,14 @@ class Ruling:
         return self.fired[0] if self.fired and not self.objections else None
 
     @property
+    def outcome(self) -> RuleOutcome | None:
+        """The outcome that wins: any hold over any flag over any approval; None where no rule fired."""
+        outcomes = {rule.outcome for rule in self.fired}
+        return next(
+            (each for each in (RuleOutcome.HOLD, RuleOutcome.FLAG, RuleOutcome.APPROVE) if each in outcomes), None
+        )
+
+    @property
     def status(self) -> ReviewStatus:
         """The status that it takes."""
         return ReviewStatus.APPROVED if self.approval else ReviewStatus.NEW
@@ -200,6 +208,16 @@ def judged(review: Review, *, is_duplicate: bool = False) -> JudgedReview:
     facts = review.facts
     about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
     return JudgedReview(*about, is_duplicate)
+
+
+def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, Ruling]]:
+    """The rulings about reviews as if they came in this order; duplicates are looked for among them alone."""
+    holders: dict[str, str] = {}
+    for review in reviews:
+        keys = text_keys(review.identity, review.text) if rules.looks_for_duplicates else ()
+        for key in keys:
+            holders.setdefault(key, review.id)
+        yield review, rules.judge(judged(review, is_duplicate=is_duplicate(review.id, keys, holders)))
 
 
 @lru_cache(maxsize=_COMPILED)

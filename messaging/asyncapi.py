@@ -32,6 +32,7 @@ from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.reviews_state import ReviewState
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
+from messaging.verdicts import MODERATION_VERDICT
 
 _REF: Final = "#/components/schemas/{model}"
 _HEADERS: Final = "CloudEventHeaders"
@@ -69,6 +70,12 @@ CHANNELS: Final = {
     ),
     Topic.REVIEW_FEEDBACK: _Channel(
         "Replies to reviews, votes on them, and reports", "in", "review id", {"FeedbackCommand": FEEDBACK_COMMAND}
+    ),
+    Topic.MODERATION_VERDICTS: _Channel(
+        "Verdicts of classifiers about the texts of reviews",
+        "in",
+        "review id",
+        {"ModerationVerdict": MODERATION_VERDICT},
     ),
     Topic.ORDER_EVENTS: _Channel("Orders as they are now", "in", "order id", {"OrderEvent": ORDER_EVENT}),
     Topic.REMINDER_COMMANDS: _Channel(

@@ -108,6 +108,7 @@ SUBMISSIONS: Final = _counter(
     "outcome",
 )
 RULINGS: Final = _counter("rulings", "Reviews that moderation rules approved, held or flagged", "outcome")
+VERDICTS: Final = _counter("verdicts", "Verdicts of classifiers about reviews", "action", "outcome")
 MODERATIONS: Final = _counter("moderations", "Moderation commands, one for each review", "action", "outcome")
 FEEDBACK: Final = _counter("feedback", "Replies, votes and reports, and their removal", "action", "outcome")
 IGNORED: Final = _counter(

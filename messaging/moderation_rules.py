@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NotRequired
+from collections.abc import Sequence
+from typing import Annotated, Final, NotRequired, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
@@ -75,7 +76,10 @@ class ModerationRuleFields(ClosedMessage):
         )
 
 
-def _with_own_ids(rules: tuple[ModerationRuleFields, ...]) -> tuple[ModerationRuleFields, ...]:
+Several = TypeVar("Several", bound=Sequence[ModerationRuleFields])
+
+
+def _with_own_ids(rules: Several) -> Several:
     ids = [rule.id for rule in rules]
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
@@ -86,7 +90,9 @@ def _with_own_ids(rules: tuple[ModerationRuleFields, ...]) -> tuple[ModerationRu
 ModerationRules = Annotated[
     tuple[ModerationRuleFields, ...], Field(max_length=MOST_RULES), AfterValidator(_with_own_ids)
 ]
-MODERATION_RULES: Final[TypeAdapter[tuple[ModerationRuleFields, ...]]] = TypeAdapter(ModerationRules)
+MODERATION_RULES: Final[TypeAdapter[list[ModerationRuleFields]]] = TypeAdapter(
+    Annotated[list[ModerationRuleFields], Field(max_length=MOST_RULES), AfterValidator(_with_own_ids)]
+)
 
 
 class ShownRule(TypedDict):

@@ -29,10 +29,13 @@ IMAGE_ID_PATTERN: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 
 LANGUAGE_PATTERN: Final = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
 
+TEXT_HASH_PATTERN: Final = r"^[0-9A-Fa-f]{64}$"
+
 PATTERN_MESSAGES: Final = {
     _NO_NULL: "Must not contain the null character",
     IMAGE_ID_PATTERN: "Must be the id of an image, as its upload was answered with",
     LANGUAGE_PATTERN: "Must be a language, like en or en-US",
+    TEXT_HASH_PATTERN: "Must be a SHA-256 in hexadecimal",
 }
 """The sentence about a text that a pattern doesn't match, for each pattern of a schema."""
 
@@ -92,6 +95,7 @@ def _tag(language: str | None) -> str | None:
 NotBlank = AfterValidator(_not_blank)
 NoNull = Annotated[str, StringConstraints(pattern=_NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)

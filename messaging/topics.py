@@ -39,6 +39,7 @@ class Topic(StrEnum):
     REVIEW_SUBMISSIONS = "review-submissions"
     MODERATION_COMMANDS = "moderation-commands"
     REVIEW_FEEDBACK = "review-feedback"
+    MODERATION_VERDICTS = "moderation-verdicts"
     REVIEW_CHANGES = "review-changes"
     IMAGE_UPLOADS = "image-uploads"
     IMAGE_COMMANDS = "image-commands"

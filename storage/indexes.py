@@ -27,6 +27,7 @@ from storage import (
     review_tokens,
     reviews,
     templates,
+    verdicts,
 )
 from storage.database import Database, create_indexes, drop_indexes
 
@@ -57,6 +58,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         mails.COLLECTION: mails.indexes(remember_days),
         replays.COLLECTION: replays.indexes(remember_days),
         templates.COLLECTION: templates.indexes(remember_days),
+        verdicts.PARKED: verdicts.PARKED_INDEXES,
         audit.COLLECTION: audit.INDEXES,
         claims.COLLECTION: claims.INDEXES,
         feedback_reports.COLLECTION: feedback_reports.INDEXES,

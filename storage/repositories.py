@@ -27,6 +27,7 @@ from storage.reviews import ReviewRepository
 from storage.reviews_edits import ReviewEditRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
+from storage.verdicts import VerdictRepository
 
 
 class Repositories:
@@ -63,3 +64,4 @@ class Repositories:
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
         self.texts = TextRepository(database)
+        self.verdicts = VerdictRepository(database)

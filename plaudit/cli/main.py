@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from plaudit.cli import dead_letters, keys, privacy, reviews
+from plaudit.cli import dead_letters, keys, privacy, reviews, rules
 from plaudit.cli.command_line import Now, out, read_settings, run
 from plaudit.cli.terminal import print_json
 from plaudit.config import LogSettings
@@ -30,6 +30,7 @@ app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(reviews.app, name="reviews")
+app.add_typer(rules.app, name="rules")
 app.command("import")(reviews.import_reviews)
 app.command("export")(reviews.export_reviews)
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from domain.moderation_rules_text import text_hash
 from tests.chaos.record_kinds import Fate, Kind
 from tests.support.facade import new_id, submission
 from tests.support.orders import an_order
@@ -32,12 +33,14 @@ COLLECTIONS: Final = {
     "review-submissions": "reviews",
     "return-commands": "returns",
     "moderation-commands": "reviews",
+    "moderation-verdicts": "reviews",
     "review-changes": "reviews",
     "review-feedback": "votes",
 }
 """The collection in which a message of each topic has its effect."""
 CONDITIONS: Final[dict[str, Json]] = {
     "moderation-commands": {"status": 1},
+    "moderation-verdicts": {"status": 1},
     "review-changes": {"status": 1},
     "reminder-commands": {"reminder.viewed": True},
 }
@@ -72,6 +75,10 @@ def good_value(topic: str, id: str) -> bytes:
             "return": {"id": id, "orderId": f"{id}-order", "lineItems": [{"orderLineItemId": "l", "quantity": 1}]},
         },
         "moderation-commands": lambda: {"action": "approve", "ids": [id]},
+        "moderation-verdicts": lambda: {
+            **{"reviewId": id, "source": "ai", "verdict": "approve"},
+            "textHash": text_hash("As good as they say", "Sharp pictures, and the battery lasts."),
+        },
         "review-changes": lambda: review_change,
         "review-feedback": lambda: {"action": "vote", "reviewId": id, "userId": "u", "helpful": True},
     }
@@ -84,7 +91,7 @@ async def prepare(service: Service, topic: str, ids: Sequence[str]) -> None:
         orders = [f"{id}-order" for id in ids] if topic == "return-commands" else list(ids)
         await put(service, "order-events", [json.dumps(an_order(order, {"l": 1})).encode() for order in orders])
         await eventually(partial(effects, service, "order-events", orders), lambda done: done == set(orders))
-    if topic in ("moderation-commands", "review-changes", "review-feedback"):
+    if topic in ("moderation-commands", "moderation-verdicts", "review-changes", "review-feedback"):
         await put(service, "review-submissions", [good_value("review-submissions", id) for id in ids])
         await eventually(partial(effects, service, "review-submissions", ids), lambda done: done == set(ids))
 

@@ -13,7 +13,8 @@ from tests.chaos.clients import Http, Ledger
 from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
-from tests.chaos.model import Json, Model, Said
+from tests.chaos.model import RULED_STORE, Json, Model, Said
+from tests.chaos.rules import SEARCH, wrong_flags
 from tests.support.reviews_topic import latest, stored
 
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
@@ -49,7 +50,7 @@ class Checker:
             await self.idle()
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
-            found += await self.of_topic()
+            found += [*await self.of_topic(), *await self.of_flags()]
             if not found or loop.time() > end:
                 return found
             await asyncio.sleep(2)  # what differs may still be on its way
@@ -83,6 +84,13 @@ class Checker:
             if (count := sum(shown.pop(id, None) is not None for id in ids)) != 1:
                 found.append(Difference("duplicated" if count else "lost", entity, f"{count} reviews of one customer"))
         return found + [Difference("duplicated", id, f"review that must not be: {row}") for id, row in shown.items()]
+
+    async def of_flags(self) -> list[Difference]:
+        """The flags of reviews in the store with rules are those that its rules and verdicts give them."""
+        shown = {
+            row["id"]: row["flags"] async for row in self.pages(SEARCH, storeId=RULED_STORE, sort="createdDate:asc")
+        }
+        return [Difference("wrong", id, what) for id, what in wrong_flags(self.model, shown)]
 
     async def of_ratings(self) -> list[Difference]:
         expected = self.model.ratings()

@@ -99,6 +99,9 @@ MESSAGES: Final[dict[str, list[Json]]] = {
         {"kind": "recount", "entityType": "Product", "entityId": "e"},
         {"kind": "recount-store", "storeId": "s", "commandId": "c"},
     ],
+    "moderation-verdicts": [
+        {"reviewId": "r", "textHash": "0" * 64, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5},
+    ],
     "order-events": [ORDER],
     "object-updates": [
         {

@@ -19,6 +19,7 @@ ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
 TOPICS = (
     *("review-submissions", "moderation-commands", "review-changes", "review-feedback"),
     *("order-events", "return-commands", "store-updates", "object-updates", "reminder-commands"),
+    "moderation-verdicts",
 )
 REVIEWS = "/api/customerReviews"
 RETURNS = "/api/return"

@@ -19,6 +19,7 @@ STATUS_AFTER = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 CLOSED_STORE = "chaos-closed"
 OPEN_STORE = "chaos-open"
 ONE_EACH = "chaos-one-each"
+RULED_STORE = "chaos-ruled"
 MOST_MAILS = 2
 
 
@@ -78,6 +79,10 @@ class Model:
     rivals: set[str] = field(default_factory=set)
     races: dict[str, list[str]] = field(default_factory=dict)
     """The ids of the reviews of which a customer may have one, by object."""
+    flags: dict[str, list[str]] = field(default_factory=dict)
+    """Those of reviews in the store with rules."""
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The first review with each text of an object there."""
     early_moderation: dict[str, list[tuple[str, str | None]]] = field(default_factory=lambda: defaultdict(list))
     said: dict[str, Said] = field(default_factory=dict)
     """Replies, votes and reports, by the reviews that they are about."""

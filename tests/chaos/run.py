@@ -18,8 +18,9 @@ from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
-from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, Json, Model
+from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
 from tests.chaos.purchases import Shopper
+from tests.chaos.rules import RULES, Ruled
 from tests.chaos.soak import EVERY_S, Soak
 
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
@@ -165,8 +166,9 @@ class Run:
         reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
         importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
         audiences = [Audience(self.world, f"audience{n}", seed) for n in range(self.plan.audiences)]
+        ruled = [Ruled(self.world, f"ruled{n}", seed) for n in range(self.plan.importers)]
         buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
-        return [*reviewers, *importers, *audiences, *buyers, Shopper(self.world, "shopper", seed)]
+        return [*reviewers, *importers, *audiences, *ruled, *buyers, Shopper(self.world, "shopper", seed)]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""
@@ -250,6 +252,7 @@ async def open_shop(http: Http) -> None:
     for path, body in (
         (f"/api/stores/{OPEN_STORE}", {"settings": {**EVERYONE, "editsKeepStatus": True}}),
         (f"/api/stores/{ONE_EACH}", {"settings": {**EVERYONE, "oneReviewPerCustomer": True}}),
+        (f"/api/stores/{RULED_STORE}", {"settings": {**EVERYONE, "moderationRules": RULES}}),
         (f"/api/stores/{CLOSED_STORE}", {"settings": {**EVERYONE, "reviewsEnabled": False}}),
         ("/api/settings", {"reminder": reminder}),
     ):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from tests.support.facade import REVIEWS, Facade, new_id, submission
-from tests.support.messages import review_message
+from tests.support.messages import Message, message, review_message
 from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
 
@@ -105,3 +107,60 @@ async def test_an_edit_that_is_held_is_seen_even_where_edits_keep_the_status(fac
     await facade.submit({**first, "review": "A scam"})
     assert await state(facade, first["id"]) == ("New", ["words"], None)
     assert await facade.rating(product) == (0, 0)
+
+
+async def test_a_review_that_few_stars_hold_is_published_in_time(
+    facade: Facade, service: Service, product: str
+) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    low, linked, decided, edited = (
+        review(product, 1, text, store) for text in ("Broken.", "See https://x.org", "It broke.", "It fell.")
+    )
+    ids = await facade.submit(low, linked, decided, edited)
+    await facade.moderate("approve", decided["id"])
+    await facade.moderate("reset", decided["id"])
+    await facade.submit({**edited, "rating": 3})
+    async with service.mongo() as database:
+        planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}
+        assert planned == {low["id"], decided["id"]}
+        hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
+        await eventually(partial(database["publications"].count_documents, {"_id": {"$in": ids}}), lambda n: n == 0)
+    await facade.until_rated(product, 1.0, 1)
+    assert await state(facade, low["id"]) == ("Approved", ["low"], "rule:low")
+    assert (await state(facade, decided["id"]))[0] == "New"
+    assert await audited(facade, low["id"]) == [("approve", "rule:low"), ("hold", "rule:low")]
+
+
+async def test_verdicts_of_a_classifier(facade: Facade, service: Service, product: str) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    fair, held, late = (review(product, 3, text, store) for text in ("Fair.", "A scam.", "So so."))
+    await facade.submit(fair, held)
+
+    def verdict(about: Json, outcome: str, **fields: Any) -> Message:
+        told = {"reviewId": about["id"], "textHash": hash_of(about), "source": "ai", "verdict": outcome, **fields}
+        return message(told, about["id"])
+
+    early = verdict(late, "approve")
+    await service.publish("moderation-verdicts", verdict(held, "approve"), verdict(fair, "approve"), early)
+    await facade.until_rated(product, 3.0, 1)
+    assert await state(facade, fair["id"]) == ("Approved", [], "verdict:ai")
+    assert await state(facade, held["id"]) == ("New", ["words"], None)
+    await facade.submit(late)
+    await facade.until_rated(product, 3.0, 2)
+    await facade.moderate("reset", late["id"])
+    await facade.submit({**fair, "review": "Fair enough."})
+    objection = verdict({**fair, "review": "Fair enough."}, "flag", labels=["spam", "bot"], score=0.93)
+    await service.publish("moderation-verdicts", early, verdict(fair, "hold"), objection)
+    await eventually(partial(state, facade, fair["id"]), lambda found: found[1] != [])
+    assert await state(facade, fair["id"]) == ("New", ["verdict:ai"], None)
+    entries = (await facade.get("/api/audit", reviewId=fair["id"]))["results"]
+    assert [(e["action"], e["reason"]) for e in entries if e["subject"] == "verdict:ai"] == [
+        ("flag", "spam, bot (0.93)"),
+        ("approve", None),
+    ]
+
+
+def hash_of(review: Json) -> str:
+    """The hash of a review's text, as the documentation says it."""
+    return sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()

@@ -66,6 +66,7 @@ DECLARED = {
     "POST /api/rating/calculateStore": "customerReviews:ratingRecalc",
     "POST /api/rating/entityRating": "customerReviews:ratingRead",
     "POST /api/return": "return:create",
+    "POST /api/stores/{storeId}/moderationRules/try": "settings:read",
     "POST /api/return/search": "return:read",
     "POST /api/customerReviews/counts": "customerReviews:read",
     "POST /api/customerReviews/{id}/images/{imageId}/hide": "customerReviews:update",

@@ -1,0 +1,51 @@
+"""The endpoint that tries moderation rules on reviews."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import TypeAdapter
+
+from api import examples
+from api.auth.permissions import SettingsReader
+from api.services import Injected
+from api.stores.bounds import check_store
+from api.web.bodies import JsonBody
+from api.web.documents import problems
+from api.web.problems import ProblemError, ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.moderation_rules import rule_set, tried
+from messaging.moderation_rules_trial import RuleTrial, TrialResult, trial_summary, tried_row
+from messaging.schemas import Id
+
+TRIAL: Final = JsonBody(TypeAdapter(RuleTrial), {"Two reviews": examples.RULE_TRIAL})
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/stores",
+    tags=["Stores and settings"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, ProblemKind.MALFORMED_JSON),
+)
+
+
+@router.post("/{storeId}/moderationRules/try", response_model=TrialResult, responses=problems(ProblemKind.NOT_FOUND))
+async def try_rules(
+    caller: SettingsReader,
+    store_id: Annotated[Id, Path(alias="storeId")],
+    trial: Annotated[RuleTrial, Depends(TRIAL)],
+    services: Injected,
+) -> JsonResponse:
+    """What rules would do to these reviews: those that are given, or else those of the store. Nothing is written."""
+    check_store(caller, store_id)
+    if trial.rules is not None:
+        rules = tuple(fields.rule() for fields in trial.rules)
+    else:
+        store = await services.stores.get(store_id)
+        if store is None:
+            raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id. Register it, or give `rules`.")
+        rules = store.settings.moderation_rules
+    reviews = [review.as_review(index, store_id) for index, review in enumerate(trial.reviews)]
+    rows = [tried_row(review, ruling) for review, ruling in tried(rule_set(rules), reviews)]
+    return JsonResponse({"results": rows, "summary": trial_summary(rows)})

@@ -1,0 +1,70 @@
+"""Reviews from Kafka to MongoDB by the worker: without rules, with ten rules, and approved by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from benchmarks.comparison import Comparison, in_turns, paired, per_second
+from benchmarks.ground import Ground
+from benchmarks.samples import submissions
+from benchmarks.sizes import Size
+from messaging.topics import Topic
+
+_PLAIN: Final = "no rules"
+_WORDS: Final = [f"{kind} {n}" if n % 5 == 0 else f"{kind}{n}" for kind in ("scam", "fake") for n in range(250)]
+_TEN: Final[list[dict[str, Any]]] = [
+    {"id": "words", "kind": "words", "outcome": "hold", "words": _WORDS},
+    {"id": "names", "kind": "words", "outcome": "flag", "words": [f"rival{n}" for n in range(100)]},
+    {"id": "links", "kind": "links", "outcome": "hold"},
+    {"id": "contact", "kind": "contact", "outcome": "hold"},
+    {"id": "repeated", "kind": "repeated", "outcome": "flag"},
+    {"id": "duplicate", "kind": "duplicate", "outcome": "flag"},
+    {"id": "languages", "kind": "languages", "outcome": "flag", "languages": ["en", "de"]},
+    {"id": "verified", "kind": "verified", "outcome": "approve"},
+    {"id": "low", "kind": "stars", "outcome": "hold", "below": 1, "publishAfterHours": 24},
+    {"id": "high", "kind": "stars", "outcome": "approve", "above": 5},
+]
+"""Of every kind; none fires for these reviews, as rules for the exception do."""
+
+RULES: Final[dict[str, tuple[list[dict[str, Any]], float]]] = {
+    "ten rules": (_TEN, 0.8),
+    "approval by rule": ([{"id": "all", "kind": "always", "outcome": "approve"}], 0.5),
+}
+
+
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
+    """Take the same reviews in, by each set of rules in turn."""
+    rules = {_PLAIN: [], **{name: rules for name, (rules, _) in RULES.items()}}
+    measures = {name: partial(_rate, ground, each, size.ingest) for name, each in rules.items()}
+    await measures[_PLAIN]()
+    rates = await in_turns(size.runs, measures)
+    return [
+        Comparison(
+            f"Ingest with {name}, {size.ingest:,} reviews",
+            "without rules",
+            paired(rates[name], rates[_PLAIN]),
+            goal,
+            absolute=f"{per_second(rates[name])} against {per_second(rates[_PLAIN])}",
+        )
+        for name, (_, goal) in RULES.items()
+    ]
+
+
+def _different(count: int) -> Iterator[tuple[str, bytes]]:
+    """Reviews of which no two have the same text."""
+    for number, (key, value) in enumerate(submissions(count)):
+        review = orjson.loads(value)
+        yield key, orjson.dumps({**review, "review": f"{review['review']}This is number x{number}x of them."})
+
+
+async def _rate(ground: Ground, rules: list[dict[str, Any]], count: int) -> float:
+    """Reviews a second, at a place of its own whose store has these rules."""
+    async with ground.place() as place:
+        await place.database["stores"].update_one({"_id": "open"}, {"$set": {"settings.moderationRules": rules}})
+        place.publish(Topic.REVIEW_SUBMISSIONS, _different(count))
+        with place.running("plaudit", "worker") as process:
+            return await place.stored_rate("reviews", count, process)

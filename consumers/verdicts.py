@@ -1,0 +1,138 @@
+"""Consume verdicts of classifiers about the texts of reviews."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from consumers.moderation_rules import approved
+from consumers.ratings import rating_events
+from consumers.services import Services
+from domain.commands import Outcome
+from domain.delivery import OutgoingMessage
+from domain.moderation_rules import RuleOutcome
+from domain.reviews import ModerationAction
+from domain.verdicts import Judged, Verdict, VerdictReview, judge
+from messaging.dead_letters import rebuilt_dead_letter
+from messaging.decoding import InvalidMessageError, Received
+from messaging.metrics import VERDICTS
+from messaging.topics import Topic
+from messaging.tracing import cause_of
+from messaging.verdicts import ModerationVerdict, verdict_value
+from storage.audit import AuditEntry, RuleAction
+from storage.unit_of_work import UnitOfWork
+
+_MOST_OVERDUE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictConsumer:
+    """Applies verdicts to reviews that still have the text: approves new ones that nothing holds back, or flags them.
+
+    Delivered at least once, effective once: each review knows the records it has taken into account. Statuses, flags,
+    tallies, audit entries and events of a batch are one transaction. A verdict about a review that is unknown is
+    parked until the review is stored.
+    """
+
+    services: Services
+
+    async def __call__(self, batch: Sequence[Received[ModerationVerdict]]) -> None:
+        """Apply a batch."""
+        verdicts = [each.message.about(each.position, cause_of(each.position)) for each in batch]
+        services = self.services
+        known = set(await services.reviews.entities({verdict.review_id for verdict in verdicts}))
+        if unknown := [verdict for verdict in verdicts if verdict.review_id not in known]:
+            # Parked first, looked up then: the consumer of submissions does it the other way round.
+            await services.verdicts.park(unknown, datetime.now(UTC))
+            known |= set(await services.reviews.entities({verdict.review_id for verdict in unknown}))
+        await self._apply([verdict for verdict in verdicts if verdict.review_id in known])
+
+    async def release(self, review_ids: Collection[str]) -> None:
+        """Apply the parked verdicts about these reviews, which are stored by now."""
+        if parked := await self.services.verdicts.parked_about(review_ids):
+            await self._run(parked)
+            await self.services.verdicts.release(parked)
+
+    async def report_overdue(self, before: datetime) -> int:
+        """Give up verdicts parked before that moment: dead-letter them. Returns how many there were."""
+        overdue = await self.services.verdicts.parked_before(before, _MOST_OVERDUE)
+        await self.services.publisher.publish([self._overdue_message(verdict) for verdict in overdue])
+        await self.services.verdicts.release(overdue)
+        return len(overdue)
+
+    async def _apply(self, verdicts: Sequence[Verdict]) -> None:
+        """Apply verdicts, each behind those that were parked about its review before it came."""
+        if not verdicts:
+            return
+        parked = await self.services.verdicts.parked_about({verdict.review_id for verdict in verdicts})
+        await self._run([*parked, *verdicts])
+        if parked:
+            await self.services.verdicts.release(parked)
+
+    async def _run(self, verdicts: Iterable[Verdict]) -> None:
+        of_records = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
+        order = sorted(
+            of_records.values(), key=lambda v: (v.position.partition, v.position.timestamp, v.position.offset)
+        )
+        judged = await self.services.transactions.run(partial(self._judge, order))
+        for verdict, result in zip(order, judged.results, strict=True):
+            VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()
+
+    async def _judge(self, verdicts: Sequence[Verdict], work: UnitOfWork) -> Judged:
+        repositories = work.repositories
+        present = await repositories.verdicts.load({verdict.review_id for verdict in verdicts}, work.session)
+        judged = judge(verdicts, present)
+        await repositories.verdicts.save(judged.reviews, work.session)
+        tallies = await repositories.ratings.add(judged.tallies, work.session)
+        applied = list(_applied(verdicts, judged))
+        for verdict, review, is_approved in applied:
+            if is_approved:
+                about = (verdict.review_id, review.key, verdict.subject, verdict.at, verdict.trace)
+                work.emit([approved(self.services, *about)])
+        work.emit(rating_events(self.services, tallies))
+        work.audit(
+            _audit_entry(verdict, review)
+            for verdict, review, is_approved in applied
+            if is_approved or _objects(verdict)
+        )
+        # A review that a classifier objects to waits for a moderator, however few its stars.
+        objected = [verdict.review_id for verdict, *_ in applied if _objects(verdict)]
+        await repositories.publications.plan(dict.fromkeys(objected), work.session)
+        return judged
+
+    def _overdue_message(self, verdict: Verdict) -> OutgoingMessage:
+        return rebuilt_dead_letter(
+            self.services.topics.name(Topic.MODERATION_VERDICTS),
+            verdict.position,
+            key=verdict.review_id,
+            value=verdict_value(verdict),
+            error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
+        )
+
+
+def _objects(verdict: Verdict) -> bool:
+    return verdict.outcome is not RuleOutcome.APPROVE
+
+
+def _applied(verdicts: Iterable[Verdict], judged: Judged) -> Iterator[tuple[Verdict, VerdictReview, bool]]:
+    for verdict, (outcome, is_approved) in zip(verdicts, judged.results, strict=True):
+        if outcome is Outcome.APPLIED:
+            yield verdict, judged.reviews[verdict.review_id], is_approved
+
+
+def _audit_entry(verdict: Verdict, review: VerdictReview) -> AuditEntry:
+    labels = ", ".join(verdict.labels)
+    score = "" if verdict.score is None else f" ({verdict.score:g})"
+    return AuditEntry(
+        at=verdict.at,
+        subject=verdict.subject,
+        action=RuleAction(verdict.outcome.value) if _objects(verdict) else ModerationAction.APPROVE,
+        review_id=verdict.review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=f"{labels}{score}".strip() or None,
+        command_id=None,
+    )

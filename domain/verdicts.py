@@ -1,0 +1,120 @@
+"""Verdicts of classifiers outside about the text of a review. They approve or flag, and never reject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from domain.commands import Outcome
+from domain.delivery import RecordPosition, Seen
+from domain.moderation_rules import RuleOutcome
+from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
+from domain.reviews import ReviewStatus, counted
+
+MOST_SOURCES: Final = 50
+"""Sources that can flag one review."""
+
+_PREFIX: Final = "verdict:"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict about the text with this hash. `labels` and `score` are the classifier's own, for the audit log."""
+
+    review_id: str
+    text_hash: str
+    source: str
+    outcome: RuleOutcome
+    position: RecordPosition
+    at: datetime
+    labels: tuple[str, ...] = ()
+    score: float | None = None
+    trace: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The name under which it moderates, and its flag."""
+        return f"{_PREFIX}{self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictReview:
+    """The part of a review that verdicts read and write. `is_held`: a moderation rule wants a moderator to see it."""
+
+    entity: Entity
+    store_id: str | None
+    rating: Hundredths
+    status: ReviewStatus
+    text_hash: str
+    flags: tuple[str, ...] = ()
+    is_held: bool = False
+    seen: Seen = field(default_factory=Seen)
+    modified: datetime | None = None
+    moderator: str | None = None
+    reason: str | None = None
+
+    @property
+    def key(self) -> TallyKey:
+        """The key of its rating."""
+        return TallyKey(self.entity, self.store_id)
+
+
+class Judgement(NamedTuple):
+    """The result of one verdict; `is_approved`: it has approved its review."""
+
+    outcome: Outcome
+    is_approved: bool = False
+
+
+class Judged(NamedTuple):
+    """The reviews that took verdicts into account, one result for each verdict, and changes of tallies."""
+
+    reviews: Mapping[str, VerdictReview]
+    results: Sequence[Judgement]
+    tallies: Mapping[TallyKey, RatingTally]
+
+
+def judge(verdicts: Iterable[Verdict], reviews: Mapping[str, VerdictReview]) -> Judged:
+    """Apply verdicts in their order. A review that isn't among these is gone."""
+    present, touched = dict(reviews), dict[str, VerdictReview]()
+    results: list[Judgement] = []
+    tallies: dict[TallyKey, RatingTally] = {}
+    for verdict in verdicts:
+        review = present.get(verdict.review_id)
+        if review is None:
+            results.append(Judgement(Outcome.NOT_FOUND))
+            continue
+        if review.seen.covers(verdict.position):
+            results.append(Judgement(Outcome.UNCHANGED))
+            continue
+        after = _judged(review, verdict)
+        is_same = (after.status, after.flags) == (review.status, review.flags)
+        is_approved = after.status is not review.status
+        results.append(Judgement(Outcome.UNCHANGED if is_same else Outcome.APPLIED, is_approved))
+        if is_approved:
+            tallies[review.key] = tallies.get(review.key, RatingTally()) + counted(after.status, after.rating)
+        present[verdict.review_id] = touched[verdict.review_id] = replace(
+            after, seen=review.seen.after(verdict.position)
+        )
+    return Judged(touched, results, tallies)
+
+
+def _judged(review: VerdictReview, verdict: Verdict) -> VerdictReview:
+    """The review after a verdict; one about another text changes nothing."""
+    if verdict.text_hash != review.text_hash:
+        return review
+    others = tuple(flag for flag in review.flags if flag != verdict.subject)
+    if verdict.outcome is not RuleOutcome.APPROVE:
+        if verdict.subject in review.flags or sum(map(_is_verdict, others)) >= MOST_SOURCES:
+            return review
+        return replace(review, flags=(*others, verdict.subject))
+    after = replace(review, flags=others)
+    if review.status is not ReviewStatus.NEW or review.is_held or any(map(_is_verdict, others)):
+        return after
+    return replace(after, status=ReviewStatus.APPROVED, modified=verdict.at, moderator=verdict.subject, reason=None)
+
+
+def _is_verdict(flag: str) -> bool:
+    return flag.startswith(_PREFIX)

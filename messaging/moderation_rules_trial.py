@@ -1,0 +1,123 @@
+"""Trials of moderation rules: reviews as they are given, and what rules would do to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AliasChoices, Field
+from typing_extensions import TypedDict
+
+from domain.moderation_rules import RuleOutcome, Ruling
+from domain.ratings import Entity, hundredths
+from domain.reviews import Review
+from domain.reviews_facts import Facts
+from messaging.moderation_rules import ModerationRules
+from messaging.schemas import MAX_ITEMS, ClosedMessage, Message, OptionalId, Rating, ReviewText, Title
+
+_NOW = datetime.fromtimestamp(0, UTC)
+
+
+class TriedReview(Message):
+    """The part of a submission that rules look at. `verifiedPurchase` and `language` are taken as they are given."""
+
+    id: OptionalId = None
+    user_id: OptionalId = None
+    entity_id: Annotated[
+        OptionalId, Field(validation_alias=AliasChoices("EntityId", "entityId"), serialization_alias="EntityId")
+    ] = None
+    entity_type: Annotated[
+        OptionalId, Field(validation_alias=AliasChoices("EntityType", "entityType"), serialization_alias="EntityType")
+    ] = None
+    title: Title | None = None
+    review: ReviewText
+    rating: Rating
+    verified_purchase: bool = False
+    language: Annotated[str | None, Field(max_length=35)] = None
+
+    def as_review(self, index: int, store_id: str | None) -> Review:
+        """The review that would be stored; `index` is its place among those that are tried."""
+        return Review(
+            id=self.id or f"/{index}",
+            entity=Entity(self.entity_type or "", self.entity_id or ""),
+            entity_name=None,
+            store_id=store_id,
+            user_id=self.user_id,
+            user_name=None,
+            title=self.title,
+            text=self.review,
+            rating=hundredths(self.rating),
+            created=_NOW,
+            modified=_NOW,
+            facts=Facts(self.verified_purchase, language=self.language),
+        )
+
+
+class RuleTrial(ClosedMessage):
+    """Reviews to try rules on; without rules those of the store."""
+
+    reviews: Annotated[list[TriedReview], Field(min_length=1, max_length=MAX_ITEMS)]
+    rules: ModerationRules | None = None
+
+
+class TriedRow(TypedDict):
+    """The effect of rules on a review: those that fired, the outcome that wins, and the status that it would have."""
+
+    id: str
+    fired: list[str]
+    outcome: RuleOutcome | None
+    reviewStatus: str
+    flags: list[str]
+    approvedBy: str | None
+    publishAfterHours: int | None
+
+
+class TrialSummary(TypedDict):
+    """The numbers of reviews: all, by outcome, and for which each rule fired."""
+
+    reviews: int
+    approved: int
+    held: int
+    flagged: int
+    untouched: int
+    rules: dict[str, int]
+
+
+class TrialResult(TypedDict):
+    """The results of a trial, in the order of the reviews."""
+
+    results: list[TriedRow]
+    summary: TrialSummary
+
+
+def tried_row(review: Review, ruling: Ruling) -> TriedRow:
+    """The effect of a ruling on a review."""
+    publication = ruling.publication
+    return {
+        "id": review.id,
+        "fired": [rule.id for rule in ruling.fired],
+        "outcome": ruling.outcome,
+        "reviewStatus": ruling.status.label,
+        "flags": list(ruling.flags),
+        "approvedBy": ruling.approval.id if ruling.approval else None,
+        "publishAfterHours": publication[1].publish_after_hours if publication else None,
+    }
+
+
+def trial_summary(rows: Iterable[TriedRow]) -> TrialSummary:
+    """The numbers of a trial."""
+    outcomes: Counter[RuleOutcome | None] = Counter()
+    rules: Counter[str] = Counter()
+    for row in rows:
+        outcomes[row["outcome"]] += 1
+        rules.update(row["fired"])
+    return {
+        "reviews": outcomes.total(),
+        "approved": outcomes[RuleOutcome.APPROVE],
+        "held": outcomes[RuleOutcome.HOLD],
+        "flagged": outcomes[RuleOutcome.FLAG],
+        "untouched": outcomes[None],
+        "rules": dict(rules.most_common()),
+    }

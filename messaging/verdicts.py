@@ -1,0 +1,59 @@
+"""Verdicts of classifiers as messages, and as they are parked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, TypeAdapter
+
+from domain.delivery import RecordPosition
+from domain.moderation_rules import RuleOutcome
+from domain.timestamps import from_milliseconds
+from domain.verdicts import Verdict
+from messaging.schemas import TEXT_HASH_PATTERN, ClosedMessage, Id, Name, NoNull, NotBlank
+
+LONGEST_SOURCE: Final = 64
+
+
+class ModerationVerdict(ClosedMessage):
+    """A classifier's verdict about the text of a review."""
+
+    review_id: Id
+    text_hash: Annotated[
+        Annotated[str, Field(pattern=TEXT_HASH_PATTERN)],
+        AfterValidator(str.lower),
+        Field(description="SHA-256 in hexadecimal of title, a line feed and review, in UTF-8: of the text it is about"),
+    ]
+    source: Annotated[NoNull, Field(max_length=LONGEST_SOURCE, description="The classifier"), NotBlank]
+    verdict: Annotated[RuleOutcome, Field(description="`hold` and `flag` keep a new review waiting for a moderator")]
+    labels: Annotated[tuple[Name, ...], Field(max_length=20)] = ()
+    score: Annotated[float | None, Field(allow_inf_nan=False)] = None
+
+    def about(self, position: RecordPosition, trace: str = "") -> Verdict:
+        """The verdict as the domain reads it; `position` is that of its record."""
+        return Verdict(
+            self.review_id,
+            self.text_hash,
+            self.source,
+            self.verdict,
+            position,
+            at=from_milliseconds(position.timestamp),
+            labels=self.labels,
+            score=self.score,
+            trace=trace,
+        )
+
+
+MODERATION_VERDICT: TypeAdapter[ModerationVerdict] = TypeAdapter(ModerationVerdict)
+
+
+def verdict_value(verdict: Verdict) -> dict[str, object]:
+    """The value of a ModerationVerdict."""
+    return {
+        "reviewId": verdict.review_id,
+        "textHash": verdict.text_hash,
+        "source": verdict.source,
+        "verdict": verdict.outcome.value,
+        "labels": list(verdict.labels),
+        "score": verdict.score,
+    }

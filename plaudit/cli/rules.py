@@ -1,0 +1,45 @@
+"""`plaudit rules`: moderation rules, tried before they are set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plaudit.cli.command_line import errors, out, run
+from plaudit.config import Settings
+from plaudit.tools.file_format import FileFormat
+
+app = typer.Typer(help="Try moderation rules.", no_args_is_help=True)
+
+
+@app.callback()
+def _rules() -> None:
+    """Try moderation rules."""
+
+
+@app.command("try")
+def try_rules(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    store: Annotated[str | None, typer.Option(help="The store whose rules are tried.")] = None,
+    rules: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="Other rules: a JSON array of them.")
+    ] = None,
+    format: Annotated[FileFormat | None, typer.Option(help="By default as the file's name says.")] = None,
+    map: Annotated[list[str] | None, typer.Option(help="Which column is which field: column=field.")] = None,
+) -> None:
+    """Tell what rules would do to the reviews in a CSV or JSON Lines file, as `plaudit import` reads it.
+
+    Writes nothing. Exit code 1 if there were bad rows.
+    """
+    from plaudit.tools.imports.mapping import ColumnMapping
+    from plaudit.tools.rules import RuleTrialOrder, run_trial
+
+    async def work(settings: Settings) -> int:
+        mapping = ColumnMapping.of(map or (), store=store or "", entity_type="Product")
+        order = RuleTrialOrder(file, format or FileFormat.of(file), mapping, store, rules)
+        return await run_trial(settings, out, errors, order)
+
+    if run(work):
+        raise typer.Exit(1)

@@ -1,0 +1,131 @@
+"""`plaudit rules try`: what moderation rules would do to the reviews in a file. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from rich.console import Console
+
+from domain.moderation_rules import ModerationRule, rule_set, tried
+from domain.reviews import Review
+from messaging.moderation_rules import MODERATION_RULES
+from messaging.moderation_rules_trial import TriedRow, trial_summary, tried_row
+from messaging.reading import InvalidContentError, Reader
+from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.cli.terminal import shown
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from plaudit.processes.waiting import patiently
+from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports.mapping import BadRowError, ColumnMapping
+from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+from storage.stores import StoreRepository
+
+_YES: Final = ("true", "1", "yes")
+_DONE: Final = {"approve": "approved by", "hold": "held by", "flag": "flagged by"}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTrialOrder:
+    """The options of a trial: the rules of a file, or else those of a store."""
+
+    file: Path
+    format: FileFormat
+    mapping: ColumnMapping
+    store: str | None = None
+    rules: Path | None = None
+
+
+async def run_trial(settings: Settings, out: Console, errors: Console, order: RuleTrialOrder) -> int:
+    """Tell what rules would do to each review, with a summary; returns the number of bad rows.
+
+    Raises UsageError for a file that can't be used.
+    """
+    rules = _rules_in(order.rules) if order.rules else await _rules_of(settings, order.store)
+    bad: list[str] = []
+    rows: list[TriedRow] = []
+    with order.file.open("rb") as file:
+        for review, ruling in tried(rule_set(rules), _reviews(file, order, bad)):
+            rows.append(row := tried_row(review, ruling))
+            out.print(f"{shown(row['id'])}: {_told(row)}")
+    for fault in bad:
+        errors.print(fault)
+    summary = trial_summary(rows)
+    out.print(
+        f"{summary['reviews']} reviews: {summary['approved']} approved, {summary['held']} held, "
+        f"{summary['flagged']} flagged, {summary['untouched']} as without rules; {len(bad)} rows are bad."
+    )
+    for rule, number in summary["rules"].items():
+        out.print(f"{shown(rule)}: {number}")
+    return len(bad)
+
+
+def _told(row: TriedRow) -> str:
+    if row["outcome"] is None:
+        return "no rule fires"
+    rules = [row["approvedBy"] or ""] if row["outcome"] == "approve" else row["flags"]
+    hours = row["publishAfterHours"]
+    later = f", and approved after {hours} hours" if hours else ""
+    return f"{_DONE[row['outcome']]} {', '.join(map(shown, rules))}{later}"
+
+
+def _rules_in(file: Path) -> tuple[ModerationRule, ...]:
+    try:
+        return tuple(fields.rule() for fields in Reader(MODERATION_RULES)(file.read_bytes()))
+    except InvalidContentError as error:
+        raise UsageError(f"The rules in {file} can't be used: {error}") from None
+
+
+async def _rules_of(settings: Settings, store_id: str | None) -> tuple[ModerationRule, ...]:
+    if store_id is None:
+        raise UsageError("Name the store by --store, or a file of rules by --rules.")
+    async with connected(settings) as (database, _):
+        stores = StoreRepository(database)
+        store = await patiently("MongoDB", lambda: stores.get(store_id))
+    if store is None:
+        raise CommandError(f"There is no store {store_id}.")
+    return store.settings.moderation_rules
+
+
+def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[Review]:
+    """The reviews of a file; notes rows that are none."""
+    at = datetime.now(UTC)
+    for row in _rows(file, order):
+        try:
+            if row.columns is None:
+                raise BadRowError(row.fault)
+            submitted = order.mapping.submission(row.columns, is_text=order.format is FileFormat.CSV)
+        except BadRowError as error:
+            bad.append(f"line {row.line}: {error}")
+            continue
+        review = submitted.accepted(submitted.id or str(row.line), at)
+        review.facts = review.facts._replace(**_facts(row.columns))
+        yield review
+
+
+def _facts(columns: dict[str, Any]) -> dict[str, Any]:
+    """The facts that a row tells, as an export writes them; a submission can't."""
+    told = {name.lower(): value for name, value in columns.items()}
+    facts: dict[str, Any] = {}
+    if "verifiedpurchase" in told:
+        facts["verified_purchase"] = str(told["verifiedpurchase"]).lower() in _YES
+    if told.get("language"):
+        facts["language"] = str(told["language"])
+    return facts
+
+
+def _rows(file: BinaryIO, order: RuleTrialOrder) -> Iterator[Row]:
+    if order.format is FileFormat.JSONL:
+        return json_rows(file, offset=0, line=0)
+    try:
+        found = csv_header(file)
+        if found is None:
+            raise UsageError(f"{order.file} is empty: there is no header row.")
+        order.mapping.check(found[0])
+    except ValueError as error:
+        raise UsageError(f"The header row of {order.file} can't be read: {error}.") from None
+    return csv_rows(file, found[0], offset=found[1].end, line=found[1].end_line)

@@ -1,0 +1,84 @@
+"""Trials of moderation rules: by the endpoint and by the command line. Nothing is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from plaudit.cli.main import app
+from tests.support.app import app_without_servers, client_of
+
+RULES: list[dict[str, Any]] = [
+    {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]},
+    {"id": "twice", "kind": "duplicate", "outcome": "flag"},
+    {"id": "low", "kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 24},
+    {"id": "bought", "kind": "verified", "outcome": "approve"},
+]
+REVIEWS: list[dict[str, Any]] = [
+    {"EntityId": "e", "EntityType": "Product", "review": "A scam", "rating": 5},
+    {"EntityId": "e", "EntityType": "Product", "review": "a SCAM", "rating": 5},
+    {"EntityId": "e", "EntityType": "Product", "review": "Broken", "rating": 1},
+    {"id": "r", "EntityId": "e", "EntityType": "Product", "review": "Sharp", "rating": 5, "verifiedPurchase": True},
+    {"EntityId": "e", "EntityType": "Product", "review": "Fair", "rating": 3},
+]
+URL = "/api/stores/s/moderationRules/try"
+
+
+def row(id: str, fired: list[str], outcome: str | None, **more: Any) -> dict[str, Any]:
+    flags = [] if outcome == "approve" else fired
+    shown = {"id": id, "fired": fired, "outcome": outcome, "reviewStatus": "New", "flags": flags}
+    return {**shown, "approvedBy": None, "publishAfterHours": None, **more}
+
+
+async def test_what_rules_would_do() -> None:
+    async with app_without_servers() as application, client_of(application) as http:
+        answer = await http.post(URL, json={"reviews": REVIEWS, "rules": RULES})
+        assert (answer.status_code, answer.json()) == (
+            200,
+            {
+                "results": [
+                    row("/0", ["words"], "hold"),
+                    row("/1", ["words", "twice"], "hold"),
+                    row("/2", ["low"], "hold", publishAfterHours=24),
+                    row("r", ["bought"], "approve", reviewStatus="Approved", approvedBy="bought"),
+                    row("/4", [], None),
+                ],
+                "summary": {
+                    **{"reviews": 5, "approved": 1, "held": 3, "flagged": 0, "untouched": 1},
+                    "rules": {"words": 2, "twice": 1, "low": 1, "bought": 1},
+                },
+            },
+        )
+        wrongs: list[dict[str, Any]] = [{"reviews": []}, {"reviews": REVIEWS, "rules": [{**RULES[0], "kind": "mood"}]}]
+        for wrong in wrongs:
+            assert (await http.post(URL, json=wrong)).status_code == 422
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_the_command_line(tmp_path: Path, format: str) -> None:
+    reviews, rules = tmp_path / f"reviews.{format}", tmp_path / "rules.json"
+    rules.write_text(json.dumps(RULES))
+    if format == "jsonl":
+        reviews.write_text("\n".join(json.dumps(each) for each in [*REVIEWS, {"rating": 9}]))
+    else:
+        lines = [f"{r.get('id', '')},e,{r['review']},{r['rating']},{r.get('verifiedPurchase', '')}" for r in REVIEWS]
+        reviews.write_text("\n".join(["id,entityId,review,rating,verifiedPurchase", *lines, ",,,9,"]))
+    done = CliRunner().invoke(app, ["rules", "try", str(reviews), "--rules", str(rules)])
+    assert done.exit_code == 1, done.output
+    assert "r: approved by bought" in done.output
+    assert "held by words, twice" in done.output
+    assert "held by low, and approved after 24 hours" in done.output
+    assert "no rule fires" in done.output
+    assert "5 reviews: 1 approved, 3 held, 0 flagged, 1 as without rules; 1 rows are bad." in done.output
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    reviews, rules = tmp_path / "reviews.jsonl", tmp_path / "rules.json"
+    reviews.write_text("")
+    rules.write_text('[{"id": "a"}]')
+    for options in ([], ["--rules", str(rules)]):
+        assert CliRunner().invoke(app, ["rules", "try", str(reviews), *options]).exit_code == 2

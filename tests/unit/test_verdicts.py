@@ -1,0 +1,108 @@
+"""Verdicts of classifiers: about the text that they name alone, and never against a rule that holds a review."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from domain.commands import Outcome
+from domain.delivery import RecordPosition
+from domain.moderation_rules import RuleOutcome
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import ReviewStatus
+from domain.verdicts import MOST_SOURCES, Judgement, Verdict, VerdictReview, judge
+from messaging.verdicts import MODERATION_VERDICT, verdict_value
+
+NEW, APPROVED, REJECTED = ReviewStatus.NEW, ReviewStatus.APPROVED, ReviewStatus.REJECTED
+APPLIED, UNCHANGED = Judgement(Outcome.APPLIED), Judgement(Outcome.UNCHANGED)
+AT = datetime(2026, 3, 14, tzinfo=UTC)
+REVIEW = VerdictReview(Entity("Product", "p"), "s", 400, NEW, "a" * 64)
+
+
+def verdict(outcome: str, offset: int = 0, source: str = "ai", **fields: Any) -> Verdict:
+    about = {"review_id": "r", "text_hash": "a" * 64, "position": RecordPosition(0, offset, offset), "at": AT}
+    return Verdict(**{**about, "source": source, "outcome": RuleOutcome(outcome), **fields})
+
+
+def after(review: VerdictReview, *verdicts: Verdict) -> tuple[VerdictReview, list[Judgement], int]:
+    judged = judge(verdicts, {"r": review})
+    (tally,) = judged.tallies.values() or (RatingTally(),)
+    return judged.reviews.get("r", review), list(judged.results), tally.count
+
+
+@pytest.mark.parametrize(
+    ("status", "held", "flags", "is_approved"),
+    [
+        (NEW, False, (), True),
+        (NEW, False, ("links",), True),
+        (NEW, True, ("words",), False),
+        (NEW, False, ("verdict:other",), False),
+        (NEW, False, ("verdict:ai",), True),
+        (APPROVED, False, (), False),
+        (REJECTED, False, (), False),
+    ],
+)
+def test_an_approval(status: ReviewStatus, held: bool, flags: tuple[str, ...], is_approved: bool) -> None:
+    before = replace(REVIEW, status=status, is_held=held, flags=flags, moderator="eve", reason="x")
+    review, (result,), count = after(before, verdict("approve"))
+    assert (result.is_approved, count) == (is_approved, int(is_approved))
+    assert review.status is (APPROVED if is_approved else status)
+    assert review.flags == tuple(flag for flag in flags if flag != "verdict:ai")
+    decided = ("verdict:ai", None, AT) if is_approved else ("eve", "x", None)
+    assert (review.moderator, review.reason, review.modified) == decided
+    assert result.outcome is (Outcome.APPLIED if is_approved else Outcome.UNCHANGED)
+
+
+@pytest.mark.parametrize("outcome", ["hold", "flag"])
+@pytest.mark.parametrize("status", ReviewStatus)
+def test_an_objection_keeps_the_status(status: ReviewStatus, outcome: str) -> None:
+    before = replace(REVIEW, status=status, flags=("links",))
+    review, results, count = after(before, verdict(outcome), verdict(outcome, 1), verdict("approve", 2, "other"))
+    assert (review.status, review.flags, count) == (status, ("links", "verdict:ai"), 0)
+    assert results == [APPLIED, UNCHANGED, UNCHANGED]
+
+
+def test_the_same_source_takes_it_back() -> None:
+    review, results, count = after(REVIEW, verdict("hold"), verdict("approve", 1))
+    assert (review.status, review.flags, count) == (APPROVED, (), 1)
+    assert results == [APPLIED, Judgement(Outcome.APPLIED, is_approved=True)]
+    held, results, _ = after(replace(REVIEW, is_held=True), verdict("hold"), verdict("approve", 1))
+    assert (held.status, held.flags, results) == (NEW, (), [APPLIED, APPLIED])
+
+
+@pytest.mark.parametrize("outcome", RuleOutcome)
+def test_one_about_another_text_changes_nothing(outcome: str) -> None:
+    review, results, count = after(REVIEW, verdict(outcome, text_hash="b" * 64))
+    assert (review.status, review.flags, results, count) == (NEW, (), [UNCHANGED], 0)
+    # Nor does it when it is delivered again, and the review has that text by then.
+    assert after(replace(review, text_hash="b" * 64), verdict(outcome, text_hash="b" * 64))[1] == [UNCHANGED]
+
+
+def test_a_record_counts_once() -> None:
+    review, _, _ = after(REVIEW, verdict("approve", 5))
+    again, results, count = after(replace(review, status=NEW), verdict("approve", 5), verdict("flag", 4))
+    assert (again.status, again.flags, results, count) == (NEW, (), [UNCHANGED, UNCHANGED], 0)
+
+
+def test_a_review_that_is_gone_and_tallies_of_several() -> None:
+    assert judge([verdict("approve")], {}) == ({}, [Judgement(Outcome.NOT_FOUND)], {})
+    reviews = {"r": REVIEW, "q": replace(REVIEW, rating=200)}
+    judged = judge([verdict("approve"), verdict("approve", 1, review_id="q")], reviews)
+    assert judged.tallies == {TallyKey(Entity("Product", "p"), "s"): RatingTally(2, 600)}
+
+
+def test_flags_are_bounded() -> None:
+    flags = tuple(f"verdict:{n}" for n in range(MOST_SOURCES))
+    assert after(replace(REVIEW, flags=flags), verdict("flag"))[0].flags == flags
+    assert len(after(replace(REVIEW, flags=flags[1:]), verdict("flag"))[0].flags) == MOST_SOURCES
+
+
+def test_the_message_and_back() -> None:
+    value = {"reviewId": "r", "textHash": "A" * 64, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5}
+    position = RecordPosition(1, 2, 3)
+    read = MODERATION_VERDICT.validate_python(value, strict=False).about(position, "t")
+    assert (read.position, read.trace, read.subject) == (position, "t", "verdict:ai")
+    assert verdict_value(read) == {**value, "textHash": "a" * 64}
