@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from tests.chaos.clients import Http, Ledger
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
+from tests.chaos.images import wrong_images
 from tests.chaos.model import Json, Model
 from tests.support.reviews_topic import latest, stored
 
@@ -48,6 +49,7 @@ class Checker:
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
             found += await self.of_topic()
+            found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
                 return found
             await asyncio.sleep(2)  # what differs may still be on its way

@@ -18,7 +18,7 @@ from tests.support.waiting import eventually, free_port
 
 TOPICS = (
     *("store-updates", "object-updates", "review-submissions", "order-events", "moderation-commands"),
-    *("reminder-commands", "return-commands"),
+    *("reminder-commands", "return-commands", "image-uploads", "image-commands"),
 )
 """In the order of the flow; what is passed on goes by `review-changes` in the end."""
 

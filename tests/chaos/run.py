@@ -17,6 +17,7 @@ from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
+from tests.chaos.images import Photographer
 from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, Json, Model
 from tests.chaos.soak import EVERY_S, Soak
 
@@ -161,7 +162,13 @@ class Run:
         seed = self.plan.seed
         reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
         importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
-        return [*reviewers, *importers, *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers))]
+        photographer = Photographer(self.world, "photographer", seed)
+        return [
+            *reviewers,
+            *importers,
+            photographer,
+            *(Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)),
+        ]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""
