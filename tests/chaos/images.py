@@ -86,7 +86,7 @@ class Photographer(Actor):
 
 
 async def wrong_images(http: Http, model: Model) -> list[tuple[str, str]]:
-    """Each image that isn't as the model has it, and what is wrong. Without authentication everybody sees hidden ones."""
+    """Each image that is not as the model has it, and what is wrong. Here everybody sees hidden ones."""
     turns = asyncio.Semaphore(8)
 
     async def status(id: str) -> tuple[str, bool]:

@@ -46,12 +46,15 @@ async def bucket(gateway: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     port = free_port()
     secret = {"access": "plaudit", "secret": uuid4().hex}
     options = [f"--{name}={value}" for name, value in secret.items()]
+    (tmp_path / "meta").mkdir()
     server = await asyncio.create_subprocess_exec(
-        *(gateway, *options, f"--port=127.0.0.1:{port}", "posix", "--sidecar", tmp_path / "meta", tmp_path / "s3"),
+        str(gateway),
+        *options,
+        f"--port=127.0.0.1:{port}",
+        *("posix", "--sidecar", str(tmp_path / "meta"), str(tmp_path / "s3")),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    (tmp_path / "meta").mkdir(exist_ok=True)
     address = f"http://127.0.0.1:{port}"
     for name, value in {
         "AWS_ACCESS_KEY_ID": secret["access"],
