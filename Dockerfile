@@ -21,11 +21,13 @@ RUN python -m pip uninstall --yes --root-user-action=ignore pip setuptools wheel
  && python -m compileall -q -x '/(test|tests|lib2to3|idlelib|ensurepip|site-packages)/' \
       "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
  && groupadd --gid 10001 plaudit \
- && useradd --uid 10001 --gid plaudit --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin plaudit
+ && useradd --uid 10001 --gid plaudit --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin plaudit \
+ && install -d -o plaudit -g plaudit -m 700 /var/lib/plaudit/images
 COPY --from=build /opt/plaudit /opt/plaudit
 ENV PATH=/opt/plaudit/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     PLAUDIT_HTTP__HOST=0.0.0.0 PLAUDIT_HTTP__PORT=8080 PLAUDIT_METRICS__HOST=0.0.0.0 PLAUDIT_METRICS__PORT=9100 \
-    PLAUDIT_LOG__FORMAT=json PLAUDIT_DATA=/tmp/plaudit
+    PLAUDIT_LOG__FORMAT=json PLAUDIT_DATA=/tmp/plaudit \
+    PLAUDIT_IMAGES__STORE=/var/lib/plaudit/images
 USER 10001
 # 8080: the facade; 9100: metrics and health of every process.
 EXPOSE 8080 9100

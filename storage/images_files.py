@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,7 +28,7 @@ def open_store(address: str) -> Store:
         # Its tries all together must end before whoever asked gives up.
         return S3Store.from_url(
             address,
-            client_options={"timeout": _TIMEOUT, "connect_timeout": _SHORT},
+            client_options={"timeout": _TIMEOUT, "connect_timeout": _SHORT, "allow_http": _allows_http()},
             retry_config={"max_retries": _RETRIES, "retry_timeout": _SHORT},
         )
     if "://" in address:
@@ -35,6 +36,11 @@ def open_store(address: str) -> Store:
     folder = Path(address).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return LocalStore(folder, automatic_cleanup=True)
+
+
+def _allows_http() -> bool:
+    """The variable of S3 clients for a server without TLS, which options in the code would override."""
+    return os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
 
 
 class ImageFiles:

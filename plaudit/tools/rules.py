@@ -21,7 +21,8 @@ from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.file_format import FileFormat
-from plaudit.tools.imports.mapping import BadRowError, ColumnMapping
+from plaudit.tools.imports.bad_rows import BadRowError
+from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 from storage.stores import StoreRepository
 

@@ -13,6 +13,7 @@ from tests.chaos.clients import Http, Ledger
 from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
+from tests.chaos.images import wrong_images
 from tests.chaos.model import RULED_STORE, Json, Model, Said
 from tests.chaos.rules import SEARCH, wrong_flags
 from tests.support.reviews_topic import latest, stored
@@ -51,6 +52,7 @@ class Checker:
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
             found += [*await self.of_topic(), *await self.of_flags()]
+            found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
                 return found
             await asyncio.sleep(2)  # what differs may still be on its way

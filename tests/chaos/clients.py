@@ -75,11 +75,11 @@ class Http:
     async def send(
         self, method: str, path: str, body: Any = None, *, key: str | None = None, wait: int | None = None
     ) -> Answer:
-        """Send a request until it has a final answer: neither 503 nor none at all."""
-        headers = {"Content-Type": "application/json"}
+        """Send a request until it has a final answer: neither 503 nor none at all. Bytes are sent as they are."""
+        headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
         headers |= {"Idempotency-Key": key} if key else {}
         headers |= {"Prefer": f"wait={wait}"} if wait else {}
-        content = None if body is None else json.dumps(body).encode()
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         end = asyncio.get_running_loop().time() + PATIENCE_S
         for attempts in itertools.count(1):
             facade = self.facades[next(self._turn) % len(self.facades)]
@@ -100,6 +100,17 @@ class Http:
                 raise NotAcknowledgedError(f"{method} {path}: {problem}")
             await asyncio.sleep(0.2)  # a client that was told to come again
         raise AssertionError("unreachable: the loop ends by an answer or an exception")
+
+    async def has(self, path: str) -> bool:
+        """True if there is something at a path, of whatever kind."""
+        while True:
+            try:
+                response = await self.client.get(self.facades[next(self._turn) % len(self.facades)] + path)
+            except httpx.TransportError:
+                continue
+            if response.status_code in (200, 404):
+                return response.status_code == 200
+            await asyncio.sleep(0.2)  # a client that was told to come again
 
     async def wait_for(self, method: str, path: str, body: Any, *, key: str) -> Answer:
         """Send a command until it has been applied, or is refused."""

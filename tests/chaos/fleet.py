@@ -19,6 +19,7 @@ from tests.support.waiting import eventually, free_port
 TOPICS = (
     *("store-updates", "object-updates", "review-submissions", "order-events", "moderation-commands"),
     *("review-feedback", "reminder-commands", "return-commands", "moderation-verdicts"),
+    *("image-uploads", "image-commands"),
 )
 """In the order of the flow; what is passed on goes by `review-changes` in the end."""
 

@@ -93,6 +93,10 @@ class Model:
     early_returns: dict[str, list[tuple[str, Json]]] = field(default_factory=lambda: defaultdict(list))
     rushes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
     mails: Counter[str] = field(default_factory=Counter)
+    images: dict[str, str | None] = field(default_factory=dict)
+    """The review of each image; None: it is unused."""
+    gone: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
     poison: Counter[str] = field(default_factory=Counter)
     unreadable: dict[tuple[str, int, int], str] = field(default_factory=dict)
     """The kind of each record that no client can use, by full topic, partition and offset."""
@@ -194,6 +198,10 @@ class Model:
         self.deleted_returns.add(id)
         return "applied"
 
+    def images_of(self, review_id: str) -> list[str]:
+        """The images of a review."""
+        return [id for id, holder in self.images.items() if holder == review_id]
+
     def available(self, order_id: str) -> dict[str, int]:
         """Quantities of an order that can still be returned, by line."""
         left = Counter(self.orders[order_id].lines)
@@ -221,7 +229,7 @@ class Model:
 
     def counts(self) -> dict[str, int]:
         """The number of objects of each kind."""
-        kinds = ("reviews", "races", "orders", "returns", "rushes", "mails", "poison", "unreadable")
+        kinds = ("reviews", "races", "orders", "returns", "rushes", "mails", "images", "poison", "unreadable")
         return {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
 
     def living(self) -> Iterator[tuple[str, Review]]:

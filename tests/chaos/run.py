@@ -18,6 +18,7 @@ from tests.chaos.faults import FAULTS, Stage, end_reminders
 from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
+from tests.chaos.images import Photographer
 from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
 from tests.chaos.purchases import Shopper
 from tests.chaos.rules import RULES, Ruled
@@ -168,7 +169,8 @@ class Run:
         audiences = [Audience(self.world, f"audience{n}", seed) for n in range(self.plan.audiences)]
         ruled = [Ruled(self.world, f"ruled{n}", seed) for n in range(self.plan.importers)]
         buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
-        return [*reviewers, *importers, *audiences, *ruled, *buyers, Shopper(self.world, "shopper", seed)]
+        others = [Shopper(self.world, "shopper", seed), Photographer(self.world, "photographer", seed)]
+        return [*reviewers, *importers, *audiences, *ruled, *buyers, *others]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""

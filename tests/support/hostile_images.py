@@ -88,7 +88,10 @@ def bombs() -> Iterator[tuple[str, bytes]]:
         "text.png",
         png(1, 1, zlib.compress(b"\0abc"), chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(200_000_000), 9))),
     )
-    yield "icc.png", png(1, 1, zlib.compress(b"\0abc"), chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(200_000_000), 9)))
+    yield (
+        "zipped-icc.png",
+        png(1, 1, zlib.compress(b"\0abc"), chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(200_000_000), 9))),
+    )
     yield "pixels.png", png(10, 10, zlib.compress(bytes(200_000_000), 9))
     yield "large.png", picture((5_000, 5_000), "PNG")
     yield "large.webp", picture((5_000, 5_000), "WEBP", lossless=True, method=0)

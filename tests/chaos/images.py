@@ -1,0 +1,104 @@
+"""Load and expectations of images: each that was acknowledged is there, until its review goes or drops it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from tests.chaos.clients import Http
+from tests.chaos.generator import REVIEWS, Actor, World
+from tests.chaos.model import Json, Model
+from tests.support.images import IMAGES, picture
+
+_PICTURES = [picture((12, 8), kind, colour) for kind in ("PNG", "JPEG") for colour in ("red", "green")]
+
+
+class Photographer(Actor):
+    """Uploads images, submits reviews that name them at once, edits and deletes those. It never moderates otherwise."""
+
+    def __init__(self, world: World, name: str, seed: int) -> None:
+        super().__init__(world, name, seed)
+        self.mine: list[str] = []
+
+    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        submissions = [(self.submit, 3), (self.upload_unused, 1)]
+        return [*submissions, (self.change, 2), (self.hide, 2), (self.delete, 1)] if self.mine else submissions
+
+    async def upload(self) -> str:
+        answer = await self.world.http.send("POST", IMAGES, self.chance.choice(_PICTURES), key=self.new_id("key"))
+        if answer.status not in (200, 202):
+            self.world.ledger.object_to(f"upload refused: {answer}")
+        id: str = answer.body["id"]
+        self.world.model.images[id] = None
+        self.world.ledger.acknowledge("uploaded", id)
+        return id
+
+    async def upload_unused(self) -> None:
+        await self.upload()
+
+    async def submit(self) -> None:
+        ids = [await self.upload() for _ in range(self.chance.randint(1, 2))]
+        review = self.review(id=self.new_id("review"), images=ids)
+        if self.chance.random() < 0.5:
+            await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+            # Edits and deletions by HTTP could come before it.
+            await self.until(lambda: self.world.http.send("GET", f"{REVIEWS}/{review['id']}"), 200)
+        else:
+            await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
+        self.world.model.submit(review["id"], review)
+        self._note(review["id"], ids)
+        self.mine.append(review["id"])
+
+    async def change(self) -> None:
+        """Put one more image in the place of all but one."""
+        id = self.chance.choice(self.mine)
+        model = self.world.model
+        images = [*model.images_of(id)[:1], await self.upload()]
+        known = model.reviews[id]
+        review = self.review(
+            id=id, EntityId=known.entity, storeId=known.store, title=self.new_id("edit"), images=images
+        )
+        await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
+        model.edit(id, review, is_reset=False)
+        self._note(id, images)
+
+    async def hide(self) -> None:
+        id = self.chance.choice(self.mine)
+        image, action = self.chance.choice(self.world.model.images_of(id)), self.chance.choice(("hide", "show"))
+        await self.world.http.wait_for("POST", f"{REVIEWS}/{id}/images/{image}/{action}", None, key=self.new_id("key"))
+        (self.world.model.hidden.add if action == "hide" else self.world.model.hidden.discard)(image)
+        self.world.ledger.acknowledge(action, image, id)
+
+    async def delete(self) -> None:
+        id = self.mine.pop(self.chance.randrange(len(self.mine)))
+        await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
+        self.world.model.moderate("delete", id)
+        self._note(id, [])
+
+    def _note(self, review_id: str, ids: Sequence[str]) -> None:
+        """The review has these images now; those that it had are gone."""
+        model = self.world.model
+        model.gone |= set(model.images_of(review_id)) - set(ids)
+        model.images |= dict.fromkeys(ids, review_id)
+        for gone in model.gone & model.images.keys():
+            del model.images[gone]
+        self.world.ledger.acknowledge(f"images {list(ids)}", review_id, *ids)
+
+
+async def wrong_images(http: Http, model: Model) -> list[tuple[str, str]]:
+    """Each image that is not as the model has it, and what is wrong. Here everybody sees hidden ones."""
+    turns = asyncio.Semaphore(8)
+
+    async def status(id: str) -> tuple[str, bool]:
+        async with turns:
+            return id, await http.has(f"{IMAGES}/{id}?size=320")
+
+    shown = dict(await asyncio.gather(*map(status, [*model.images, *model.gone])))
+    wrong = [(id, "image isn't there") for id in model.images if not shown[id]]
+    wrong += [(id, "image of a review that is gone, or dropped it") for id in model.gone if shown[id]]
+    for review_id in {each for each in model.images.values() if each}:
+        row: Json = (await http.send("GET", f"{REVIEWS}/{review_id}")).body
+        expected = [{"id": id, "hidden": id in model.hidden} for id in model.images_of(review_id)]
+        if sorted(row.get("images", ()), key=str) != sorted(expected, key=str):
+            wrong.append((review_id, f"images {row.get('images')}, expected {expected}"))
+    return wrong

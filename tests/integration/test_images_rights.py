@@ -1,0 +1,120 @@
+"""Images for those who may see them, and for nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from api.app import create_app
+from api.auth.keys_of_issuer import StaticKey
+from api.auth.tokens import TokenRules, Tokens
+from api.services import Services
+from domain.images import ImageState, StoredImage
+from domain.ratings import Entity
+from domain.reviews import Review, ReviewStatus
+from domain.reviews_facts import ReviewImage
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import Database, connect, in_transaction
+from storage.images import ImageRepository
+from storage.images_files import files_in_memory
+from storage.reviews import ReviewRepository
+from tests.support.app import NOWHERE, client_of
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
+from tests.support.service import Servers, Service
+
+ISSUER_OF_ALL = Issuer({"first": ec_key()})
+NOW = datetime(2026, 3, 14, tzinfo=UTC)
+IMAGE = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
+REVIEW = Review("r", Entity("Product", "1"), None, "A", "anna", None, None, "Good", 400, NOW, NOW)
+
+
+@pytest.fixture
+async def database(servers: Servers, tmp_path: Path) -> AsyncIterator[Database]:
+    client, database = connect(servers.mongo, Service(servers, tmp_path).database)
+    async with client:
+        yield database
+        await client.drop_database(database.name)
+
+
+@pytest.fixture
+async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    rules = TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
+    publisher, files = Publisher(KafkaConnection(NOWHERE), timeout=0.1), files_in_memory()
+    await files.put(IMAGE, [b"large", b"small"])
+    services = Services(
+        database,
+        publisher,
+        TopicNames("test."),
+        version="1",
+        authenticator=Tokens(StaticKey(pem(ISSUER_OF_ALL.keys["first"]), ["ES256"]), rules),
+        image_files=files,
+    )
+    async with client_of(create_app(services)) as http:
+        yield http
+    await publisher.stop()
+
+
+async def store(database: Database, status: ReviewStatus, image: ReviewImage, **fields: Any) -> None:
+    """A review with an image."""
+    review = replace(REVIEW, status=status, images=(image,))
+    await ReviewRepository(database).insert([review])
+    stored = StoredImage(IMAGE, **{"state": ImageState.READY, "at": NOW, "review_id": "r", **fields})
+    await in_transaction(database, lambda session: ImageRepository(database).save(stored, session))
+
+
+async def statuses(http: httpx.AsyncClient) -> list[int]:
+    """The answers to a stranger, to callers without and with the permission, and to one of another store."""
+    read = ["customerReviews:read"]
+    tokens = [
+        None,
+        ISSUER_OF_ALL.token(["customerReviews:update", "customerReviews:create"]),
+        ISSUER_OF_ALL.token(read),
+        ISSUER_OF_ALL.token(read, stores=["A"]),
+        ISSUER_OF_ALL.token(read, stores=["B"]),
+    ]
+    found = []
+    for token in tokens:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        known = headers | {"If-None-Match": f'"{IMAGE}-1600"'}
+        answers = [await http.get(f"/api/images/{IMAGE}", headers=each) for each in (headers, known)]
+        assert answers[1].status_code == (304 if answers[0].status_code == 200 else 404)
+        found.append(answers[0].status_code)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("status", "is_hidden", "for_all"),
+    [
+        (ReviewStatus.APPROVED, False, True),
+        (ReviewStatus.APPROVED, True, False),
+        (ReviewStatus.NEW, False, False),
+        (ReviewStatus.REJECTED, False, False),
+    ],
+)
+async def test_whoever_may_see_an_image(
+    database: Database, http: httpx.AsyncClient, status: ReviewStatus, is_hidden: bool, for_all: bool
+) -> None:
+    await store(database, status, ReviewImage(IMAGE, is_hidden=is_hidden))
+    assert await statuses(http) == ([200] * 5 if for_all else [404, 404, 200, 200, 404])
+    missing = await http.get("/api/images/none")
+    hidden = await http.get(f"/api/images/{IMAGE}")
+    if not for_all:
+        assert missing.json() == {**hidden.json(), "instance": missing.json()["instance"]}
+        assert set(missing.headers.items()) == set(hidden.headers.items()) | set(missing.headers.items())
+    bad = await http.get(f"/api/images/{IMAGE}", headers={"Authorization": "Bearer nonsense"})
+    assert bad.status_code == 401
+
+
+async def test_nobody_sees_what_is_gone_or_not_of_the_review(database: Database, http: httpx.AsyncClient) -> None:
+    await store(database, ReviewStatus.APPROVED, ReviewImage("another"))
+    assert await statuses(http) == [404, 404, 200, 200, 404]
+    await in_transaction(database, lambda session: ImageRepository(database).give_up([IMAGE], session))
+    assert await statuses(http) == [404] * 5

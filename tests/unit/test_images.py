@@ -1,0 +1,153 @@
+"""Images: which uploads are taken, who may have one, and what a review shows of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.images import (
+    ImageFormat,
+    ImageState,
+    Rebuilt,
+    StoredImage,
+    UploadRefusal,
+    chosen,
+    format_of,
+    held,
+    holders_after,
+    is_foreign,
+    objection,
+    ready_among,
+    settled,
+    with_settled,
+    with_visibility,
+)
+from domain.reviews_facts import ReviewImage
+from domain.stores import Refusal
+
+NOW, EARLIER = datetime(2026, 3, 14, tzinfo=UTC), datetime(2026, 3, 13, tzinfo=UTC)
+READY = StoredImage("i", ImageState.READY, EARLIER, width=4, height=3)
+AWAITED = StoredImage("i", ImageState.AWAITED, EARLIER, review_id="r")
+UPLOAD = StoredImage("i", ImageState.AWAITED, NOW, "anna")
+REBUILT = Rebuilt(4, 3, (b"large", b"small"))
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"\xff\xd8\xff\xe0" + bytes(8), ImageFormat.JPEG),
+        (b"\xff\xd8\xfe" + bytes(9), None),
+        (b"\x89PNG\r\n\x1a\n" + bytes(4), ImageFormat.PNG),
+        (b"\x89PNG\r\n\x1a\r" + bytes(4), None),
+        (b"RIFF\0\0\0\0WEBP", ImageFormat.WEBP),
+        (b"RIFF\0\0\0\0WAVE", None),
+        (b"RIFX\0\0\0\0WEBP", None),
+        (b"\0\0\0\x18ftypheic", ImageFormat.HEIC),
+        (b"\0\0\0\x18ftypmif1more", ImageFormat.HEIC),
+        (b"\0\0\0\x18ftypmp42", None),
+        (b"GIF89a" + bytes(6), None),
+        (b"", None),
+    ],
+)
+def test_formats(head: bytes, expected: ImageFormat | None) -> None:
+    assert format_of(head) is expected
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (None, Refusal.UNKNOWN_IMAGE),
+        (READY, None),
+        (AWAITED, None),
+        (replace(READY, state=ImageState.GONE), Refusal.UNKNOWN_IMAGE),
+        (replace(READY, state=ImageState.REFUSED), Refusal.REFUSED_IMAGE),
+        (replace(READY, review_id="r"), None),
+        (replace(READY, review_id="other"), Refusal.IMAGE_OF_ANOTHER),
+        (replace(AWAITED, review_id="other"), Refusal.IMAGE_OF_ANOTHER),
+        (replace(READY, uploader="anna"), None),
+        (replace(READY, uploader="berta"), Refusal.IMAGE_OF_ANOTHER),
+    ],
+)
+def test_objections(image: StoredImage | None, expected: Refusal | None) -> None:
+    assert objection(image, "r", "anna") is expected
+
+
+def test_an_upload_that_is_there_may_be_had() -> None:
+    assert objection(None, "r", "anna", is_uploaded=True) is None
+
+
+@pytest.mark.parametrize(
+    ("uploader", "author", "expected"),
+    [
+        ("anna", "anna", False),
+        ("anna", "berta", True),
+        (None, "anna", False),
+        ("anna", None, False),
+        ("", "anna", True),
+    ],
+)
+def test_somebody_else_is_known_by_both_names(uploader: str | None, author: str | None, expected: bool) -> None:
+    assert is_foreign(uploader, author) is expected
+
+
+def test_an_upload_is_settled_once() -> None:
+    for state in (ImageState.READY, ImageState.REFUSED, ImageState.GONE):
+        image = replace(READY, state=state)
+        assert settled(image, UPLOAD, REBUILT, None) is image
+    ready = settled(None, UPLOAD, REBUILT, None)
+    assert ready == StoredImage("i", ImageState.READY, NOW, "anna", None, 4, 3)
+    refused = settled(None, UPLOAD, UploadRefusal.ANIMATED, None)
+    assert refused == StoredImage("i", ImageState.REFUSED, NOW, "anna", refusal=UploadRefusal.ANIMATED)
+
+
+@pytest.mark.parametrize("author", ["anna", None])
+def test_an_awaited_image_stays_with_its_review(author: str | None) -> None:
+    after = settled(AWAITED, UPLOAD, REBUILT, author)
+    assert (after.state, after.review_id, after.at) == (ImageState.READY, "r", NOW)
+
+
+def test_an_awaited_image_of_somebody_else_is_refused() -> None:
+    after = settled(AWAITED, UPLOAD, REBUILT, "berta")
+    assert (after.state, after.review_id, after.refusal) == (ImageState.REFUSED, None, UploadRefusal.OF_ANOTHER)
+    assert settled(None, UPLOAD, REBUILT, "berta").state is ImageState.READY
+    assert settled(AWAITED, UPLOAD, UploadRefusal.ANIMATED, "berta").refusal is UploadRefusal.ANIMATED
+
+
+def test_images_are_chosen_in_order_and_stay_hidden() -> None:
+    before = (ReviewImage("a", is_hidden=True), ReviewImage("b"))
+    assert chosen(["c", "a", "d", "c"], before, {"c"}) == (
+        ReviewImage("c"),
+        ReviewImage("a", is_hidden=True),
+        ReviewImage("d", is_pending=True),
+    )
+    assert chosen([], before, {"a"}) == ()
+
+
+def test_one_image_is_hidden_or_shown() -> None:
+    images = (ReviewImage("a"), ReviewImage("b", is_hidden=True))
+    assert with_visibility(images, "a", hidden=True) == (ReviewImage("a", is_hidden=True), images[1])
+    assert with_visibility(images, "b", hidden=False) == (images[0], ReviewImage("b"))
+
+
+def test_one_image_becomes_ready_or_goes() -> None:
+    images = (ReviewImage("a", is_hidden=True, is_pending=True), ReviewImage("b", is_pending=True))
+    assert with_settled(images, "a", ImageState.READY) == (ReviewImage("a", is_hidden=True), images[1])
+    assert with_settled(images, "a", ImageState.REFUSED) == images[1:]
+    assert with_settled(images, "b", ImageState.GONE) == images[:1]
+
+
+def test_reviews_get_images_once() -> None:
+    stored = {"i": READY, "x": replace(READY, id="x", review_id="other")}
+    assert holders_after(stored, (), ["i"], "r", None) == {"i": "r"}
+    assert holders_after(stored, (), ["i", "x"], "r", None) is Refusal.IMAGE_OF_ANOTHER
+    assert holders_after(stored, (), ["new"], "r", None) is Refusal.UNKNOWN_IMAGE
+    holders = holders_after(stored, {"new"}, ["i", "new"], "r", None)
+    assert holders == {"i": "r", "new": "r"}
+    after = held(stored, holders, NOW)
+    assert after["i"] == replace(READY, review_id="r")
+    assert after["new"] == StoredImage("new", ImageState.AWAITED, NOW, review_id="r")
+    assert after["x"] is stored["x"]
+    assert holders_after(after, (), ["new"], "second", None) is Refusal.IMAGE_OF_ANOTHER
+    assert ready_among(after) == {"i", "x"}
