@@ -10,16 +10,9 @@ from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.ratings import RatingTally
-from domain.reviews import (
-    Moderated,
-    ModeratedReview,
-    Moderation,
-    ModerationAction,
-    ModerationRefusal,
-    ModerationResult,
-    moderate,
-)
+from domain.reviews import ModerationAction
 from domain.timestamps import timestamp
 from messaging.decoding import Received
 from messaging.events import ReviewModerated, moderation_event

@@ -22,7 +22,7 @@ from domain.reviews import ModerationAction
 from domain.stores import GeneralSettings, return_number, return_number_template, return_series
 from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity, mark_in, of_command
-from messaging.events import return_deleted, return_refused, return_told
+from messaging.events_returns import return_deleted, return_refused, return_told
 from messaging.returns import CreateReturn, ReturnCommand, return_request
 from messaging.topics import Topic
 from storage.audit import AuditEntry

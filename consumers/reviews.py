@@ -19,13 +19,13 @@ from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
-from consumers.reviews_submissions import STORED, Key, Submission, Verdict, submissions_of
+from consumers.reviews_submissions import Key, Submission, Verdict, beside, settled_entities, submissions_of
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
-from domain.ratings import Entity, TallyKey
+from domain.ratings import TallyKey
 from domain.reviews import Review
-from domain.reviews_edits import Edited, is_same_review
+from domain.reviews_edits import Edited
 from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.events import review_submitted, submission_refused
@@ -98,7 +98,7 @@ class SubmissionConsumer:
             self._finish(submissions, verdicts),
             self.services.publisher.publish([self._submitted(s, s.accepted()) for s in untold]),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.parked.release(_entities(verdicts)),
+            self.parked.release(settled_entities(verdicts)),
         )
 
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
@@ -131,7 +131,7 @@ class SubmissionConsumer:
             taken = await self._insert(firsts.values(), decisions)
             for id in firsts.keys() - taken:
                 for submission in waiting.pop(id):
-                    decisions.decide(submission, _beside(submission, firsts[id], decisions.reason(submission)))
+                    decisions.decide(submission, beside(submission, firsts[id], decisions.reason(submission)))
             for id, place in (await self.services.reviews.taken(taken)).items():
                 if await self._decide(waiting[id], place, decisions):
                     del waiting[id]
@@ -273,30 +273,12 @@ class SubmissionConsumer:
         await self.services.outcomes.remember(answers, datetime.now(UTC))
 
 
-def _beside(submission: Submission, first: Submission, reason: Refusal | None) -> Verdict | None:
-    """The decision about a submission of an id that has just been given to the first one; None for an edit of that."""
-    if reason:
-        return Verdict(Outcome.REFUSED, reason)
-    if submission is first:
-        return STORED
-    if is_same_review(submission.key.identity, first.key.identity, submission.right):
-        return None
-    return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
-
-
 def _has_tokens(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> bool:
     return any(review.token for _, reviews in batch for review in reviews)
 
 
 def _of_edit(edited: Edited) -> Verdict:
     return Verdict(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
-
-
-def _entities(verdicts: Mapping[Key, Verdict]) -> dict[str, Entity]:
-    """The objects of the ids that reviews have now."""
-    # Of rivals the one that was not refused comes last: commands that wait for the id go to its object.
-    settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
-    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def _count(verdicts: Iterable[Verdict]) -> None:

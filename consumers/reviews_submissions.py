@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from domain.delivery import RecordPosition, Seen, Written
 from domain.languages import detectable
 from domain.orders import Purchase
 from domain.purchases import VerifiableReview
+from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import Edit, EditRight, is_same_review, message_mark
 from domain.reviews_facts import Source
@@ -205,6 +206,24 @@ def submissions_of(
             latest[key[:2]] = key
             submissions[key] = Submission(key, _filled(review, earlier), (position,), command_mark)
     return submissions
+
+
+def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Verdict | None:
+    """The decision about a submission of an id that has just been given to the first one; None for an edit of that."""
+    if reason:
+        return Verdict(Outcome.REFUSED, reason)
+    if submission is first:
+        return STORED
+    if is_same_review(submission.key.identity, first.key.identity, submission.right):
+        return None
+    return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+
+
+def settled_entities(verdicts: Mapping[Key, Verdict]) -> dict[str, Entity]:
+    """The objects of the ids that reviews have now."""
+    # Of rivals the one that was not refused comes last: commands that wait for the id go to its object.
+    settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
+    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedReview:

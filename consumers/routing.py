@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from domain.moderation import Moderation
 from domain.ratings import Entity
-from domain.reviews import Moderation
 from messaging.dead_letters import rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, Received
 from messaging.envelope import mark_in, of_command

@@ -10,7 +10,8 @@ from domain.reviews_facts import Source
 
 if TYPE_CHECKING:
     from domain.delivery import Seen
-    from domain.reviews import ModeratedReview, Moderation, ReviewStatus
+    from domain.moderation import ModeratedReview, Moderation
+    from domain.reviews import ReviewStatus
 
 
 class Restored(NamedTuple):

@@ -10,9 +10,6 @@ from pydantic import TypeAdapter
 from messaging.events import (
     RatingChanged,
     ReminderRequested,
-    ReturnDeleted,
-    ReturnRefused,
-    ReturnTold,
     ReviewEdited,
     ReviewModerated,
     ReviewReplied,
@@ -20,6 +17,7 @@ from messaging.events import (
     ReviewSubmitted,
     SubmissionRefused,
 )
+from messaging.events_returns import ReturnDeleted, ReturnRefused, ReturnTold
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.mails import MAIL_COMMAND

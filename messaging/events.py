@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NotRequired
 
@@ -10,8 +9,6 @@ from typing_extensions import TypedDict
 
 from domain.ratings import RatingMethod, RatingTally, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
-from domain.returns import Return
-from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
 from domain.stores import Refusal
@@ -117,54 +114,6 @@ class SubmissionRefused(TypedDict):
     message: str
 
 
-class ReturnedLine(TypedDict):
-    """The quantity and reason of one returned order line."""
-
-    id: str
-    orderLineItemId: str
-    quantity: int
-    price: float | None
-    reason: str | None
-
-
-class ReturnTold(TypedDict):
-    """ReturnCreated, ReturnChanged: the return as it is from now on."""
-
-    returnId: str
-    number: str
-    orderId: str
-    status: str
-    resolution: str | None
-    lineItems: list[ReturnedLine]
-    at: str
-
-
-class ReturnDeleted(TypedDict):
-    """A return is gone, and its quantities can be returned again."""
-
-    returnId: str
-    number: str
-    orderId: str
-    at: str
-
-
-class ReturnObjection(TypedDict):
-    """One reason against a return, and the place in the command that it is about."""
-
-    code: str
-    message: str
-    pointer: str
-
-
-class ReturnRefused(TypedDict):
-    """A return, or a change of one, that can't be: every reason."""
-
-    returnId: str
-    orderId: str
-    reasons: list[ReturnObjection]
-    at: str
-
-
 class ReminderRequested(TypedDict):
     """A customer is asked by mail for reviews of what was bought; `reminderId` is the id of the mail."""
 
@@ -261,54 +210,3 @@ def reminder_requested(reminder: Reminder, order: ReviewableOrder, at: datetime)
         "productIds": [item.product_id for item in reminder.items],
         "at": timestamp(at),
     }
-
-
-def return_told(stored: Return) -> ReturnTold:
-    """The data of ReturnCreated and ReturnChanged."""
-    return {
-        "returnId": stored.id,
-        "number": stored.number,
-        "orderId": stored.order_id,
-        "status": str(stored.status),
-        "resolution": stored.resolution,
-        "lineItems": [
-            {
-                "id": line.id,
-                "orderLineItemId": line.order_line_id,
-                "quantity": line.quantity,
-                "price": line.price,
-                "reason": line.reason,
-            }
-            for line in stored.lines
-        ],
-        "at": timestamp(stored.modified),
-    }
-
-
-def return_deleted(before: Return, at: datetime) -> ReturnDeleted:
-    """The data of ReturnDeleted."""
-    return {"returnId": before.id, "number": before.number, "orderId": before.order_id, "at": timestamp(at)}
-
-
-def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReason], at: datetime) -> ReturnRefused:
-    """The data of ReturnRefused: every reason, with its place in the command."""
-    return {
-        "returnId": return_id,
-        "orderId": order_id,
-        "reasons": [
-            {
-                "code": reason.code.value,
-                "message": reason.message,
-                "pointer": _pointer(reason),
-            }
-            for reason in reasons
-        ],
-        "at": timestamp(at),
-    }
-
-
-def _pointer(reason: RefusalReason) -> str:
-    if reason.line_index is not None:
-        return f"/lineItems/{reason.line_index}"
-    places = {ReturnRefusal.ID_TAKEN: "/id", ReturnRefusal.UNKNOWN_STATUS: "/status"}
-    return places.get(reason.code, "/orderId")

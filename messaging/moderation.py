@@ -14,7 +14,8 @@ from pydantic_core import PydanticCustomError
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
-from domain.reviews import Moderation, ModerationAction, ReviewStatus, review_status
+from domain.moderation import Moderation
+from domain.reviews import ModerationAction, ReviewStatus, review_status
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds, timestamp

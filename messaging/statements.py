@@ -6,7 +6,8 @@ from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
-from domain.reviews import Moderation, ModerationAction
+from domain.moderation import Moderation
+from domain.reviews import ModerationAction
 
 _CONTEST: Final = "Write to the store, name the id of the review, and a person looks at it again."
 

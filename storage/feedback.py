@@ -9,8 +9,9 @@ from pymongo import UpdateOne
 
 from domain.delivery import RecordPosition
 from domain.feedback import ReviewFeedback
+from domain.moderation import Moderation
 from domain.ratings import Entity
-from domain.reviews import Moderation, ReviewStatus
+from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session
 from storage.feedback_reports import ReportRepository
 from storage.reviews import COLLECTION

@@ -8,7 +8,8 @@ from typing import Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 
 from domain.feedback import Report, ReportReason, Settlement
-from domain.reviews import Moderation, ModerationAction
+from domain.moderation import Moderation
+from domain.reviews import ModerationAction
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "reports"

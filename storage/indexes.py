@@ -19,7 +19,7 @@ from storage import (
     outbox,
     outcomes,
     parking,
-    privacy,
+    privacy_erasures,
     ratings,
     reminders_states,
     replays,
@@ -66,6 +66,6 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         images.COLLECTION: images.INDEXES,
         objects.COLLECTION: objects.INDEXES,
         review_tokens.COLLECTION: review_tokens.INDEXES,
-        privacy.ERASURES: privacy.INDEXES,
-        privacy.LETTERS: privacy.letter_indexes(remember_days),
+        privacy_erasures.ERASURES: privacy_erasures.INDEXES,
+        privacy_erasures.LETTERS: privacy_erasures.letter_indexes(remember_days),
     }

@@ -12,7 +12,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition
 from domain.feedback import Feedback
-from domain.reviews import Moderation
+from domain.moderation import Moderation
 from messaging.feedback import KIND, feedback_from, parked_feedback
 from messaging.moderation import moderation_from, parked_value
 from storage.database import Database

@@ -7,25 +7,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from secrets import token_hex
 from typing import Final
-
-from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.feedback import Feedback, Report, Vote, VoteKey, counting
 from domain.images import ImageState, StoredImage, with_settled
+from domain.moderation import Moderation
 from domain.orders import Order
 from domain.privacy import (
     forgotten_order,
     forgotten_return,
     forgotten_return_command,
     is_about,
-    mark_of,
-    unkeyed_mark_of,
 )
 from domain.reminders import SentReminders
 from domain.returns import Return
-from domain.reviews import Moderation, Review
+from domain.reviews import Review
 from messaging.feedback import feedback_from
 from messaging.moderation import moderation_from
 from storage.audit import AuditEntry, AuditLog, AuditSearch
@@ -46,23 +42,9 @@ from storage.returns import ParkedReturn, ReturnRepository, ReturnSearch
 from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository
-from storage.stores import SETTINGS
-
-ERASURES: Final = "erasures"
-LETTERS: Final = "erasedLetters"
-
-INDEXES: Final = [IndexModel([("mark", ASCENDING)], name="mark")]
-
-
-def letter_indexes(remember_days: int) -> list[IndexModel]:
-    """Letters that were set aside are remembered for so many days: longer than Kafka keeps them."""
-    return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
-
 
 _PAGE: Final = 1_000
 _ALL: Final = 2**31 - 1
-_KEY: Final = "erasureKey"
-_KEY_BYTES: Final = 32
 
 
 class PersonalData:
@@ -256,60 +238,3 @@ class PersonalData:
     def _parked_filter(self) -> Document:
         named = {"$regex": rf"(?<![\w-]){re.escape(self._customer)}(?![\w-])"}
         return {"$or": [{"moderator": self._customer}, {"reason": named}]}
-
-
-class Erasures:
-    """The record of who was forgotten when, by a mark of their id, and of the dead letters that are theirs.
-
-    Marks are made by the key of the configuration, else by one that the database makes up; those of both, and those
-    from before there were keys, are known. Letters are named as in `letter_id`.
-    """
-
-    def __init__(self, database: Database, configured_key: str | None) -> None:
-        self._erasures = database[ERASURES]
-        self._letters = database[LETTERS]
-        self._settings = database[SETTINGS]
-        self._configured = configured_key.encode() if configured_key else None
-
-    async def add(self, customer_id: str, at: datetime, counts: Mapping[str, int]) -> None:
-        """Record the erasure of a person, with the number of things of each kind."""
-        mark = mark_of(customer_id, self._configured or await self._made_up_key())
-        await self._erasures.insert_one({"mark": mark, "at": at, "counts": dict(counts)})
-
-    async def latest(self, people: Collection[str]) -> dict[str, datetime]:
-        """The last erasure of each of these people who were erased."""
-        if not people or not await self._erasures.find_one({}, {"_id": 1}):
-            return {}
-        keys = await self._keys()
-        people_of = {mark: person for person in people for mark in _marks(person, keys)}
-        latest: dict[str, datetime] = {}
-        marks = list(people_of)
-        for start in range(0, len(marks), _PAGE):
-            async for document in self._erasures.find({"mark": {"$in": marks[start : start + _PAGE]}}):
-                person = people_of[document["mark"]]
-                latest[person] = max(document["at"], latest.get(person, document["at"]))
-        return latest
-
-    async def set_aside(self, letters: Collection[str], at: datetime) -> None:
-        """Exclude dead letters about an erased person from replays for good."""
-        writes = [UpdateOne({"_id": id}, {"$set": {"at": at}}, upsert=True) for id in letters]
-        if writes:
-            await self._letters.bulk_write(writes, ordered=False)
-
-    async def aside(self, letters: Collection[str]) -> set[str]:
-        """Those of these letters that were set aside."""
-        return {document["_id"] async for document in self._letters.find({"_id": {"$in": list(letters)}})}
-
-    async def _keys(self) -> list[bytes]:
-        """The keys that there are, the one for new marks first."""
-        document = await self._settings.find_one({"_id": _KEY})
-        own = str(document["key"]).encode() if document else None
-        return [key for key in (self._configured, own) if key]
-
-    async def _made_up_key(self) -> bytes:
-        await self._settings.update_one({"_id": _KEY}, {"$setOnInsert": {"key": token_hex(_KEY_BYTES)}}, upsert=True)
-        return (await self._keys())[0]
-
-
-def _marks(person: str, keys: Collection[bytes]) -> list[str]:
-    return [unkeyed_mark_of(person), *(mark_of(person, key) for key in keys)]

@@ -18,9 +18,10 @@ from typing import Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from pymongo.errors import BulkWriteError
 
+from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
-from domain.reviews import ModeratedReview, Review, ReviewIdentity, ReviewStatus
+from domain.reviews import Review, ReviewIdentity, ReviewStatus
 from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, is_duplicate, own_values
 from storage.feedback_reports import reported_reviews

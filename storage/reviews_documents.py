@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from domain.delivery import RecordPosition, Written
+from domain.moderation import ModeratedReview
 from domain.ratings import Entity
-from domain.reviews import Content, ModeratedReview, Review, ReviewIdentity, ReviewStatus
+from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditableReview, message_mark
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored

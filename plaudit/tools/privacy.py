@@ -18,9 +18,10 @@ from api.returns.rows import return_row
 from api.reviews.rows import review_details
 from domain.feedback import Vote, VoteKey
 from domain.images import StoredImage
+from domain.moderation import Moderation
 from domain.privacy import is_about, people_in
 from domain.returns import Return
-from domain.reviews import Moderation, ModerationAction
+from domain.reviews import ModerationAction
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
@@ -34,7 +35,8 @@ from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter, dead_letters
 from storage.database import Database
-from storage.privacy import Erasures, PersonalData
+from storage.privacy import PersonalData
+from storage.privacy_erasures import Erasures
 from storage.review_tokens import TokenUse
 from storage.stores import StoreRepository
 

@@ -22,7 +22,7 @@ from plaudit.processes.waiting import prepare_servers
 from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.privacy import erasures_of, people_of
 from storage.outbox import in_parts
-from storage.privacy import Erasures
+from storage.privacy_erasures import Erasures
 from storage.replays import ReplayRepository
 
 

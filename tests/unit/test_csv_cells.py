@@ -44,7 +44,9 @@ def test_an_import_gives_each_text_back(texts: list[str]) -> None:
     found = csv_header(file)
     assert found is not None
     rows = list(csv_rows(file, found[0], offset=found[1].end, line=found[1].end_line))
-    assert [each.columns for each in rows] == [{**row(text), "rating": "4.5", "reviewStatusId": "0"} for text in texts]
+    told = [{**row(text), "rating": "4.5", "reviewStatusId": "0"} for text in texts]
+    assert [each.columns for each in rows] == [{name: each[name] for name in found[0]} for each in told]
+    assert {"review", "title", "userName"} <= set(found[0])
 
 
 @given(TEXTS)

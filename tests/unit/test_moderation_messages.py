@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition
-from domain.reviews import Moderation, ModerationAction, ReviewStatus
+from domain.moderation import Moderation
+from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds

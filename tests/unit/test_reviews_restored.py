@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
+from domain.moderation import ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.ratings import Entity, RatingTally, TallyKey
-from domain.reviews import (
-    ModeratedReview,
-    Moderation,
-    ModerationAction,
-    ModerationRefusal,
-    ModerationResult,
-    ReviewStatus,
-    moderate,
-)
+from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from messaging.events import moderation_event

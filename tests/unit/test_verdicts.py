@@ -91,7 +91,7 @@ def test_a_review_that_is_gone_and_tallies_of_several() -> None:
     assert judge([verdict("approve")], {}) == ({}, [Judgement(Outcome.NOT_FOUND)], {})
     reviews = {"r": REVIEW, "q": replace(REVIEW, rating=200)}
     judged = judge([verdict("approve"), verdict("approve", 1, review_id="q")], reviews)
-    assert judged.tallies == {TallyKey(Entity("Product", "p"), "s"): RatingTally(2, 600)}
+    assert judged.tallies == {TallyKey(Entity("Product", "p"), "s"): RatingTally.of([200, 400])}
 
 
 def test_flags_are_bounded() -> None:

@@ -1,0 +1,253 @@
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.commands import Outcome
+from domain.delivery import RecordPosition
+from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
+from domain.reviews_facts import ReasonCode
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+ENTITY = Entity("Product", "p1")
+
+
+def a_review(status: ReviewStatus = ReviewStatus.NEW, rating: int = 400, store: str | None = "shop") -> ModeratedReview:
+    return ModeratedReview(ENTITY, store, rating, status, modified=AT)
+
+
+def a_command(id: str, action: ModerationAction, offset: int, command_id: str | None = None) -> Moderation:
+    return Moderation(id, action, RecordPosition(0, offset, 1_000 + offset), AT, command_id=command_id)
+
+
+reviews = st.dictionaries(
+    st.sampled_from("abc"),
+    st.builds(a_review, st.sampled_from(ReviewStatus), st.integers(100, 500), st.sampled_from([None, "shop", "other"])),
+)
+histories = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(ModerationAction))).map(
+    lambda steps: [a_command(id, action, offset) for offset, (id, action) in enumerate(steps)]
+)
+
+
+def tallies_of(reviews: dict[str, ModeratedReview]) -> dict[TallyKey, RatingTally]:
+    tallies: dict[TallyKey, RatingTally] = {}
+    for review in reviews.values():
+        key = TallyKey(review.entity, review.store_id)
+        tallies[key] = tallies.get(key, RatingTally()) + counted(review.status, review.rating)
+    return {key: tally for key, tally in tallies.items() if tally.count}
+
+
+def added(tallies: dict[TallyKey, RatingTally], moderated: Moderated) -> dict[TallyKey, RatingTally]:
+    keys = tallies.keys() | moderated.tallies.keys()
+    total = {k: tallies.get(k, RatingTally()) + moderated.tallies.get(k, RatingTally()) for k in keys}
+    return {key: tally for key, tally in total.items() if tally.count}
+
+
+@given(reviews, histories)
+def test_tallies_follow_the_statuses(before: dict[str, ModeratedReview], history: list[Moderation]) -> None:
+    moderated = moderate(history, before)
+    assert added(tallies_of(before), moderated) == tallies_of(before | dict(moderated.reviews))
+
+
+@given(reviews, histories, st.data())
+def test_batches_make_no_difference(
+    before: dict[str, ModeratedReview], history: list[Moderation], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(history)))
+    first = moderate(history[:cut], before)
+    between = before | dict(first.reviews)
+    second = moderate(history[cut:], between)
+    whole = moderate(history, before)
+    assert between | dict(second.reviews) == before | dict(whole.reviews)
+    assert [*first.outcomes, *second.outcomes] == list(whole.outcomes)
+
+
+@given(reviews, histories, st.data())
+def test_a_replay_changes_nothing(
+    before: dict[str, ModeratedReview], history: list[Moderation], data: st.DataObject
+) -> None:
+    after = before | dict(moderate(history, before).reviews)
+    start = data.draw(st.integers(0, len(history)))
+    again = moderate(history[start:], after)
+    assert not again.reviews
+    assert not again.tallies
+
+
+@given(reviews, histories)
+def test_the_last_command_decides(before: dict[str, ModeratedReview], history: list[Moderation]) -> None:
+    after = before | dict(moderate(history, before).reviews)
+    for id, review in before.items():
+        status: ReviewStatus | None = review.status
+        for command in history:
+            if command.review_id == id and status is not None:
+                status = status_after(status, command.action)
+        assert after[id].status is status
+
+
+def test_outcomes_tell_what_happened() -> None:
+    history = [
+        a_command("a", ModerationAction.APPROVE, 0),
+        a_command("a", ModerationAction.APPROVE, 1),
+        a_command("b", ModerationAction.APPROVE, 2),
+        a_command("a", ModerationAction.DELETE, 3),
+        a_command("a", ModerationAction.RESET, 4),
+    ]
+    outcomes = moderate(history, {"a": a_review()}).outcomes
+    assert outcomes == [
+        Outcome.APPLIED,
+        Outcome.UNCHANGED,
+        Outcome.NOT_FOUND,
+        Outcome.APPLIED,
+        Outcome.NOT_FOUND,
+    ]
+
+
+def test_a_command_that_was_answered_is_not_applied_again() -> None:
+    approve = a_command("a", ModerationAction.APPROVE, 7, command_id="c1")
+    moderated = moderate([approve], {"a": a_review()}, answered={("c1", "a")})
+    assert moderated.outcomes == [None]
+    assert moderated.reviews["a"].status is ReviewStatus.NEW
+    assert moderated.reviews["a"].seen.covers(approve.source)
+
+
+def test_a_command_repeated_within_a_batch_is_applied_once() -> None:
+    history = [
+        a_command("a", ModerationAction.APPROVE, 1, command_id="c1"),
+        a_command("a", ModerationAction.REJECT, 2),
+        a_command("a", ModerationAction.APPROVE, 3, command_id="c1"),
+    ]
+    moderated = moderate(history, {"a": a_review()})
+    assert Counter(moderated.outcomes) == {Outcome.APPLIED: 2, None: 1}
+    assert moderated.reviews["a"].status is ReviewStatus.REJECTED
+
+
+@pytest.mark.parametrize("stores", [None, (), ("shop",), ("other", "shop"), ("other",)])
+@pytest.mark.parametrize("store", ["shop", None])
+def test_whose_business_a_review_is(stores: tuple[str, ...] | None, store: str | None) -> None:
+    command = replace(a_command("a", ModerationAction.APPROVE, 0), stores=stores)
+    may = stores is None or store in stores
+    assert command.may_touch(store) is may
+    moderated = moderate([command], {"a": a_review(store=store)})
+    assert moderated.outcomes == [Outcome.APPLIED if may else Outcome.REFUSED]
+    assert bool(moderated.reviews) is bool(moderated.tallies) is may
+
+
+def test_a_change_says_who_when_and_why_and_what_changes_nothing_does_not() -> None:
+    later = AT + timedelta(hours=1)
+    reject = replace(a_command("a", ModerationAction.REJECT, 3), at=later, moderator="mia", reason="Spam")
+    before = a_review()
+    rejected = moderate([reject], {"a": before}).reviews["a"]
+    expected = replace(before, status=ReviewStatus.REJECTED, modified=later, moderator="mia", reason="Spam")
+    assert replace(rejected, seen=before.seen) == expected
+    again = replace(reject, source=RecordPosition(0, 4, 1_004), moderator="max", reason="Other")
+    unchanged = moderate([again], {"a": rejected}).reviews["a"]
+    assert replace(unchanged, seen=rejected.seen) == rejected
+    assert unchanged.seen.covers(again.source)
+
+
+def test_a_rejection_says_its_kind_of_reason_until_the_next_decision() -> None:
+    reject = replace(a_command("a", ModerationAction.REJECT, 1), reason_code=ReasonCode.FAKE)
+    rejected = moderate([reject], {"a": a_review()}).reviews
+    assert rejected["a"].reason_code is ReasonCode.FAKE
+    unchanged = moderate([a_command("a", ModerationAction.REJECT, 2)], rejected).reviews
+    assert unchanged["a"].reason_code is ReasonCode.FAKE
+    assert moderate([a_command("a", ModerationAction.APPROVE, 3)], unchanged).reviews["a"].reason_code is None
+
+
+@pytest.mark.parametrize("status", ReviewStatus)
+@pytest.mark.parametrize("action", ModerationAction)
+def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationAction) -> None:
+    reported = replace(a_review(status), reports=2)
+    first, second = a_command("a", action, 1), a_command("a", ModerationAction.RESET, 2)
+    moderated = moderate([first, second], {"a": reported, "b": a_review()})
+    assert (moderated.reviews["a"].reports, moderated.settled) == (0, {"a": first})
+    assert moderate([a_command("b", action, 1)], {"b": a_review()}).settled == {}
+
+
+def test_what_decides_nothing_settles_no_reports() -> None:
+    reported = replace(a_review(), reports=2)
+    unexpected = replace(a_command("a", ModerationAction.APPROVE, 1), expected=ReviewStatus.REJECTED)
+    foreign = replace(a_command("a", ModerationAction.APPROVE, 2), stores=("other",))
+    repeat = a_command("a", ModerationAction.APPROVE, 3, command_id="c1")
+    moderated = moderate([unexpected, foreign, repeat], {"a": reported}, answered={("c1", "a")})
+    assert (moderated.reviews["a"].reports, moderated.settled) == (2, {})
+
+
+def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_review() -> None:
+    command = a_command("a", ModerationAction.APPROVE, 0, command_id="c1")
+    assert command.answer_key == ("c1", "a")
+    assert replace(command, command_id=None).answer_key is None
+    gone = replace(a_review(), status=None)
+    moderated = moderate([command], {"a": gone})
+    assert (moderated.outcomes, moderated.reviews, moderated.tallies) == ([Outcome.NOT_FOUND], {}, {})
+
+
+steps = st.tuples(
+    st.sampled_from("ab"),
+    st.sampled_from(ModerationAction),
+    st.none() | st.sampled_from(ReviewStatus),
+    st.text("xy", max_size=1),
+)
+
+
+@given(st.dictionaries(st.sampled_from("ab"), st.builds(a_review, st.sampled_from(ReviewStatus))), st.lists(steps))
+def test_a_command_that_expects_another_status_is_refused_and_told_so(
+    before: dict[str, ModeratedReview], history: list[tuple[str, ModerationAction, ReviewStatus | None, str]]
+) -> None:
+    commands = [
+        replace(a_command(id, action, offset), expected=expected, moderator=moderator)
+        for offset, (id, action, expected, moderator) in enumerate(history)
+    ]
+    now: dict[str, tuple[ReviewStatus | None, str | None]] = {id: (r.status, r.moderator) for id, r in before.items()}
+    moderated = moderate(commands, before)
+    for command, result in zip(commands, moderated.results, strict=True):
+        status, moderator = now.get(command.review_id, (None, None))
+        after = status_after(status or ReviewStatus.NEW, command.action)
+        if status is None:
+            assert result == ModerationResult(Outcome.NOT_FOUND)
+        elif command.expected not in (None, status):
+            refused = ModerationResult(Outcome.REFUSED, ModerationRefusal.STATUS_CHANGED, status, status, moderator)
+            assert result == refused
+        elif status is after:
+            assert result == ModerationResult(Outcome.UNCHANGED, None, status, status, moderator)
+        else:
+            now[command.review_id] = after, command.moderator
+            assert result == ModerationResult(Outcome.APPLIED, None, status, after, command.moderator)
+    assert {id: review.status for id, review in {**before, **moderated.reviews}.items()} == {
+        id: status for id, (status, _) in now.items()
+    }
+
+
+def test_a_refused_command_is_not_decided_anew_when_it_is_delivered_again() -> None:
+    approve = replace(a_command("a", ModerationAction.APPROVE, 1, command_id="c1"), expected=ReviewStatus.NEW)
+    first = moderate([approve], {"a": a_review(ReviewStatus.REJECTED)})
+    assert first.outcomes == [Outcome.REFUSED]
+    assert first.reviews["a"].seen.covers(approve.source)
+    assert first.tallies == {}
+    reset = moderate([a_command("a", ModerationAction.RESET, 2)], first.reviews)
+    again = replace(approve, source=RecordPosition(0, 3, 1_003))
+    assert moderate([approve, again], reset.reviews, answered={("c1", "a")}).outcomes == [None, None]
+
+
+def test_two_moderators_in_one_batch() -> None:
+    approve = replace(a_command("a", ModerationAction.APPROVE, 1, "c1"), expected=ReviewStatus.NEW, moderator="anna")
+    reject = replace(a_command("a", ModerationAction.REJECT, 2, "c2"), expected=ReviewStatus.NEW, moderator="bert")
+    moderated = moderate([approve, reject, replace(approve, source=RecordPosition(0, 3, 1_003))], {"a": a_review()})
+    assert moderated.outcomes == [Outcome.APPLIED, Outcome.REFUSED, None]
+    assert moderated.results[1] is not None
+    assert (moderated.results[1].after, moderated.results[1].moderator) == (ReviewStatus.APPROVED, "anna")
+    assert moderated.reviews["a"].moderator == "anna"
+
+
+@pytest.mark.parametrize("action", [each for each in ModerationAction if each is not ModerationAction.RESTORE])
+@pytest.mark.parametrize("before", ReviewStatus)
+def test_an_action_gives_the_status_that_it_leads_to(before: ReviewStatus, action: ModerationAction) -> None:
+    status = status_after(before, action)
+    after = moderate([a_command("a", action, 0)], {"a": a_review(before)})
+    assert after.reviews["a"].status is status
+    assert after.outcomes == [Outcome.UNCHANGED if before is status else Outcome.APPLIED]
