@@ -23,6 +23,7 @@ from domain.moderation_rules import (
 )
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import ModerationAction, Review, ReviewStatus, counted
+from domain.reviews_facts import Source
 from domain.stores import Store
 from messaging.events import review_approved
 from messaging.metrics import RULINGS
@@ -52,7 +53,9 @@ async def rulings_about(
     services: Services, reviews: Collection[Review], stores: Mapping[str, Store]
 ) -> dict[str, Ruling]:
     """The rulings about reviews that are about to be stored, by id; those for which no rule fires are left out."""
-    ruled = [(review, rules) for review in reviews if (rules := rules_of(stores, review.store_id))]
+    # One that is brought along from elsewhere has been decided about there.
+    own = [review for review in reviews if review.facts.source is not Source.IMPORT]
+    ruled = [(review, rules) for review in own if (rules := rules_of(stores, review.store_id))]
     keys = {r.id: text_keys(r.identity, r.text) for r, rules in ruled if rules.looks_for_duplicates}
     holders = await services.texts.holders(keys.items())
     rulings = {}

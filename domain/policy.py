@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from domain.moderation_rules import ModerationRule, RuleOutcome
 from domain.ratings import HIGHEST_RATING, Hundredths
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
@@ -106,22 +107,13 @@ def rejects_low_more(decisions: Decisions) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleInForce:
-    """A moderation rule of a store, by its kind and what it does: approve, hold or flag."""
-
-    kind: str
-    outcome: str
-    publish_after_hours: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """The policy of a store about reviews."""
 
     writers: Writers
     purchase_proofs: tuple[Proof, ...]
     checked_by: tuple[Check, ...]
-    rules: tuple[RuleInForce, ...]
+    rules: tuple[ModerationRule, ...]
     one_review_per_customer: bool
     edits_are_checked: bool
 
@@ -146,15 +138,14 @@ class Policy:
         yield "A review for which its author got something in return is marked."
 
 
-def policy_of(settings: StoreSettings, rules: Iterable[RuleInForce] = ()) -> Policy:
-    """The policy that follows from a store's settings and moderation rules."""
-    in_force = tuple(rules)
-    is_approved_by_rule = any(rule.outcome == "approve" for rule in in_force)
+def policy_of(settings: StoreSettings) -> Policy:
+    """The policy that follows from a store's settings, moderation rules among them."""
+    is_approved_by_rule = any(rule.outcome is RuleOutcome.APPROVE for rule in settings.moderation_rules)
     return Policy(
         writers=_writers(settings),
         purchase_proofs=tuple(Proof) if settings.purchase_required else (),
         checked_by=(Check.MODERATOR, Check.RULES) if is_approved_by_rule else (Check.MODERATOR,),
-        rules=in_force,
+        rules=settings.moderation_rules,
         one_review_per_customer=settings.one_review_per_customer,
         edits_are_checked=not settings.edits_keep_status,
     )
@@ -177,11 +168,10 @@ def _writers(settings: StoreSettings) -> Writers:
     return Writers.EVERYBODY if settings.anonymous_reviews_allowed else Writers.REGISTERED
 
 
-def _rule_sentence(rule: RuleInForce) -> str:
-    action = _RULE_ACTIONS.get(rule.outcome, "is looked at by a moderator")
+def _rule_sentence(rule: ModerationRule) -> str:
     after = rule.publish_after_hours
     later = f", and is published after {after} hours at the latest unless it is rejected" if after else ""
-    return f"A review that the rule about {rule.kind} applies to {action}{later}."
+    return f"A review that the rule about {rule.kind} applies to {_RULE_ACTIONS[rule.outcome]}{later}."
 
 
 _WRITERS: Final[Mapping[Writers, str]] = {
@@ -190,10 +180,10 @@ _WRITERS: Final[Mapping[Writers, str]] = {
     Writers.REGISTERED: "Customers with an account can write a review.",
     Writers.EVERYBODY: "Everybody can write a review, also without an account.",
 }
-_RULE_ACTIONS: Final[Mapping[str, str]] = {
-    "approve": "is published without a look by a moderator",
-    "hold": "waits for a moderator",
-    "flag": "is marked for a moderator",
+_RULE_ACTIONS: Final[Mapping[RuleOutcome, str]] = {
+    RuleOutcome.APPROVE: "is published without a look by a moderator",
+    RuleOutcome.HOLD: "waits for a moderator",
+    RuleOutcome.FLAG: "is marked for a moderator",
 }
 _PURCHASE_REQUIRED: Final = (
     "The purchase is proven by an order of the shop that holds the product, or by the signed link in a mail about it; "

@@ -104,11 +104,11 @@ async def test_whoever_may_see_an_image(
 ) -> None:
     await store(database, status, ReviewImage(IMAGE, is_hidden=is_hidden))
     assert await statuses(http) == ([200] * 5 if for_all else [404, 404, 200, 200, 404])
-    missing = await http.get("/api/images/none")
+    missing = await http.get(f"/api/images/{IMAGE[:-1]}2")
     hidden = await http.get(f"/api/images/{IMAGE}")
     if not for_all:
         assert missing.json() == {**hidden.json(), "instance": missing.json()["instance"]}
-        assert set(missing.headers.items()) == set(hidden.headers.items()) | set(missing.headers.items())
+        assert dict(missing.headers) == dict(hidden.headers)
     bad = await http.get(f"/api/images/{IMAGE}", headers={"Authorization": "Bearer nonsense"})
     assert bad.status_code == 401
 

@@ -145,6 +145,7 @@ async def test_a_stored_review_is_told(facade: Facade, service: Service, product
         "entityId": product,
         "storeId": None,
         "rating": 4.5,
+        "flags": [],
         "at": (await facade.review(id))["createdDate"],
     }
 

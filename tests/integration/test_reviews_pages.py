@@ -139,9 +139,8 @@ async def test_whole_reviews(facade: Facade, http: httpx.AsyncClient) -> None:
     assert (row["moderator"], row["moderationReason"]) == (None, "Spam")
     assert row["modifiedDate"] > untouched["modifiedDate"] == untouched["createdDate"]
     (plain, _) = (await facade.page(**search))["results"]
-    assert row == plain | {
-        name: row[name] for name in ("storeId", "userId", "modifiedDate", "moderator", "moderationReason")
-    }
+    assert {"storeId", "userId", "modifiedDate", "moderator", "moderationReason"} <= row.keys() - plain.keys()
+    assert plain.items() <= row.items()
     behind = body_of(await http.post(f"{REVIEWS}/search", json={**search, "take": 1}), dict)
     following = body_of(await http.post(f"{REVIEWS}/search", json={**search, "after": behind["next"]}), dict)
     assert ids_of([following]) == [other]

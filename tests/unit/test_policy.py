@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome
 from domain.policy import (
     STARS,
     Check,
     Decisions,
     Proof,
-    RuleInForce,
     Writers,
     decision_sentences,
     policy_of,
@@ -82,8 +82,12 @@ def test_the_policy_follows_the_other_settings() -> None:
 
 
 def test_the_policy_names_the_rules_in_force() -> None:
-    rules = [RuleInForce("links", "hold"), RuleInForce("stars", "hold", 48), RuleInForce("words", "flag")]
-    policy = policy_of(OPEN, rules)
+    rules = (
+        ModerationRule("a", RuleKind.LINKS, RuleOutcome.HOLD),
+        ModerationRule("b", RuleKind.STARS, RuleOutcome.HOLD, below=300, publish_after_hours=48),
+        ModerationRule("c", RuleKind.WORDS, RuleOutcome.FLAG, words=("cheap",)),
+    )
+    policy = policy_of(replace(OPEN, moderation_rules=rules))
     assert policy.checked_by == (Check.MODERATOR,)
     told = [each for each in policy.sentences() if "the rule about" in each]
     assert told == [
@@ -92,7 +96,8 @@ def test_the_policy_names_the_rules_in_force() -> None:
         "latest unless it is rejected.",
         "A review that the rule about words applies to is marked for a moderator.",
     ]
-    by_rule = policy_of(OPEN, [RuleInForce("verified", "approve")])
+    approving = ModerationRule("d", RuleKind.VERIFIED, RuleOutcome.APPROVE)
+    by_rule = policy_of(replace(OPEN, moderation_rules=(approving,)))
     assert by_rule.checked_by == (Check.MODERATOR, Check.RULES)
     assert "applies to is published without a look by a moderator." in " ".join(by_rule.sentences())
 
