@@ -25,7 +25,7 @@ from tests.support.service import Json, Servers, Service, running_service
 
 pytestmark = pytest.mark.kafka
 
-REVIEWS: Final = int(os.environ.get("PLAUDIT_TEST_EXPORTED", "2000"))
+REVIEWS: Final = int(os.environ.get("PLAUDIT_TEST_EXPORTED", "500"))
 OBJECTS: Final = max(20, REVIEWS // 100)
 STORE: Final = "Archive"
 WRITTEN: Final = datetime(2023, 5, 6, 7, 8, 9, 123_000, tzinfo=UTC)

@@ -129,6 +129,7 @@ async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None
     assert refused["30000x30000.png"] == refused["30000x30000.jpg"] == UploadRefusal.TOO_LARGE
 
 
+@pytest.mark.slow
 async def test_25_megapixels_fit(tmp_path: Path) -> None:
     found = await check_all(
         ImageFiles(open_store(str(tmp_path))), [each for each in bombs() if each[0] == "large.webp"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
@@ -14,6 +16,13 @@ from messaging.decoding import RawRecord, Received
 from messaging.envelope import COMMAND_HEADER
 from messaging.topics import Topic
 from tests.support.records import Record
+
+
+@pytest.fixture(autouse=True)
+def loggers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loggers of this test's own: those of a process that has logged before keep what they were configured by."""
+    for module in ("consumers.inbox", "consumers.telemetry"):
+        monkeypatch.setattr(f"{module}.log", structlog.get_logger())
 
 
 def record(offset: int, command_id: str | None = None) -> RawRecord:
