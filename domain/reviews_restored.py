@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Restored(NamedTuple):
-    """What a review was: its status, the time of its last change, the rules that held it back, and its facts.
+    """The past of a review: its status, the time of its last change, the rules that held it back, and its facts.
 
     `flags`: None where they are not known: those that there are stay. `is_verified`: its purchase was proven there; the
     orders that did are not here, so it stays proven.

@@ -52,7 +52,7 @@ Status = Annotated[
 
 
 class RestoredModeration(ClosedMessage):
-    """What moderation had made of a review where it comes from. Only for one whose source is `import`."""
+    """The moderation of a review where it comes from. Only for one whose source is `import`."""
 
     status: Status
     modified_date: Moment

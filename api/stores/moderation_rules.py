@@ -37,7 +37,7 @@ async def try_rules(
     trial: Annotated[RuleTrial, Depends(TRIAL)],
     services: Injected,
 ) -> JsonResponse:
-    """What rules would do to these reviews: those that are given, or else those of the store. Nothing is written."""
+    """Try rules on these reviews: those that are given, or else those of the store. Nothing is written."""
     check_store(caller, store_id)
     if trial.rules is not None:
         rules = tuple(fields.rule() for fields in trial.rules)

@@ -31,7 +31,7 @@ class RuleShown(TypedDict):
 
 
 class PolicyShown(TypedDict):
-    """How reviews are checked: sentences for readers, and the same as fields.
+    """The policy of a store about reviews: sentences for readers, and the same as fields.
 
     `decisions` has the number of reviews that are published and rejected by their stars, and of those rejected by
     reason (`none`: none was given), as of `countedAt`.
@@ -75,7 +75,7 @@ router: Final = APIRouter(
 async def read_policy(
     caller: ReviewReader, store_id: Annotated[str, Path(alias="storeId")], services: Injected
 ) -> JsonResponse:
-    """How the reviews of a store are checked, in sentences and as fields. Counts may be ten minutes old."""
+    """The ways in which reviews of a store are checked, in sentences and as fields. Counts may be ten minutes old."""
     check_store(caller, store_id)
     store = (await services.lookups.stores([store_id])).get(store_id)
     if store is None:

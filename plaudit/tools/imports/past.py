@@ -34,7 +34,7 @@ class PastReply(Message):
 
 
 class Past(Message):
-    """What a review was, beside what its author wrote."""
+    """The past of a review, beside the words of its author."""
 
     review_status: Status
     created_date: Moment
