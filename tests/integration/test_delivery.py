@@ -146,6 +146,7 @@ async def refusals(service: Service) -> set[bytes]:
     return {dict(event.headers)["ce_id"] for event in events if kind_of(event) == "SubmissionRefused"}
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service: Service, own_facade: Facade) -> None:
     service, facade, chance = own_service, own_facade, random.Random(11)

@@ -131,7 +131,7 @@ async def ratings(facade: Facade) -> list[Json]:
     return [row for rows in found for row in rows]
 
 
-@pytest.mark.scaled
+@pytest.mark.slow
 async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("origin", "copy")]
     for folder in folders:

@@ -38,7 +38,7 @@ async def shown(facade: Facade, ids: list[str]) -> dict[str, tuple[int, int]]:
     return {row["id"]: (row["helpful"], row["notHelpful"]) for row in page.json()["results"]}
 
 
-@pytest.mark.scaled
+@pytest.mark.slow
 @pytest.mark.kafka
 async def test_the_last_vote_of_each_voter_counts_once(own_service: Service, own_facade: Facade, product: str) -> None:
     chance = random.Random(VOTES)

@@ -132,6 +132,7 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
             assert not any(id in service.log(process) for id in (product, deleted, vendor, gone))
 
 
+@pytest.mark.slow
 async def test_no_submission_waits_for_a_resolver(service: Service, names: NameServer) -> None:
     names.mood = "hangs"
     ids = [new_id() for _ in range(1_000)]

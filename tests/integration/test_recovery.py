@@ -293,7 +293,7 @@ async def scenarios(servers: Servers, tmp_path_factory: pytest.TempPathFactory) 
     await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-@pytest.mark.scaled
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", ["workers_killed", "mongodb_away", "kafka_away"])
 async def test_nothing_is_lost(scenarios: Scenarios, name: str) -> None:

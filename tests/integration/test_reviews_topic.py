@@ -91,6 +91,7 @@ async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Servi
     assert {id: newest[id] for id in ids} == dict.fromkeys(ids)
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
 async def test_another_worker_takes_over(facade: Facade, service: Service, number: signal.Signals) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 import structlog
@@ -19,10 +19,14 @@ from tests.support.records import Record
 
 
 @pytest.fixture(autouse=True)
-def loggers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loggers of this test's own: those of a process that has logged before keep what they were configured by."""
+def loggers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Loggers that log everything, whatever this process has configured and logged before."""
+    before = structlog.get_config()
+    structlog.reset_defaults()
     for module in ("consumers.inbox", "consumers.telemetry"):
         monkeypatch.setattr(f"{module}.log", structlog.get_logger())
+    yield
+    structlog.configure(**before)
 
 
 def record(offset: int, command_id: str | None = None) -> RawRecord:
