@@ -154,7 +154,7 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
         assert b"Going on behind line" in said
         assert f"Published {REVIEWS} reviews; 0 rows are bad." in said.decode()
         published_s = monotonic() - began
-        await copy.idle()
+        await copy.idle(deadline_s=90 + REVIEWS / 20)
         imported_s = monotonic() - began
         await copy.run("export", "-o", str(second))
         assert second.read_bytes() == first.read_bytes()

@@ -150,7 +150,8 @@ async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -
     exports = [run(tools, "export", "-o", str(file), "--entity-type", kind) for file in files]
     none, *said = await asyncio.gather(run(tools, "export", "--entity-type", kind, "--status", "Approved"), *exports)
     assert none == "Exported 0 reviews.\n"
-    assert said == ["Exported 30 reviews.\n"] * 2
+    left_out = "Replies, votes, reports, flags and images are not in a table: JSON Lines has them.\n"
+    assert said == ["Exported 30 reviews.\n", f"Exported 30 reviews.\n{left_out}"]
 
     folder = tmp_path / "elsewhere"
     folder.mkdir()

@@ -85,7 +85,7 @@ def bombs() -> Iterator[tuple[str, bytes]]:
         yield f"{width}x{height}.png", png(width, height, zlib.compress(bytes(1_000_000), 9))
         yield f"{width}x{height}.jpg", jpeg_of_size(width & 0xFFFF, height & 0xFFFF)
     yield (
-        "text.png",
+        "plain-text.png",
         png(1, 1, zlib.compress(b"\0abc"), chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(200_000_000), 9))),
     )
     yield (

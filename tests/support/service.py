@@ -227,10 +227,10 @@ class Service:
             ends = await member.end_offsets(partitions)
             return sum([ends[p] - (await member.committed(p) or 0) for p in partitions])
 
-    async def idle(self) -> None:
+    async def idle(self, deadline_s: float = 90) -> None:
         """Wait until everything that was published has been consumed, in the order of the flow."""
         for topic in FLOW:
-            await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=90)
+            await eventually(partial(self.lag, topic), lambda lag: lag == 0, deadline_s=deadline_s)
 
     async def rewind(self) -> None:
         """Put every consumer group back to the beginning of its topic; no worker may run."""
