@@ -29,7 +29,7 @@ test: $(VENV)/dev.stamp ## tests on real servers, minutes: ARGS; BROKER=tansu fo
 
 # What takes minutes, and what `make test` does in small at its full size.
 test-slow: $(VENV)/dev.stamp ## what takes longer: TLS, imports, privacy, bad input, outages at full size
-	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_VOTES=100000 PLAUDIT_TEST_EXPORTED=5000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
+	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_VOTES=100000 PLAUDIT_TEST_EXPORTED=2000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
 	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "slow or scaled" $(ARGS)
 
 lint: $(VENV)/dev.stamp ## ruff, mypy, import rules, Kubernetes schemas
