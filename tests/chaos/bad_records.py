@@ -47,7 +47,7 @@ CONDITIONS: Final[dict[str, Json]] = {
 """The state in which it is then, beyond being there."""
 TOPICS: Final = tuple(COLLECTIONS)
 LIMIT_MIB: Final = 512
-"""Memory of a worker in deploy/kubernetes."""
+"""Half of a worker's memory in deploy/kubernetes, where images are rebuilt beside it."""
 
 
 @dataclass
