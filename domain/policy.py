@@ -12,12 +12,10 @@ from enum import StrEnum
 from typing import Final
 
 from domain.moderation_rules import ModerationRule, RuleOutcome
-from domain.ratings import HIGHEST_RATING, Hundredths
+from domain.ratings import STARS
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from domain.stores import StoreSettings
-
-STARS: Final = tuple(range(1, HIGHEST_RATING + 1))
 
 
 class Writers(StrEnum):
@@ -41,11 +39,6 @@ class Check(StrEnum):
 
     MODERATOR = "moderator"
     RULES = "rules"
-
-
-def stars_of(rating: Hundredths) -> int:
-    """The stars that a rating counts as: rounded, halves up."""
-    return (rating + 50) // 100
 
 
 @dataclass(slots=True)

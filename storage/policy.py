@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from domain.policy import Decisions, stars_of
+from domain.policy import Decisions
+from domain.ratings import stars
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document
@@ -17,7 +18,7 @@ from storage.reviews_search import SINCE_EVER
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
 _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths", 50]}, 100]}}
-"""As `stars_of` has it."""
+"""As `domain.ratings.stars` has it."""
 
 
 @dataclass(slots=True)
@@ -62,8 +63,7 @@ class DecisionCounts:
         report = DecisionReport()
         async for document in self._reviews.find(match, fields):
             status, reason = ReviewStatus(document["status"]), document.get("reasonCode")
-            stars = stars_of(document["ratingHundredths"])
-            report.decisions.add(status, stars, ReasonCode(reason) if reason else None)
+            report.decisions.add(status, stars(document["ratingHundredths"]), ReasonCode(reason) if reason else None)
             if status is not ReviewStatus.NEW:
                 report.seconds.append((document["modifiedDate"] - document["createdDate"]).total_seconds())
         return report

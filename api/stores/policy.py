@@ -15,7 +15,8 @@ from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
-from domain.policy import STARS, Check, Decisions, Policy, Proof, Writers, decision_sentences, policy_of
+from domain.policy import Check, Decisions, Policy, Proof, Writers, decision_sentences, policy_of
+from domain.ratings import STARS
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from domain.stores import Store, store_name

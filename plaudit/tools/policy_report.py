@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from typing_extensions import TypedDict
 
-from domain.policy import HIGH_STARS, LOW_STARS, STARS, Decisions, rejects_low_more
+from domain.policy import HIGH_STARS, LOW_STARS, Decisions, rejects_low_more
+from domain.ratings import STARS
 from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
 from plaudit.cli.terminal import print_json

@@ -11,17 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome
-from domain.policy import (
-    STARS,
-    Check,
-    Decisions,
-    Proof,
-    Writers,
-    decision_sentences,
-    policy_of,
-    rejects_low_more,
-    stars_of,
-)
+from domain.policy import Check, Decisions, Proof, Writers, decision_sentences, policy_of, rejects_low_more
+from domain.ratings import STARS, stars
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from domain.stores import StoreSettings
@@ -33,10 +24,10 @@ APPROVED, REJECTED, NEW = ReviewStatus.APPROVED, ReviewStatus.REJECTED, ReviewSt
 
 
 @pytest.mark.parametrize(
-    ("rating", "stars"), [(100, 1), (149, 1), (150, 2), (249, 2), (250, 3), (349, 3), (350, 4), (450, 5), (500, 5)]
+    ("rating", "number"), [(100, 1), (149, 1), (150, 2), (249, 2), (250, 3), (349, 3), (350, 4), (450, 5), (500, 5)]
 )
-def test_a_rating_counts_as_rounded_stars(rating: int, stars: int) -> None:
-    assert stars_of(rating) == stars
+def test_a_rating_counts_as_rounded_stars(rating: int, number: int) -> None:
+    assert stars(rating) == number
 
 
 @pytest.mark.parametrize(
@@ -124,9 +115,9 @@ def test_decisions_are_counted() -> None:
 def decided(*numbers: tuple[int, int]) -> Decisions:
     """Decisions by stars, from 1: approved and rejected."""
     decisions = Decisions()
-    for stars, (approved, rejected) in enumerate(numbers, 1):
-        decisions.add(APPROVED, stars, count=approved)
-        decisions.add(REJECTED, stars, count=rejected)
+    for number, (approved, rejected) in enumerate(numbers, 1):
+        decisions.add(APPROVED, number, count=approved)
+        decisions.add(REJECTED, number, count=rejected)
     return decisions
 
 
