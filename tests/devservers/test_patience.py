@@ -83,7 +83,7 @@ async def killed_and_back(up: Up, process: subprocess.Popen[bytes], times: int) 
     clients.cancel()
     await asyncio.gather(clients, return_exceptions=True)
     await until_listed(address, product, acknowledged)
-    async with httpx.AsyncClient(base_url=address) as client:
+    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
         (id,) = await Facade(client).submit(submission(product))
         assert await Facade(client).moderate("approve", id) == ["applied"]
     said = up.log.read_text().splitlines()

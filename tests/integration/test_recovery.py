@@ -329,7 +329,7 @@ async def test_up_in_one_command(up: Up) -> None:
         await up.says(process, "Plaudit is ready")
         endpoints = json.loads(await asyncio.to_thread(up.endpoints.read_text))
         assert set(endpoints) - {"idempotence"} == {"http", "kafka", "mongo", "database"}
-        async with httpx.AsyncClient(base_url=endpoints["http"]) as client:
+        async with httpx.AsyncClient(base_url=endpoints["http"], timeout=60) as client:
             # The specification's samples work as they are: there is a store named Electronics.
             (id,) = await Facade(client).submit(submission(new_id(), 5, storeId="Electronics"))
             assert await Facade(client).moderate("approve", id) == ["applied"]

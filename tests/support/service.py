@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,6 +56,8 @@ class Service:
     environment: dict[str, str] = field(default_factory=dict)
     processes: dict[str, ForkedCommand] = field(default_factory=dict)
     log_starts: dict[str, int] = field(default_factory=dict)
+    read: dict[TopicPartition, list[Any]] = field(default_factory=dict)
+    """The records that were read so far: they are asked for again and again, and there are more with each test."""
 
     @property
     def database(self) -> str:
@@ -176,20 +178,26 @@ class Service:
             await asyncio.gather(*sent)
 
     async def records(self, topic: str) -> list[Any]:
-        """Everything that stands in a topic now."""
+        """Everything that stands in a topic now, oldest first within each partition."""
         partitions = self.partitions_of(topic)
-        async with self.consumer(auto_offset_reset="earliest") as consumer:
+        async with self.consumer() as consumer:
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
-            found: list[Any] = []
+            for partition in partitions:
+                before = self.read.setdefault(partition, [])
+                consumer.seek(partition, before[-1].offset + 1 if before else 0)
             while [p for p in partitions if ends[p] > await consumer.position(p)]:
-                for batch in (await consumer.getmany(timeout_ms=300)).values():
-                    found += batch
+                self._keep(await consumer.getmany(timeout_ms=300))
             # Tansu tells ends that are one batch behind.
             while self.servers.is_tansu and (batches := await consumer.getmany(timeout_ms=QUIET_MS)):
-                for batch in batches.values():
-                    found += batch
-            return found
+                self._keep(batches)
+        return [record for partition in partitions for record in self.read[partition]]
+
+    def _keep(self, batches: Mapping[TopicPartition, Sequence[Any]]) -> None:
+        for partition, batch in batches.items():
+            known = self.read[partition]
+            # Two tasks of a test may read at once.
+            known += [record for record in batch if not known or record.offset > known[-1].offset]
 
     async def values(self, topic: str) -> list[Json]:
         """The values in a topic now, oldest first within each partition."""
