@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from domain.delivery import OutgoingMessage
+from domain.privacy import people_in
 from messaging.decoding import RawRecord, position_of
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
@@ -14,6 +15,24 @@ REASON_HEADERS: Final = frozenset(
     {"x-error-code", "x-error-message", "x-source-topic", "x-source-partition", "x-source-offset", "x-failed-at"}
 )
 
+FLOW: Final = (
+    Topic.STORE_UPDATES,
+    Topic.OBJECT_UPDATES,
+    Topic.ORDER_EVENTS,
+    Topic.IMAGE_UPLOADS,
+    Topic.REVIEW_SUBMISSIONS,
+    Topic.MODERATION_COMMANDS,
+    Topic.REVIEW_FEEDBACK,
+    Topic.IMAGE_COMMANDS,
+    Topic.MODERATION_VERDICTS,
+    Topic.REVIEW_CHANGES,
+    Topic.RETURN_COMMANDS,
+    Topic.REMINDER_COMMANDS,
+    Topic.MAIL_COMMANDS,
+)
+"""Every topic that has dead letters, dependencies first: a store before its reviews, an order before its returns."""
+
+_KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
 _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
 
@@ -49,3 +68,16 @@ def letter_id(letter: RawRecord) -> str:
 def header(letter: RawRecord, name: str) -> str:
     """The text of a header, empty without it."""
     return (dict(letter.headers).get(name) or b"").decode(errors="replace")
+
+
+def people_of(letter: RawRecord) -> set[str]:
+    """The customers that a dead letter may be about."""
+    people = people_in(letter.value or b"")
+    return people | {key} if (key := person_key(letter)) else people
+
+
+def person_key(letter: RawRecord) -> str | None:
+    """The key where it is that of a customer or an order; elsewhere it says nothing of who."""
+    if not letter.key or not letter.topic.removesuffix(DEAD_LETTER_SUFFIX).endswith(_KEYED_BY_PERSON):
+        return None
+    return letter.key.decode(errors="replace")

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
+from messaging.kafka.administration import admin_client
 from plaudit.cli.command_line import wrong_settings
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import without_credentials
-from plaudit.processes.waiting import admin_client
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.findings import Finding, Level, failed, ok, warn
 from plaudit.tools.doctor.kafka import check_kafka, dead_letter_count

@@ -12,13 +12,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from messaging.kafka.administration import partitions_of
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
 from messaging.topics import COMPACTED, DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES, Topic
 from plaudit.config import Settings
-from plaudit.tools.dead_letters import partitions_of
 from plaudit.tools.doctor.findings import Finding, failed, ok, warn
 
 _DAY_MS: Final = 86_400_000
