@@ -14,15 +14,15 @@ from pydantic import ValidationError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
+from domain.findings import Finding, Level, failed, ok, warn
 from messaging.kafka.administration import admin_client
+from messaging.kafka.checks import Expected, check_consumption, check_kafka, dead_letter_count
 from plaudit.cli.command_line import wrong_settings
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.tools.doctor.configuration import check_configuration
-from plaudit.tools.doctor.findings import Finding, Level, failed, ok, warn
-from plaudit.tools.doctor.kafka import check_kafka, dead_letter_count
-from plaudit.tools.doctor.mongo import check_mongo
+from storage.checks import check_mongo
 from storage.database import connect
 from storage.replays import ReplayRepository
 
@@ -72,7 +72,7 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
     try:
         client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=_REACH_S)
         async with client:
-            async for finding in check_mongo(database, settings):
+            async for finding in check_mongo(database, settings.remember_days):
                 yield finding
     except OperationFailure as error:
         yield failed("mongodb", f"refuses: {_short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
@@ -89,9 +89,15 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
                 consumer = AIOKafkaConsumer(**connection.client_options(), enable_auto_commit=False)
                 stack.push_async_callback(consumer.stop)
                 await consumer.start()
-            async for finding in check_kafka(admin, consumer, connection, settings):
+            expected = Expected(settings.topics, settings.topic_layout, settings.remember_days)
+            are_topics_there = True
+            async for finding in check_kafka(admin, consumer, expected):
+                are_topics_there &= (finding.check, finding.level) != ("topics", Level.FAIL)
                 yield finding
-            yield await _dead_letters(await dead_letter_count(consumer, admin, settings), settings)
+            if are_topics_there:
+                async for finding in check_consumption(admin, connection, settings.topics):
+                    yield finding
+            yield await _dead_letters(await dead_letter_count(consumer, admin, settings.topics), settings)
     except (KafkaError, TimeoutError, OSError, ValueError) as error:
         advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
         yield failed("kafka", f"does not answer: {_short(error)}", advice)
