@@ -9,7 +9,21 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
+from api import (
+    asyncapi,
+    audit,
+    dead_letters,
+    entity_types,
+    feedback,
+    health,
+    health_details,
+    images,
+    me,
+    metrics,
+    moderation,
+    outcomes,
+    templates,
+)
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import requests
@@ -51,7 +65,9 @@ ROUTERS: Final = (
     outcomes.router,
     audit.router,
     me.router,
+    dead_letters.router,
     health.router,
+    health_details.router,
     metrics.router,
     asyncapi.router,
     openapi_page.router,
@@ -99,6 +115,7 @@ def create_app(
     )
     app.state.services = services
     app.state.gauges = metrics.Gauges(services)
+    app.state.examination = health_details.Examination(services, app.state.gauges)
     app.state.rate_limit = rate_limit or RateLimit()
 
     def openapi() -> dict[str, Any]:

@@ -21,12 +21,12 @@ from api.web.routes import PlainRoute
 from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
-from storage.audit import AuditedAction, AuditSearch, Editing, Imaging, Replying, RuleAction
+from storage.audit import AuditedAction, AuditSearch, Editing, Imaging, Replaying, Replying, RuleAction
 
 
 class AuditRow(Row):
-    """One moderation or edit of a review, reply to one, or deletion of a return, that took effect; `subject` is who did
-    it, `fields` what an edit changed."""
+    """One moderation or edit of a review, reply to one, deletion of a return, or replay of a dead letter, that took
+    effect; `subject` is who did it, `fields` what an edit changed, `letter` the place of the letter."""
 
     at: Timestamp
     subject: str | None
@@ -40,6 +40,7 @@ class AuditRow(Row):
     reason_code: ReasonCode | None
     command_id: str | None
     fields: list[str]
+    letter: str | None
 
 
 class AuditPage(TypedDict):
@@ -64,7 +65,7 @@ async def read_audit_log(
     review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
     subject: Annotated[OptionalId, Query()] = None,
     action: Annotated[
-        AuditedAction | None, any_case(ModerationAction, Editing, Replying, RuleAction, Imaging), Query()
+        AuditedAction | None, any_case(ModerationAction, Editing, Replying, RuleAction, Imaging, Replaying), Query()
     ] = None,
     store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
     since: Annotated[Moment | None, Query(description="Then or later")] = None,
@@ -72,7 +73,8 @@ async def read_audit_log(
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
-    """The moderation and editing of reviews and the deletion of returns: by whom, when and why; the newest first."""
+    """The moderation and editing of reviews, the deletion of returns and the replay of dead letters: by whom, when and
+    why; the newest first."""
     if store_id is not None:
         check_store(caller, store_id)
     search = AuditSearch(

@@ -25,6 +25,7 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import ORDER_EVENT
 from messaging.reminders import REMINDER_COMMAND
+from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.reviews_state import ReviewState
@@ -99,6 +100,12 @@ CHANNELS: Final = {
     ),
     Topic.IMAGE_COMMANDS: _Channel(
         "Images of reviews to hide, or to show again", "in", "image id", {"ImageCommand": IMAGE_COMMAND}
+    ),
+    Topic.DEAD_LETTER_COMMANDS: _Channel(
+        "Ours alone: dead letters to publish again",
+        "inside",
+        "place of the letter",
+        {"ReplayCommand": REPLAY_COMMAND},
     ),
     Topic.MAIL_COMMANDS: _Channel(
         "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}

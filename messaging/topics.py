@@ -49,6 +49,7 @@ class Topic(StrEnum):
     REMINDER_COMMANDS = "reminder-commands"
     RETURN_COMMANDS = "return-commands"
     MAIL_COMMANDS = "mail-commands"
+    DEAD_LETTER_COMMANDS = "dead-letter-commands"
     REVIEWS = "reviews"
     EVENTS = "events"
 
@@ -85,6 +86,15 @@ class TopicLayout:
     partitions: int = 12
     replication_factor: int = 1
     retention_days: int = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTopics:
+    """The topics as the configuration wants them; ids of deleted reviews are remembered for so many days."""
+
+    topics: TopicNames
+    layout: TopicLayout
+    remember_days: int
 
 
 async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: TopicLayout) -> list[str]:

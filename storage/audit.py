@@ -1,4 +1,5 @@
-"""The audit log: who moderated, edited or replied to which review, when and why, and who deleted which return.
+"""The audit log: who moderated, edited or replied to which review, when and why, who deleted which return, and who
+replayed which dead letter.
 
 It never holds what a person wrote.
 """
@@ -59,15 +60,22 @@ class Imaging(StrEnum):
     SHOW = "show-image"
 
 
-AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging
+class Replaying(StrEnum):
+    """The action on a dead letter; `fields` names its value where that was mended."""
+
+    REPLAY = "replay"
+
+
+AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging | Replaying
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation or edit of a review, reply to one, or deletion of a return, that took effect.
+    """One moderation or edit of a review, reply to one, deletion of a return, or replay of a dead letter, that took
+    effect.
 
-    One of the two ids is set. `subject` is None where authentication was off, but for authors; `rule:<id>` and
-    `verdict:<source>` are no persons. `fields` are the names of those that an edit changed.
+    One of the two ids is set, or `letter`, a place. `subject` is None where authentication was off, but for authors;
+    `rule:<id>` and `verdict:<source>` are no persons. `fields` are the names of those that an edit changed.
     """
 
     at: datetime
@@ -81,6 +89,7 @@ class AuditEntry:
     return_id: str | None = None
     fields: tuple[str, ...] = ()
     reason_code: ReasonCode | None = None
+    letter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +172,7 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         **({"entityType": entry.entity.type, "entityId": entry.entity.id} if entry.entity is not None else {}),
         **({"fields": list(entry.fields)} if entry.fields else {}),
         **({"reasonCode": entry.reason_code} if entry.reason_code else {}),
+        **({"letter": entry.letter} if entry.letter else {}),
     }
 
 
@@ -179,9 +189,12 @@ def _entry(document: Document) -> AuditEntry:
         return_id=document.get("returnId"),
         fields=tuple(document.get("fields", ())),
         reason_code=ReasonCode(document["reasonCode"]) if "reasonCode" in document else None,
+        letter=document.get("letter"),
     )
 
 
 _ACTIONS: Final[dict[str, AuditedAction]] = {
-    str(action): action for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging) for action in actions
+    str(action): action
+    for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging, Replaying)
+    for action in actions
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -14,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from domain.findings import Finding, failed, ok, warn
-from messaging.kafka.administration import partitions_of
+from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.reading import TopicReader
@@ -24,8 +25,8 @@ from messaging.topics import (
     DEAD_LETTER_SUFFIX,
     MAX_DEAD_LETTER_BYTES,
     MAX_RECORD_BYTES,
+    ExpectedTopics,
     Topic,
-    TopicLayout,
     TopicNames,
 )
 
@@ -37,17 +38,8 @@ _PROGRESS_S: Final = 2.0
 """Seconds in which a partition with a backlog should make progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """Kafka as the configuration wants it; ids of deleted reviews are remembered for so many days."""
-
-    topics: TopicNames
-    layout: TopicLayout
-    remember_days: int
-
-
 async def check_kafka(
-    admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, expected: Expected
+    admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, expected: ExpectedTopics
 ) -> AsyncIterator[Finding]:
     """Findings on brokers, topics and clocks; raises what aiokafka raises if Kafka is away."""
     there = set(await admin.list_topics())
@@ -81,7 +73,39 @@ async def dead_letter_count(consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClie
     return sum(ends[place] - first[place] for place in places)
 
 
-def _layout_problems(described: Mapping[str, list[Any]], expected: Expected, brokers: int) -> Iterator[Finding]:
+def check_dead_letters(kept: int, replayed: int | None) -> Finding:
+    """A finding on so many dead letters that Kafka keeps, and so many replays on record; None: that isn't known."""
+    if kept == 0:
+        return ok("dead letters", "none")
+    text = f"{kept} are kept" + (f", {replayed} have been replayed" if replayed else "")
+    if replayed is not None and replayed >= kept:
+        return ok("dead letters", text)
+    return warn("dead letters", text, "`plaudit dlq list` shows why, `plaudit dlq replay` sends them again.")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaExamination:
+    """The checks of Kafka that a facade can run, on connections of their own."""
+
+    connection: KafkaConnection
+    expected: ExpectedTopics
+
+    async def findings(self, lag: Lag | None, replayed: int | None) -> list[Finding]:
+        """All findings; `lag` as it was measured, `replayed` as for `check_dead_letters`. Raises what aiokafka raises
+        if Kafka is away."""
+        topics = self.expected.topics
+        async with AsyncExitStack() as stack:
+            admin = await stack.enter_async_context(admin_client(self.connection))
+            consumer = AIOKafkaConsumer(**self.connection.client_options(), enable_auto_commit=False)
+            stack.push_async_callback(consumer.stop)
+            await consumer.start()
+            found = [finding async for finding in check_kafka(admin, consumer, self.expected)]
+            if lag is not None:
+                found.append(await check_lag(admin, lag, topics))
+            return [*found, check_dead_letters(await dead_letter_count(consumer, admin, topics), replayed)]
+
+
+def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopics, brokers: int) -> Iterator[Finding]:
     layout = expected.layout
     leaderless = [name for name, ps in described.items() if any(p["leader"] < 0 for p in ps)]
     if leaderless:
@@ -112,7 +136,7 @@ async def _configs(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, di
     }
 
 
-def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: Expected) -> Iterator[Finding]:
+def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: ExpectedTopics) -> Iterator[Finding]:
     remembered = expected.remember_days * _DAY_MS
     reviews = expected.topics.name(Topic.REVIEWS)
     if "compact" not in configs.get(reviews, {}).get("cleanup.policy", "compact"):

@@ -197,8 +197,7 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
 
 def erasures_of(settings: Settings, database: Database) -> Erasures:
     """The record of erasures, with the key that is configured."""
-    key = settings.privacy.erasure_key
-    return Erasures(database, key.get_secret_value() if key else None)
+    return Erasures(database, settings.privacy.key())
 
 
 async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:

@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
-from domain.findings import Finding, Level, failed, ok, warn
+from domain.findings import Finding, Level, failed
 from messaging.kafka.administration import admin_client
-from messaging.kafka.checks import Expected, check_consumption, check_kafka, dead_letter_count
+from messaging.kafka.checks import check_consumption, check_dead_letters, check_kafka, dead_letter_count
+from messaging.topics import ExpectedTopics
 from plaudit.cli.command_line import wrong_settings
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import MissingAddressError, Settings
@@ -89,28 +90,20 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
                 consumer = AIOKafkaConsumer(**connection.client_options(), enable_auto_commit=False)
                 stack.push_async_callback(consumer.stop)
                 await consumer.start()
-            expected = Expected(settings.topics, settings.topic_layout, settings.remember_days)
             are_topics_there = True
+            expected = ExpectedTopics(settings.topics, settings.topic_layout, settings.remember_days)
             async for finding in check_kafka(admin, consumer, expected):
                 are_topics_there &= (finding.check, finding.level) != ("topics", Level.FAIL)
                 yield finding
             if are_topics_there:
                 async for finding in check_consumption(admin, connection, settings.topics):
                     yield finding
-            yield await _dead_letters(await dead_letter_count(consumer, admin, settings.topics), settings)
+            yield check_dead_letters(
+                await dead_letter_count(consumer, admin, settings.topics), await _replayed(settings)
+            )
     except (KafkaError, TimeoutError, OSError, ValueError) as error:
         advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
         yield failed("kafka", f"does not answer: {_short(error)}", advice)
-
-
-async def _dead_letters(kept: int, settings: Settings) -> Finding:
-    if kept == 0:
-        return ok("dead letters", "none")
-    replayed = await _replayed(settings)
-    text = f"{kept} are kept" + (f", {replayed} have been replayed" if replayed else "")
-    if replayed is not None and replayed >= kept:
-        return ok("dead letters", text)
-    return warn("dead letters", text, "`plaudit dlq list` shows why, `plaudit dlq replay` sends them again.")
 
 
 async def _replayed(settings: Settings) -> int | None:
