@@ -50,7 +50,7 @@ async def review(visit: Visit) -> Response:
 async def context(visit: Visit) -> Response:
     """What stands beside a row of the queue."""
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.path['id']}")
-    return visit.page("review_context.html", row=row, **await _context(visit, row))
+    return visit.page("review_context.html", row=row, reasons=list(ReasonCode), **await _context(visit, row))
 
 
 @screens.post("/reviews/{id}/reply", Permission.REPLY_TO_REVIEWS)
