@@ -66,7 +66,7 @@ async def reply(visit: Visit) -> Response:
     return visit.back(f"/console/reviews/{id}", "replied")
 
 
-@screens.post("/reviews/{id}/edit", Permission.MODERATE_REVIEWS)
+@screens.post("/reviews/{id}/edit", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def edit(visit: Visit) -> Response:
     """Change what a review says, as a moderator; its status stays."""
     form, id = await visit.form(), visit.path["id"]
