@@ -18,10 +18,14 @@ from api.app import create_app
 from api.services import Services
 from api.web.hygiene import WebRules
 from api.web.limits import Limits, RateLimit
+from console.app import add_console
+from console.feed import TOPICS as CONSOLE_NEWS
+from console.feed import Feed
 from messaging.kafka.checks import KafkaExamination
 from messaging.kafka.dead_letters import DeadLetterReader
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
+from messaging.kafka.tail import Tail
 from messaging.topics import ExpectedTopics
 from plaudit.config import HttpSettings, Settings
 from plaudit.entity_types.registered import registered_entity_types
@@ -62,6 +66,9 @@ async def run_api(settings: Settings) -> None:
             web=WebRules(settings.http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
         )
+        feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
+        stack.push_async_callback(feed.stop)
+        add_console(app, feed=feed)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))
