@@ -146,12 +146,13 @@ async def read_dead_letter(
 ) -> JsonResponse:
     """One dead letter with its value and headers, and what its consumer would say of it now."""
     check_unbound(caller)
+    reader = _letters(services)
     try:
         place = place_in(f"{topic}/{partition}/{offset}")
     except ValueError:
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND) from None
     with await services.pages.piece(_WHOLE_VALUE):
-        async with _letters(services).opened() as letters:
+        async with reader.opened() as letters:
             letter = await letters.at(place)
         if letter is None:
             raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)

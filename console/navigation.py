@@ -14,6 +14,11 @@ class Entry(NamedTuple):
     path: str
     name: str
     permission: Permission
+    is_of_all_stores: bool = False
+
+    def is_for(self, caller: Caller) -> bool:
+        """True if the caller may open it."""
+        return caller.may(self.permission) and not (self.is_of_all_stores and caller.stores is not None)
 
 
 _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
@@ -30,6 +35,8 @@ _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
         Entry("/console/templates", "Templates", Permission.READ_TEMPLATES),
         Entry("/console/entity-types", "Object types", Permission.READ_REVIEWS),
         Entry("/console/audit", "Audit", Permission.READ_AUDIT),
+        Entry("/console/dead-letters", "Dead letters", Permission.READ_DEAD_LETTERS, is_of_all_stores=True),
+        Entry("/console/health", "Health", Permission.READ_METRICS, is_of_all_stores=True),
     ),
 )
 
@@ -45,11 +52,7 @@ class Shown(NamedTuple):
 def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
     """The entries by group for this caller, on the page of this path."""
     groups = [
-        [
-            Shown(e.path, e.name, path == e.path or path.startswith(f"{e.path}/"))
-            for e in group
-            if caller.may(e.permission)
-        ]
+        [Shown(e.path, e.name, path == e.path or path.startswith(f"{e.path}/")) for e in group if e.is_for(caller)]
         for group in _GROUPS
     ]
     return [group for group in groups if group]
@@ -57,4 +60,4 @@ def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
 
 def start_page(caller: Caller) -> str | None:
     """The first screen that the caller may open; None where there is none."""
-    return next((entry.path for group in _GROUPS for entry in group if caller.may(entry.permission)), None)
+    return next((entry.path for group in _GROUPS for entry in group if entry.is_for(caller)), None)

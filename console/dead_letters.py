@@ -1,0 +1,143 @@
+"""Dead letters: found, opened, tried, mended and replayed, one or many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.responses import RedirectResponse, Response
+
+from console.facade import Refused
+from console.screens import Screens
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+from messaging.replays import FLOW
+
+PATH: Final = "/console/dead-letters"
+ROWS: Final = 50
+_PLACE: Final = "/dead-letters/{topic}/{partition}/{offset}"
+_API: Final = "/api/deadLetters"
+_REPLAY: Final = f"{_API}/replay"
+_CODES: Final = (
+    *("invalid-message", "invalid-json", "unknown-field", "duplicate-field", "empty", "too-large", "invalid-timestamp"),
+    *("undecodable", "invalid-address", "review-not-found", "processing-failed"),
+)
+"""Those that are suggested; any other can be typed."""
+
+_WORDS: Final = {
+    "applied": "Replayed: it is on its way to its consumer.",
+    "replayed-before": "Replayed before, so nothing was done.",
+    "not-found": "Kafka no longer keeps it.",
+    "erased": "It is about a person who was forgotten since: it stays where it is.",
+    "empty": "It has no value. Mend it to replay it.",
+    "too-large": "It is too large to be read. Mend it to replay it.",
+}
+"""The outcomes of a replay, by their reason or, without one, their name."""
+
+screens = Screens()
+
+
+@screens.get("/dead-letters", Permission.READ_DEAD_LETTERS)
+async def dead_letters(visit: Visit) -> Response:
+    """The letters of a topic and a code, or all; the newest first."""
+    query = visit.query
+    wanted = {"topic": query.get("topic"), "code": query.get("code"), "after": query.get("after"), "take": ROWS}
+    found = await visit.facade.ask("GET", _API, query=wanted)
+    return visit.page("dead_letters.html", rows=found["results"], next=found["next"], topics=sorted(FLOW), codes=_CODES)
+
+
+@screens.get(_PLACE, Permission.READ_DEAD_LETTERS)
+async def dead_letter(visit: Visit) -> Response:
+    """One letter with its value, and what is wrong with it."""
+    letter = await _letter(visit)
+    return _page(visit, letter, refusal=letter["refusal"])
+
+
+@screens.post(_PLACE, Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)
+async def mend(visit: Visit) -> Response:
+    """Try a letter or replay it, as it is or mended. What would be refused again is replayed only by `anyway`."""
+    form, letter = await visit.form(), await _letter(visit)
+    typed = str(form.get("value") or "").replace("\r\n", "\n")
+    order: dict[str, Any] = {"places": [letter["place"]]}
+    if typed.strip() and typed != _editable(letter):
+        order["value"] = typed
+    try:
+        tried = (await visit.facade.ask("POST", _REPLAY, {**order, "dryRun": True}))["results"][0]
+        refusal, hindrance = tried.get("refusal"), _told(tried) if tried["outcome"] != "applied" else None
+        is_tried = form.get("action") == "try"
+        if is_tried or hindrance or (refusal and form.get("action") != "anyway"):
+            is_refused = bool(refusal or hindrance)
+            shown = {"typed": typed, "refusal": refusal, "hindrance": hindrance, "is_tried": not is_refused}
+            return _page(visit, letter, status=422 if is_refused and not is_tried else 200, **shown)
+        results = await _replay(visit, order, key_of(form))
+    except Refused as refused:
+        if refused.status != 422:
+            raise
+        return _page(visit, letter, status=422, typed=typed, refused=refused)
+    if results is not None and results[0]["outcome"] != "applied":
+        return _page(visit, letter, status=409, typed=typed, hindrance=_told(results[0]))
+    return visit.back(f"{PATH}/{letter['place']}", "accepted" if results is None else "replayed")
+
+
+@screens.post("/dead-letters", Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)
+async def replay(visit: Visit) -> Response:
+    """Try or replay the selected letters, as they are, and say what became of each."""
+    form = await visit.form()
+    places = [str(place) for place in form.getlist("places")]
+    if not places:
+        raise Refused(422, {"detail": "No letter is selected. Select some, and send it again."})
+    if form.get("action") == "try":
+        tried = (await visit.facade.ask("POST", _REPLAY, {"places": places, "dryRun": True}))["results"]
+        ready = [each["id"] for each in tried if each["outcome"] == "applied" and not each.get("refusal")]
+        return visit.page("dead_letters_replay.html", results=tried, ready=ready, words=_WORDS, is_trial=True)
+    results = await _replay(visit, {"places": places}, key_of(form))
+    if results is None:
+        return RedirectResponse(f"{PATH}?done=accepted", 303)
+    return visit.page("dead_letters_replay.html", results=results, ready=[], words=_WORDS, is_trial=False)
+
+
+async def _letter(visit: Visit) -> Mapping[str, Any]:
+    path = visit.path
+    letter: Mapping[str, Any] = await visit.facade.ask(
+        "GET", f"{_API}/{path['topic']}/{path['partition']}/{path['offset']}"
+    )
+    return letter
+
+
+async def _replay(visit: Visit, order: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]] | None:
+    """The outcome of each letter; None if they aren't known in time."""
+    try:
+        answer: Mapping[str, Any] = await visit.facade.command("POST", _REPLAY, order, key=key, wait=10)
+    except Refused as refused:
+        if not refused.results:
+            raise
+        return refused.results
+    results: Sequence[Mapping[str, Any]] | None = answer.get("results")
+    return results
+
+
+def _page(visit: Visit, letter: Mapping[str, Any], *, status: int = 200, **shown: Any) -> Response:
+    defaults = {"typed": None, "refusal": None, "hindrance": None, "refused": None, "is_tried": False}
+    return visit.page("dead_letter.html", status=status, letter=letter, editable=_editable(letter), **defaults | shown)
+
+
+def _told(result: Mapping[str, Any]) -> str:
+    name = str(result.get("reason") or result["outcome"])
+    return _WORDS.get(name, name)
+
+
+def _editable(letter: Mapping[str, Any]) -> str | None:
+    """The value as it can be edited, JSON by lines; None for one that is not text, or not whole."""
+    value: str | None = letter["value"]
+    if value is None or len(value.encode()) != letter["valueBytes"]:
+        return None
+    if any(character < " " and character not in "\t\n" for character in value):
+        return None
+    try:
+        parsed: object = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    # Only where nothing is lost by it: a field that comes twice, or the digits of a number.
+    written = (json.dumps(parsed, ensure_ascii=False, separators=each) for each in ((",", ":"), (", ", ": ")))
+    return json.dumps(parsed, ensure_ascii=False, indent=2) if value in written else value

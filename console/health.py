@@ -1,0 +1,33 @@
+"""The health of the service: what is well, what isn't, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from console.screens import Screens
+from console.visits import Visit
+from domain.permissions import Permission
+
+screens = Screens()
+
+
+@screens.get("/health", Permission.READ_METRICS)
+async def health(visit: Visit) -> Response:
+    """One sentence first, then what needs somebody, then the numbers."""
+    found = await visit.facade.ask("GET", "/api/health/details")
+    order = ("fail", "warn", "ok")
+    checks = sorted(found["checks"], key=lambda check: order.index(check["level"]))
+    return visit.page("health.html", health=found, checks=checks, sentence=_sentence(checks))
+
+
+def _sentence(checks: Sequence[Mapping[str, Any]]) -> str:
+    failed = [check["check"] for check in checks if check["level"] == "fail"]
+    warned = [check["check"] for check in checks if check["level"] == "warn"]
+    if failed:
+        return f"Something is broken: {', '.join(dict.fromkeys(failed))}."
+    if warned:
+        return f"It works, and needs a look: {', '.join(dict.fromkeys(warned))}."
+    return "All is well."

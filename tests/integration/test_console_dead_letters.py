@@ -1,0 +1,122 @@
+"""The screens of dead letters and of health, as a browser without JavaScript has them."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import httpx
+import pytest
+
+from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import Message
+from tests.support.service import Service
+
+PATH = "/console/dead-letters"
+TOPIC = "review-submissions"
+
+
+async def dead(service: Service, key: str, *values: bytes | None) -> list[str]:
+    """The places of the letters that these submissions become, the oldest first."""
+    await service.publish(TOPIC, *(Message(key, value) for value in values))
+    return [f"{TOPIC}/{each.partition}/{each.offset}" for each in await service.letters(TOPIC, key, len(values))]
+
+
+async def page_of(http: httpx.AsyncClient, path: str, status: int = 200) -> str:
+    response = await http.get(path, headers={"accept": "text/html"})
+    assert response.status_code == status, response.text
+    return unescape(response.text)
+
+
+async def sent(http: httpx.AsyncClient, path: str, status: int, **fields: str | list[str]) -> str:
+    """The page that answers a form; the one that it leads to where it is led on."""
+    response = await http.post(path, data={"key": new_id("key"), **fields})
+    assert response.status_code == status, response.text
+    return unescape(response.text) if status != 303 else await page_of(http, response.headers["location"])
+
+
+def typed_in(page: str) -> str:
+    """The text of the field for the value."""
+    found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
+    assert found, page
+    return found[1]
+
+
+async def test_a_letter_is_opened_mended_tried_and_replayed(
+    facade: Facade, service: Service, http: httpx.AsyncClient, product: str
+) -> None:
+    evil = '</textarea><script>alert("x")</script>'
+    review = submission(product, title=evil)
+    (place,) = await dead(service, product, json.dumps({**review, "rating": 9}).encode())
+    here = f"{PATH}/{place}"
+    listing = await page_of(http, f"{PATH}?topic={TOPIC}&code=invalid-message")
+    assert f'href="{here}"' in listing
+    raw = (await http.get(here)).text
+    assert "<script>alert" not in raw
+    page = unescape(raw)
+    assert "<code>/rating</code>" in page
+    shown = typed_in(raw)
+    assert json.loads(unescape(shown)) == {**review, "rating": 9}
+
+    again = await sent(http, here, 422, action="replay", value=unescape(shown).replace("\n", "\r\n"))
+    assert "would refuse it again" in again
+    assert "Replay it anyway" in again
+    mended = json.dumps(review, indent=1)
+    tried = await sent(http, here, 200, action="try", value=mended)
+    assert "Nothing was published yet" in tried
+    assert await facade.listed(entityIds=[product]) == []
+    done = await sent(http, here, 303, action="replay", value=mended)
+    assert "Replayed." in done
+    assert "It was replayed" in done
+    (row,) = await facade.until_listed(product, 1)
+    assert row["title"] == evil
+    assert "Replayed before" in await sent(http, here, 422, action="replay", value=mended)
+
+
+async def test_many_are_tried_and_replayed_by_checkboxes(
+    facade: Facade, service: Service, http: httpx.AsyncClient
+) -> None:
+    key = new_id()
+    first, other = await dead(service, key, b"no JSON", b"nor this")
+    tried = await sent(http, PATH, 200, action="try", places=[first, other])
+    assert "0 of 2 can be read" in tried
+    done = await sent(http, PATH, 200, action="replay", places=[first])
+    assert "1 of 1 were replayed" in done
+    new = (await service.letters(TOPIC, key, 3))[-1]
+    assert "came again" in await page_of(http, f"{PATH}?topic={TOPIC}")
+    assert dict(new.headers)["x-replayed-from"]
+    both = await sent(http, PATH, 200, action="replay", places=[first, other])
+    assert "1 of 2 were replayed" in both
+    assert "Replayed before" in both
+    assert "No letter is selected" in await sent(http, PATH, 422, action="replay")
+
+
+@pytest.mark.parametrize("value", [None, b"\xff\xfe", b'{"a": "\\u0000"}\0'])
+async def test_values_that_are_no_text_are_shown_and_not_edited(
+    service: Service, http: httpx.AsyncClient, value: bytes | None
+) -> None:
+    (place,) = await dead(service, new_id(), value)
+    page = await page_of(http, f"{PATH}/{place}")
+    assert typed_in(page) == ""
+    assert "A value in its place" in page
+
+
+@pytest.mark.parametrize("value", ['{"a": 1.10}', '{"a": 1, "a": 2}', "5e3", "text"])
+async def test_what_is_shown_is_what_came(service: Service, http: httpx.AsyncClient, value: str) -> None:
+    (place,) = await dead(service, new_id(), value.encode())
+    assert typed_in(await page_of(http, f"{PATH}/{place}")) == value
+
+
+async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
+    assert "No dead letter is like this" in await page_of(http, f"{PATH}?code=no-such-code")
+    await page_of(http, f"{PATH}?topic=no-such-topic", 422)
+    await page_of(http, f"{PATH}?after=x", 422)
+    assert "no dead letter at this place" in await page_of(http, f"{PATH}/{TOPIC}/0/999999", 404)
+
+
+async def test_health_says_first_how_it_is(http: httpx.AsyncClient) -> None:
+    page = await page_of(http, "/console/health")
+    assert re.search(r"<p>(All is well|It works, and needs a look|Something is broken).*? Looked at", page)
+    assert "Batches of events that Kafka is owed" in page
+    assert f'<th scope="row">{TOPIC} ' in page
