@@ -1,0 +1,1 @@
+"""The console: Plaudit in the browser, over its own interface."""
