@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
 from api.ratings import routes as ratings
 from api.returns import routes as returns
-from api.reviews import requests
+from api.reviews import impact, requests
 from api.reviews import routes as reviews
 from api.services import Services
 from api.stores import moderation_rules, policy
@@ -41,6 +41,7 @@ ROUTERS: Final = (
     requests.router,
     feedback.router,
     images.router,
+    impact.router,
     reviews.router,
     returns.router,
     stores.router,

@@ -1,1 +1,1 @@
-"""The console: Plaudit in the browser, over its own interface."""
+"""The console: moderation and support in the browser, as HTML over the facade's own queries and commands."""
