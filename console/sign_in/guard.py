@@ -7,8 +7,9 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import unquote
 
+from console.doors import SIGN_IN
+
 HOME: Final = "/console"
-SIGN_IN: Final = "/console/sign-in"
 SIGN_OUT: Final = "/console/sign-out"
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from starlette.requests import Request
+from starlette.responses import Response
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from starlette.responses import HTMLResponse
+from api.web.problems import ProblemError, ProblemKind
+from console.facade import Facade
+from console.sign_in.guard import way_back
+from console.visits import Visit
+from domain.permissions import STRANGER
 
-_TEMPLATES: Final = Environment(
-    loader=PackageLoader("console.sign_in"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
-)
+_OPENS_NOTHING = "You signed in, but that opens nothing here."
 
 
-@dataclass(frozen=True, slots=True)
-class SignInPage:
-    """The page, with the way to sign in that the mode of the service has, and where the visitor goes then.
+def sign_in_page(
+    request: Request, mode: str, back: str | None, problem: ProblemError | None = None, *, offers: bool = True
+) -> Response:
+    """The page with the way to sign in of this mode, `back` to where the visitor wanted to go.
 
-    `error` and `notice` are sentences. Where nobody can sign in, `is_open` is False, and the page offers no way.
+    A problem is told by its status and its sentence. `offers` is False where trying again is of no use.
     """
-
-    mode: str
-    way_back: str
-    error: str = ""
-    notice: str = ""
-    is_open: bool = True
-
-    def answer(self, status: int = 200, headers: Mapping[str, str] | None = None) -> HTMLResponse:
-        """The page as an answer."""
-        return HTMLResponse(_TEMPLATES.get_template("sign_in.html").render(page=self), status, headers)
+    visit = Visit(request, Facade(request.app, None, ("", 0)), STRANGER, is_open=False)
+    status, error, headers = 200, "", {}
+    if problem is not None:
+        is_token = mode == "jwt" and problem.kind is ProblemKind.UNAUTHENTICATED
+        status, error = problem.kind.status, f"{_OPENS_NOTHING} {problem.detail}" if is_token else problem.detail
+        headers = {name: value for name, value in (problem.headers or {}).items() if name == "Retry-After"}
+    page = visit.page("sign_in.html", status=status, mode=mode, to=way_back(back), error=error, offers=offers)
+    page.headers.update(headers)
+    return page
