@@ -148,7 +148,7 @@ class OpenIdProvider(Provider):
         """The endpoints, as the provider publishes them. Raises ValueError for a document of no use."""
         if self._found is None or monotonic() - self._found_at >= _DISCOVERED_S:
             issuer = self._client.issuer
-            response = await client.get(issuer.rstrip("/") + _DISCOVERY, withhold_token=True)
+            response = await client.request("GET", issuer.rstrip("/") + _DISCOVERY, withhold_token=True)
             response.raise_for_status()
             self._found = _published(response.json(), issuer)
             self._found_at = monotonic()
