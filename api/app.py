@@ -9,7 +9,20 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
+from api import (
+    asyncapi,
+    audit,
+    entity_types,
+    feedback,
+    health,
+    images,
+    me,
+    metrics,
+    moderation,
+    outcomes,
+    review_claims,
+    templates,
+)
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import impact, requests
@@ -42,6 +55,7 @@ ROUTERS: Final = (
     feedback.router,
     images.router,
     impact.router,
+    review_claims.router,
     reviews.router,
     returns.router,
     stores.router,

@@ -50,13 +50,14 @@ class Topic(StrEnum):
     RETURN_COMMANDS = "return-commands"
     MAIL_COMMANDS = "mail-commands"
     ENDED_SESSIONS = "ended-sessions"
+    REVIEW_CLAIMS = "review-claims"
     REVIEWS = "reviews"
     EVENTS = "events"
 
     @property
     def is_consumed(self) -> bool:
         """True if Plaudit consumes it, so that it has a dead-letter topic."""
-        return self not in (Topic.EVENTS, Topic.REVIEWS)
+        return self not in (Topic.EVENTS, Topic.REVIEWS, Topic.REVIEW_CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)
