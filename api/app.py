@@ -9,7 +9,21 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
+from api import (
+    asyncapi,
+    audit,
+    entity_types,
+    feedback,
+    health,
+    images,
+    keys,
+    me,
+    metrics,
+    moderation,
+    outcomes,
+    reminders,
+    templates,
+)
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import requests
@@ -50,6 +64,8 @@ ROUTERS: Final = (
     entity_types.router,
     outcomes.router,
     audit.router,
+    reminders.router,
+    keys.router,
     me.router,
     health.router,
     metrics.router,

@@ -65,6 +65,18 @@ class Decisions:
         products = {product for order in orders for product in order.placed_products()}
         return list(decide_in_turn(orders, settings, stores, reviewed, sent, now, await self._closed(products)))
 
+    async def on_some(
+        self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
+    ) -> list[Decided]:
+        """Decide on at most so many orders that are due, and on as many others in the status, the latest ones.
+
+        `within`: on orders of these stores alone. Writes nothing.
+        """
+        stores = [id for id in await self.open_stores() if within is None or id in within]
+        due = await self.reminders.of_ids(await self.reminders.due(settings, stores, now, most))
+        others = await self.reminders.others(settings, stores, now, most, within=within)
+        return await self.on([*due, *others], settings, now)
+
     async def _closed(self, products: Collection[PlacedProduct]) -> set[PlacedProduct]:
         """Those of these products that take no reviews."""
         places = {each: ObjectPlace(Entity(PRODUCT, each.product_id), each.store_id) for each in products}
