@@ -40,6 +40,7 @@ OF_ALL_STORES = {"GET /api/keys", "GET /api/settings", "GET /metrics"}
 _QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
 DECLARED = {
     "GET /api/audit": "audit:read",
+    "GET /api/audit/export": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
     "GET /api/customerReviews/{id}": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",

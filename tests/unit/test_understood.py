@@ -254,8 +254,8 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     ],
     Topic.OBJECT_UPDATES: [(Reader(OBJECT_UPDATE), OBJECT)],
     Topic.STORE_UPDATES: [
-        (Reader(STORE_UPDATE), {**STORE, "id": "s", "commandId": "c"}),
-        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "commandId": "c"}),
+        (Reader(STORE_UPDATE), {**STORE, "id": "s", "user": "u", "commandId": "c"}),
+        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "user": "u", "commandId": "c"}),
         (
             Reader(STORE_UPDATE),
             {
@@ -263,6 +263,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
                     **{"name": "OrderReviewRequest", "storeId": "s", "languageCode": "en", "deleted": True},
                     **TEMPLATE,
                 },
+                "user": "u",
                 "commandId": "c",
             },
         ),
