@@ -26,7 +26,7 @@ from api import (
 )
 from api.ratings import routes as ratings
 from api.returns import routes as returns
-from api.reviews import requests
+from api.reviews import impact, requests
 from api.reviews import routes as reviews
 from api.services import Services
 from api.stores import moderation_rules, policy
@@ -55,6 +55,7 @@ ROUTERS: Final = (
     requests.router,
     feedback.router,
     images.router,
+    impact.router,
     reviews.router,
     returns.router,
     stores.router,

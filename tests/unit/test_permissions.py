@@ -43,6 +43,7 @@ DECLARED = {
     "GET /api/audit/export": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
     "GET /api/customerReviews/{id}": "customerReviews:read",
+    "GET /api/customerReviews/{id}/impact": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",
     "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
     "GET /api/keys": "keys:read",
