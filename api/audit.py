@@ -67,9 +67,9 @@ class AuditRow(Row):
 
 
 class AuditPage(TypedDict):
-    """One page of the log, and how many entries there are over all pages."""
+    """One page of the log, and how many entries there are over all pages; null where that isn't asked for."""
 
-    totalCount: int
+    totalCount: int | None
     results: list[AuditRow]
 
 
@@ -130,13 +130,15 @@ async def read_audit_log(
     criteria: Criteria,
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
+    with_total: Annotated[bool, Query(alias="withTotal", description="false: not counted")] = True,
 ) -> JsonResponse:
     """Who moderated or edited reviews, deleted returns, or changed settings, stores and templates, when and why; the
     newest first."""
     search = replace(_within(caller, criteria), take=take, skip=skip)
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)
-        total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
+        count = partial(services.audit.count, search)
+        total = await total_count(len(page), search.skip, search.take, count) if with_total else None
         return JsonResponse({"totalCount": total, "results": [AuditRow.of(entry) for entry in page]})
 
 
@@ -146,12 +148,13 @@ async def export_audit_log(
     services: Injected,
     criteria: Criteria,
     format: Annotated[ExportFormat, any_case(ExportFormat), Query()] = ExportFormat.CSV,
+    take: Annotated[int | None, Query(ge=1, description="At most so many; missing: all")] = None,
 ) -> Response:
     """All entries that match, over all pages, the newest first: as CSV with a header row, or as a JSON object a line.
 
     Text that a spreadsheet would obey stands in CSV behind an apostrophe.
     """
-    entries = services.audit.every(_within(caller, criteria))
+    entries = services.audit.every(_within(caller, criteria), take)
     batches = in_batches(entries, _AT_ONCE)
     written = _WRITERS[format]
     with await services.pages.rows(_AT_ONCE) as room:

@@ -184,9 +184,9 @@ class AuditLog:
         found = self._entries.find(_filter(search)).sort(_NEWEST).skip(search.skip).limit(search.take)
         return [_entry(document) async for document in found]
 
-    async def every(self, search: AuditSearch) -> AsyncIterator[AuditEntry]:
-        """All entries that match, over all pages, the newest first."""
-        async for document in self._entries.find(_filter(search)).sort(_NEWEST):
+    async def every(self, search: AuditSearch, most: int | None = None) -> AsyncIterator[AuditEntry]:
+        """All entries that match, over all pages, the newest first; or so many of them (at least 1)."""
+        async for document in self._entries.find(_filter(search)).sort(_NEWEST).limit(most or 0):
             yield _entry(document)
 
     async def count(self, search: AuditSearch) -> int:
