@@ -22,6 +22,7 @@ from api import (
     moderation,
     outcomes,
     reminders,
+    review_claims,
     templates,
 )
 from api.ratings import routes as ratings
@@ -56,6 +57,7 @@ ROUTERS: Final = (
     feedback.router,
     images.router,
     impact.router,
+    review_claims.router,
     reviews.router,
     returns.router,
     stores.router,

@@ -45,7 +45,7 @@ async def template(visit: Visit) -> Response:
     return await _editor(visit)
 
 
-@screens.post("/templates/{name}", Permission.UPDATE_TEMPLATES)
+@screens.post("/templates/{name}", Permission.READ_TEMPLATES, Permission.UPDATE_TEMPLATES)
 async def change_template(visit: Visit) -> Response:
     """Save a template for a store and a language, or go back to the next better one."""
     form, api = await visit.form(), _api(visit)

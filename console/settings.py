@@ -87,7 +87,7 @@ async def settings(visit: Visit) -> Response:
     return form_page(visit, await _general(visit))
 
 
-@screens.post("/settings", Permission.UPDATE_SETTINGS)
+@screens.post("/settings", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
 async def change_settings(visit: Visit) -> Response:
     """Show what would change, or save it."""
     return await change(visit, await _general(visit))

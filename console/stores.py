@@ -79,11 +79,13 @@ async def stores(visit: Visit) -> Response:
     return visit.page("stores.html", stores=await visit.facade.ask("GET", "/api/stores"))
 
 
-@screens.post("/stores", Permission.UPDATE_SETTINGS)
+@screens.post("/stores", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
 async def register(visit: Visit) -> Response:
     """Register a store, which takes no reviews yet."""
     form = await visit.form()
     id = str(form.get("id") or "").strip()
+    if not id:
+        raise Refused(422, {"detail": "A store needs an id."})
     try:
         await visit.facade.ask("GET", address_of(id))
     except Refused as refused:
@@ -101,7 +103,7 @@ async def store(visit: Visit) -> Response:
     return form_page(visit, found, rules=found.document["settings"]["moderationRules"])
 
 
-@screens.post("/stores/{id}", Permission.UPDATE_SETTINGS)
+@screens.post("/stores/{id}", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
 async def change_store(visit: Visit) -> Response:
     """Show what would change, or save it."""
     return await change(visit, await _store(visit))
