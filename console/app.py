@@ -14,7 +14,21 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from console import bulk, decisions, news, queue, reviews
+from console import (
+    audit,
+    bulk,
+    decisions,
+    entity_types,
+    keys,
+    mail_templates,
+    moderation_rules,
+    news,
+    queue,
+    reminders,
+    reviews,
+    settings,
+    stores,
+)
 from console.doors import SIGN_IN, Door, OpenDoor
 from console.facade import Facade, Refused
 from console.feed import Feed
@@ -25,7 +39,21 @@ from console.templating import address
 from console.visits import Options, Visit
 from domain.permissions import STRANGER, Caller, known_permissions
 
-SCREENS: Final[Sequence[Screen]] = (*queue.screens, *bulk.screens, *news.screens, *decisions.screens, *reviews.screens)
+SCREENS: Final[Sequence[Screen]] = (
+    *queue.screens,
+    *bulk.screens,
+    *news.screens,
+    *decisions.screens,
+    *reviews.screens,
+    *moderation_rules.screens,
+    *stores.screens,
+    *settings.screens,
+    *reminders.screens,
+    *mail_templates.screens,
+    *audit.screens,
+    *entity_types.screens,
+    *keys.screens,
+)
 _STATIC: Final = Path(__file__).parent / "static"
 _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}
 

@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from console.fields import in_words
+
 _FOLDER: Final = Path(__file__).parent / "templates"
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -62,7 +64,12 @@ def _pages() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        age=age, moment=moment, is_before=is_before, stars=stars, segment=lambda text: quote(str(text), safe="")
+        in_words=in_words,
+        age=age,
+        moment=moment,
+        is_before=is_before,
+        stars=stars,
+        segment=lambda text: quote(str(text), safe=""),
     )
     environment.globals.update(address=address)
     return environment

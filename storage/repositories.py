@@ -12,6 +12,7 @@ from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
 from storage.images import ImageRepository
 from storage.images_reviews import ReviewImageRepository
+from storage.keys import ApiKeyRepository
 from storage.moderation_rules import PublicationRepository, TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
@@ -44,6 +45,7 @@ class Repositories:
         self.audit = AuditLog(database)
         self.claims = ClaimRepository(database)
         self.images = ImageRepository(database)
+        self.keys = ApiKeyRepository(database)
         self.objects = ObjectRepository(database)
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)

@@ -34,17 +34,20 @@ OF_ANY_CALLER = {"GET /api/commands/{commandId}", "GET /api/me"}
 OF_STRANGERS = {"GET /api/images/{imageId}"}
 """Routes that answer everybody, and tell more to those who say who they are."""
 
-OF_ALL_STORES = {"GET /api/settings", "GET /metrics"}
+OF_ALL_STORES = {"GET /api/keys", "GET /api/settings", "GET /metrics"}
 """Routes that are refused to a caller who is bound to stores, beside those that name another store."""
 
 _QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
 DECLARED = {
     "GET /api/audit": "audit:read",
+    "GET /api/audit/export": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
     "GET /api/customerReviews/{id}": "customerReviews:read",
     "GET /api/customerReviews/{id}/impact": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",
     "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
+    "GET /api/keys": "keys:read",
+    "GET /api/reminders/preview": "settings:read",
     "GET /api/notificationTemplates": "templates:read",
     "GET /api/notificationTemplates/{name}": "templates:read",
     "GET /api/return/available-quantities/{orderId}": "return:read",

@@ -255,8 +255,8 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     ],
     Topic.OBJECT_UPDATES: [(Reader(OBJECT_UPDATE), OBJECT)],
     Topic.STORE_UPDATES: [
-        (Reader(STORE_UPDATE), {**STORE, "id": "s", "commandId": "c"}),
-        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "commandId": "c"}),
+        (Reader(STORE_UPDATE), {**STORE, "id": "s", "user": "u", "commandId": "c"}),
+        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "user": "u", "commandId": "c"}),
         (
             Reader(STORE_UPDATE),
             {
@@ -264,6 +264,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
                     **{"name": "OrderReviewRequest", "storeId": "s", "languageCode": "en", "deleted": True},
                     **TEMPLATE,
                 },
+                "user": "u",
                 "commandId": "c",
             },
         ),
