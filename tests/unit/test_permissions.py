@@ -83,6 +83,7 @@ DECLARED = {
     "POST /api/customerReviews/{id}/votes": "customerReviews:vote",
     "DELETE /api/customerReviews/{id}/votes": "customerReviews:vote",
     "POST /api/customerReviews/{id}/reports": "customerReviews:report",
+    "POST /api/customerReviews/{id}/claim": "customerReviews:update",
     "GET /api/customerReviews/{id}/reports": "customerReviews:update",
     "PUT /api/notificationTemplates/{name}": "templates:update",
     "PUT /api/return": "return:update",

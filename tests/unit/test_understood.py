@@ -181,6 +181,7 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/{id}/reply": REPLY,
     "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
     "DELETE /api/customerReviews/{id}/votes": {"userId": "u"},
+    "POST /api/customerReviews/{id}/claim": {"desk": "d"},
     "POST /api/customerReviews/{id}/reports": REPORT,
     "POST /api/customerReviews": [{**REVIEW, "editor": EDITOR}],
     "POST /api/customerReviews/reviewList": SEARCH,
