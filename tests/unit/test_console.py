@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import httpx
@@ -52,7 +52,9 @@ async def app() -> AsyncIterator[FastAPI]:
         yield app
 
 
-async def asked(http: httpx.AsyncClient, screen: Screen, permissions: set[str], **headers: str) -> httpx.Response:
+async def asked(
+    http: httpx.AsyncClient, screen: Screen, permissions: Collection[str], **headers: str
+) -> httpx.Response:
     token = ISSUER_OF_ALL.token(sorted(permissions))
     path = "/console" + re.sub(r"{name}|{\w+(:path)?}", _sample, screen.path)
     return await http.request(screen.method, path, headers={"x-credential": token, **SAME, **headers})
