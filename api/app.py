@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
+from api.orders import routes as orders
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import requests
@@ -43,6 +44,7 @@ ROUTERS: Final = (
     images.router,
     reviews.router,
     returns.router,
+    orders.router,
     stores.router,
     policy.router,
     moderation_rules.router,

@@ -21,7 +21,6 @@ from storage import (
     parking,
     privacy_erasures,
     ratings,
-    reminders_states,
     replays,
     returns,
     review_tokens,
@@ -31,7 +30,7 @@ from storage import (
 )
 from storage.database import Database, create_indexes, drop_indexes
 
-SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: reminders_states.SUPERSEDED}
+SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: orders.SUPERSEDED}
 """The names of indexes that earlier versions made, by collection."""
 
 
