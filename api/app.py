@@ -13,7 +13,7 @@ from api import asyncapi, audit, entity_types, feedback, health, images, me, met
 from api.orders import routes as orders
 from api.ratings import routes as ratings
 from api.returns import routes as returns
-from api.reviews import requests
+from api.reviews import impact, requests
 from api.reviews import routes as reviews
 from api.services import Services
 from api.stores import moderation_rules, policy
@@ -42,6 +42,7 @@ ROUTERS: Final = (
     requests.router,
     feedback.router,
     images.router,
+    impact.router,
     reviews.router,
     returns.router,
     orders.router,

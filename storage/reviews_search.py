@@ -86,6 +86,7 @@ class ReviewSearch:
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
     of a review in the sort, by `place_of`: the page begins behind it. `is_reported`: with open reports, or without.
+    `is_flagged`: by moderation rules.
     """
 
     ids: Collection[str] | None = None
@@ -107,6 +108,8 @@ class ReviewSearch:
     after: Sequence[SortValue] | None = None
     stores: Collection[str] | None = None
     is_reported: bool | None = None
+    is_flagged: bool | None = None
+    has_images: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,9 @@ def criteria(search: ReviewSearch) -> Document:
         conditions["userId"] = search.user_id
     if search.is_reported is not None:
         conditions["reports"] = {"$gt": 0} if search.is_reported else None
+    for name, is_wanted in (("flags", search.is_flagged), ("images", search.has_images)):
+        if is_wanted is not None:
+            conditions[f"{name}.0"] = {"$exists": is_wanted}
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating
@@ -160,8 +166,9 @@ def tallied(search: ReviewSearch) -> Document | None:
     if search.statuses is None or set(search.statuses) != {ReviewStatus.APPROVED}:
         return None
     others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.language)
-    bounds = (search.lowest_rating, search.highest_rating, search.is_reported, search.is_verified)
-    if any(each is not None for each in (*others, *bounds)):
+    bounds = (search.lowest_rating, search.highest_rating)
+    facts = (search.is_reported, search.is_verified, search.is_flagged, search.has_images)
+    if any(each is not None for each in (*others, *bounds, *facts)):
         return None
     return _about(search)
 

@@ -72,6 +72,8 @@ class ReviewSearchRequest(Message):
     start_rating: RatingBound | None = None
     end_rating: RatingBound | None = None
     reported: Annotated[bool | None, Field(description="true: with open reports; false: without")] = None
+    flagged: Annotated[bool | None, Field(description="true: held back or flagged by moderation rules")] = None
+    has_images: Annotated[bool | None, Field(description="true: with images; false: without")] = None
     verified_purchase: Annotated[bool | None, Field(description="true: of buyers alone, false: of others alone")] = None
     language: Annotated[Language, Field(description="BCP 47; `en` finds `en-US`, too")] = None
     sort: Annotated[
@@ -106,6 +108,8 @@ class ReviewSearchRequest(Message):
             lowest_rating=None if self.start_rating is None else lowest_from(self.start_rating),
             highest_rating=None if self.end_rating is None else highest_to(self.end_rating),
             is_reported=self.reported,
+            is_flagged=self.flagged,
+            has_images=self.has_images,
             is_verified=self.verified_purchase,
             language=self.language,
             sort=sort,

@@ -18,6 +18,7 @@ from api.app import create_app
 from api.services import Services
 from api.web.hygiene import WebRules
 from api.web.limits import Limits, RateLimit
+from console.app import add_console
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from plaudit.config import HttpSettings, Settings
@@ -59,6 +60,7 @@ async def run_api(settings: Settings) -> None:
             web=WebRules(settings.http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
         )
+        add_console(app)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))

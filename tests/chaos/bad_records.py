@@ -46,8 +46,9 @@ CONDITIONS: Final[dict[str, Json]] = {
 }
 """The state in which it is then, beyond being there."""
 TOPICS: Final = tuple(COLLECTIONS)
-LIMIT_MIB: Final = 512
-"""Half of a worker's memory in deploy/kubernetes, where images are rebuilt beside it."""
+LIMIT_MIB: Final = 640
+"""Of a worker's 1 GiB in deploy/kubernetes the rest is for the process that rebuilds an image. The model that tells
+languages takes 90 of it."""
 
 
 @dataclass

@@ -42,6 +42,7 @@ DECLARED = {
     "GET /api/audit": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
     "GET /api/customerReviews/{id}": "customerReviews:read",
+    "GET /api/customerReviews/{id}/impact": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",
     "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
     "GET /api/notificationTemplates": "templates:read",

@@ -1,0 +1,111 @@
+"""The console as part of the facade's application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from console import decisions, queue, reviews
+from console.doors import SIGN_IN, Door, OpenDoor
+from console.facade import Facade, Refused
+from console.navigation import start_page
+from console.screens import Screen
+from console.templating import address
+from console.visits import Options, Visit
+from domain.permissions import STRANGER, Caller, known_permissions
+
+SCREENS: Final[Sequence[Screen]] = (*queue.screens, *decisions.screens, *reviews.screens)
+_STATIC: Final = Path(__file__).parent / "static"
+_SAME_ORIGIN: Final = "same-origin"
+_NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}
+
+
+def add_console(app: FastAPI, door: Door | None = None, options: Options | None = None) -> None:
+    """Add the console to the facade's application."""
+    rooms = _Console(app, door or OpenDoor(), options or Options())
+    app.router.routes.extend(rooms.routes())
+
+
+class _Console:
+    """Opens the screens to those who may see them."""
+
+    def __init__(self, app: FastAPI, door: Door, options: Options) -> None:
+        self._app = app
+        self._door = door
+        self._options = options
+
+    def routes(self) -> list[BaseRoute]:
+        """All of them; the last one takes what is nowhere."""
+        return [
+            Route("/", _front),
+            Mount("/console/static", StaticFiles(directory=_STATIC)),
+            *self._door.routes,
+            Route("/console", partial(self._serve, Screen("GET", "", (), _start))),
+            *(Route(f"/console{each.path}", partial(self._serve, each), methods=[each.method]) for each in SCREENS),
+            Route("/console/{rest:path}", partial(self._serve, Screen("GET", "", (), _nowhere))),
+        ]
+
+    async def _serve(self, screen: Screen, request: Request) -> Response:
+        credential = await self._door.credential(request)
+        if credential is None and not self._door.is_open:
+            return _to_sign_in(request)
+        client = (request.client.host, request.client.port) if request.client else ("", 0)
+        async with Facade(self._app, credential, client) as facade:
+            stranger = Visit(request, facade, STRANGER, self._door.is_open, self._options)
+            try:
+                me = await facade.ask("GET", "/api/me")
+                stores = None if me["stores"] is None else frozenset(me["stores"])
+                caller = Caller(me["subject"], known_permissions(me["permissions"]), stores)
+                visit = Visit(request, facade, caller, self._door.is_open, self._options)
+                if refused := self._refused(screen, request, caller):
+                    return visit.problem(refused)
+            except Refused as refused:
+                return _to_sign_in(request) if refused.status == 401 else stranger.problem(refused)
+            try:
+                return await screen.handler(visit)
+            except Refused as refused:
+                return _to_sign_in(request) if refused.status == 401 else visit.problem(refused)
+
+    def _refused(self, screen: Screen, request: Request, caller: Caller) -> Refused | None:
+        missing = [each.value for each in screen.permissions if not caller.may(each)]
+        if missing:
+            return _forbidden(f"This needs the permission {' and '.join(missing)}.")
+        # A cookie comes along with whatever a browser is made to send.
+        if screen.method != "GET" and not self._door.is_open and request.headers.get("sec-fetch-site") != _SAME_ORIGIN:
+            return _forbidden("This was not sent by a page of the console. Open it there, and send it again.")
+        return None
+
+
+def _forbidden(detail: str) -> Refused:
+    return Refused(403, {"type": "/problems/forbidden", "title": "Not allowed", "detail": detail})
+
+
+def _to_sign_in(request: Request) -> Response:
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(address(SIGN_IN, {"to": here if request.method == "GET" else None}), 303)
+
+
+async def _front(request: Request) -> Response:
+    if "text/html" not in request.headers.get("accept", ""):
+        raise HTTPException(404)
+    return RedirectResponse("/console", 307)
+
+
+async def _start(visit: Visit) -> Response:
+    path = start_page(visit.caller)
+    if path is None:
+        return visit.problem(_forbidden("You have none of the permissions that the console's pages need."))
+    return RedirectResponse(path, 303)
+
+
+async def _nowhere(visit: Visit) -> Response:
+    return visit.problem(Refused(404, _NO_SUCH_PAGE))

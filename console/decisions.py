@@ -1,0 +1,62 @@
+"""Decisions about reviews: approve, reject, reset, delete; one review, or many."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import JSONResponse, Response
+
+from console.facade import Refused
+from console.screens import Screens
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+
+_DONE: Final = {"approve": "approved", "reject": "rejected", "reset": "reset", "delete": "deleted"}
+_STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
+_BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
+"""The action that gives a review its former status again."""
+
+screens = Screens()
+
+
+@screens.post("/reviews/{id}/decide", Permission.MODERATE_REVIEWS)
+async def decide(visit: Visit) -> Response:
+    """Decide about a review, if it still has the status that the page showed."""
+    form, id = await visit.form(), visit.path["id"]
+    action, expected = str(form.get("action", "")), str(form.get("expected", ""))
+    if action not in _STATUS_AFTER:
+        raise Refused(422, {"detail": f"Choose one of {', '.join(_STATUS_AFTER)}."})
+    query = {"expectedStatus": expected, "reason": form.get("reason")}
+    if action == "reject":
+        query["reasonCode"] = form.get("reasonCode")
+    answer = await visit.facade.command("POST", f"/api/customerReviews/{action}", [id], query, key=key_of(form))
+    if visit.wants_json:
+        return JSONResponse({"done": _DONE[action], "status": _STATUS_AFTER[action], "outcome": answer["outcome"]})
+    done = "accepted" if answer["outcome"] == "accepted" else _DONE[action]
+    undo = {"undo": id, "undo_action": _BACK_TO[expected], "undo_expected": _STATUS_AFTER[action]}
+    return visit.back(_way_back(str(form.get("back", "")), id), done, **(undo if expected in _BACK_TO else {}))
+
+
+@screens.post("/reviews/{id}/delete", Permission.DELETE_REVIEWS)
+async def delete(visit: Visit) -> Response:
+    """Delete a review for good."""
+    form, id = await visit.form(), visit.path["id"]
+    await visit.facade.command(
+        "DELETE", "/api/customerReviews", None, {"ids": id, "reason": form.get("reason")}, key=key_of(form)
+    )
+    return visit.back(_way_back(str(form.get("back", "")), ""), "deleted")
+
+
+def _way_back(given: str, id: str) -> str:
+    """The page to go to: one of the console's own, whatever the form says."""
+    own = given.startswith("/console/") and "\\" not in given
+    return given if own else (f"/console/reviews/{id}" if id else "/console/queue")
+
+
+def outcomes(answer: dict[str, Any]) -> dict[str, int]:
+    """How many reviews of a command about many had each outcome."""
+    counted: dict[str, int] = {}
+    for each in answer.get("results", []):
+        word = each.get("reason") or each["outcome"]
+        counted[word] = counted.get(word, 0) + 1
+    return counted or {answer["outcome"]: len(answer["ids"])}

@@ -1,0 +1,33 @@
+"""The way into the console: who a visitor is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from starlette.requests import Request
+from starlette.routing import BaseRoute
+
+SIGN_IN: Final = "/console/sign-in"
+
+
+class Door(Protocol):
+    """Tells the credential of a visitor, by which the facade knows him. `is_open`: nobody has to say who he is."""
+
+    is_open: bool
+    routes: Sequence[BaseRoute]
+    """The pages of signing in and out."""
+
+    async def credential(self, request: Request) -> str | None:
+        """The visitor's credential; None where he has to sign in, and where the door is open."""
+        ...
+
+
+class OpenDoor(Door):
+    """Lets everybody in, where the facade does so."""
+
+    is_open = True
+    routes: Sequence[BaseRoute] = ()
+
+    async def credential(self, request: Request) -> None:
+        """None."""

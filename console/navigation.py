@@ -1,0 +1,60 @@
+"""The navigation: the screens that a visitor may open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from domain.permissions import Caller, Permission
+
+
+class Entry(NamedTuple):
+    """A link to a screen."""
+
+    path: str
+    name: str
+    permission: Permission
+
+
+_GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
+    (
+        Entry("/console/queue", "Queue", Permission.MODERATE_REVIEWS),
+        Entry("/console/reviews", "Reviews", Permission.READ_REVIEWS),
+        Entry("/console/objects", "Objects", Permission.READ_RATINGS),
+        Entry("/console/returns", "Returns", Permission.READ_RETURNS),
+        Entry("/console/orders", "Orders", Permission.READ_RETURNS),
+        Entry("/console/reminders", "Reminders", Permission.READ_TEMPLATES),
+    ),
+    (
+        Entry("/console/stores", "Stores and rules", Permission.READ_SETTINGS),
+        Entry("/console/templates", "Templates", Permission.READ_TEMPLATES),
+        Entry("/console/entity-types", "Object types", Permission.READ_REVIEWS),
+        Entry("/console/audit", "Audit", Permission.READ_AUDIT),
+    ),
+)
+
+
+class Shown(NamedTuple):
+    """An entry, and if the visitor is there."""
+
+    path: str
+    name: str
+    is_current: bool
+
+
+def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
+    """The entries by group for this caller, on the page of this path."""
+    groups = [
+        [
+            Shown(e.path, e.name, path == e.path or path.startswith(f"{e.path}/"))
+            for e in group
+            if caller.may(e.permission)
+        ]
+        for group in _GROUPS
+    ]
+    return [group for group in groups if group]
+
+
+def start_page(caller: Caller) -> str | None:
+    """The first screen that the caller may open; None where there is none."""
+    return next((entry.path for group in _GROUPS for entry in group if caller.may(entry.permission)), None)

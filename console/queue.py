@@ -1,0 +1,70 @@
+"""The queue: reviews that wait for a decision, the oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from console.screens import Screens
+from console.visits import Visit
+from domain.permissions import Permission
+from domain.reviews_facts import ReasonCode
+
+ROWS: Final = 50
+PATH: Final = "/console/queue"
+_CHIPS: Final = (
+    ("", "", "All"),
+    ("only", "flagged", "Flagged"),
+    ("only", "reported", "Reported"),
+    ("only", "photos", "With photos"),
+    ("only", "low", "1 or 2 stars"),
+)
+_FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "flagged": {"flagged": True},
+    "reported": {"reported": True},
+    "photos": {"hasImages": True},
+    "low": {"endRating": 2.49},
+}
+
+screens = Screens()
+
+
+def criteria(query: Mapping[str, str]) -> dict[str, Any]:
+    """The search that the parameters of the queue's address stand for."""
+    return {
+        "reviewStatus": "New",
+        **_FILTERS.get(query.get("only", ""), {}),
+        "storeId": query.get("store"),
+        "searchPhrase": query.get("q"),
+        "sort": f"createdDate:{'desc' if query.get('order') == 'newest' else 'asc'}",
+        "endDate": query.get("until"),
+    }
+
+
+@screens.get("/queue", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
+async def queue(visit: Visit) -> Response:
+    """The rows of one page, without a count: it is asked for by the page."""
+    query = visit.query
+    body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
+    found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
+    focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
+    return visit.page(
+        "queue.html",
+        rows=found["results"],
+        next=found.get("next"),
+        focus=focus or next(iter(found["results"]), None),
+        chips=_CHIPS,
+        reasons=list(ReasonCode),
+        is_filtered=bool(query.keys() & {"only", "store", "q", "after"}),
+    )
+
+
+@screens.get("/queue/state", Permission.READ_REVIEWS)
+async def state(visit: Visit) -> Response:
+    """The sentence about the queue, with its count: the part of the page that may come later."""
+    query = {name: value for name, value in visit.query.items() if name != "after"}
+    body = {**criteria(query), "take": 1}
+    found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", {**body, "sort": "createdDate:asc"})
+    return visit.page("queue_state.html", total=found["totalCount"], oldest=next(iter(found["results"]), None))

@@ -1,0 +1,138 @@
+"""Reviews: the list of all of them, and one with everything that a decision needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.screens import Screens
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+from domain.reviews_facts import ReasonCode
+
+ROWS: Final = 50
+_OTHERS: Final = 5
+
+screens = Screens()
+
+
+@screens.get("/reviews", Permission.READ_REVIEWS)
+async def reviews(visit: Visit) -> Response:
+    """All reviews by filters, the newest first."""
+    query = visit.query
+    body = {
+        "reviewStatus": query.get("status"),
+        "storeId": query.get("store"),
+        "userId": query.get("author"),
+        "entityType": query.get("type"),
+        "entityIds": [query["object"]] if "object" in query else None,
+        "searchPhrase": query.get("q"),
+        "take": ROWS,
+        "withTotal": False,
+        "after": query.get("after"),
+    }
+    found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
+    return visit.page("reviews.html", rows=found["results"], next=found.get("next"))
+
+
+@screens.get("/reviews/{id}", Permission.READ_REVIEWS)
+async def review(visit: Visit) -> Response:
+    """One review, whole."""
+    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.path['id']}")
+    return visit.page("review.html", row=row, reasons=list(ReasonCode), **await _context(visit, row))
+
+
+@screens.get("/reviews/{id}/context", Permission.READ_REVIEWS)
+async def context(visit: Visit) -> Response:
+    """What stands beside a row of the queue."""
+    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.path['id']}")
+    return visit.page("review_context.html", row=row, **await _context(visit, row))
+
+
+@screens.post("/reviews/{id}/reply", Permission.REPLY_TO_REVIEWS)
+async def reply(visit: Visit) -> Response:
+    """Write or change the store's reply, or remove it."""
+    form, id = await visit.form(), visit.path["id"]
+    path, key = f"/api/customerReviews/{id}/reply", key_of(form)
+    if form.get("action") == "remove":
+        await visit.facade.command("DELETE", path, key=key)
+        return visit.back(f"/console/reviews/{id}", "removed")
+    told = {"text": form.get("text"), "author": form.get("author") or None}
+    await visit.facade.command("POST", path, told, key=key)
+    return visit.back(f"/console/reviews/{id}", "replied")
+
+
+@screens.post("/reviews/{id}/edit", Permission.MODERATE_REVIEWS)
+async def edit(visit: Visit) -> Response:
+    """Change what a review says, as a moderator; its status stays."""
+    form, id = await visit.form(), visit.path["id"]
+    row = await visit.facade.ask("GET", f"/api/customerReviews/{id}")
+    told = {
+        "id": id,
+        "entityId": row["entityId"],
+        "entityType": row["entityType"],
+        "storeId": row["storeId"],
+        "userId": row["userId"],
+        "title": form.get("title") or None,
+        "review": form.get("review"),
+        "rating": float(str(form.get("rating") or 0)),
+        "userName": form.get("userName") or None,
+    }
+    await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
+    return visit.back(f"/console/reviews/{id}", "saved")
+
+
+@screens.post("/reviews/{id}/images/{imageId}", Permission.MODERATE_REVIEWS)
+async def set_image(visit: Visit) -> Response:
+    """Hide an image, or show it again."""
+    form, id = await visit.form(), visit.path["id"]
+    action = "show" if form.get("action") == "show" else "hide"
+    path = f"/api/customerReviews/{id}/images/{visit.path['imageId']}/{action}"
+    await visit.facade.command("POST", path, key=key_of(form))
+    return visit.back(f"/console/reviews/{id}", "hidden" if action == "hide" else "shown")
+
+
+@screens.get("/images/{imageId}", Permission.READ_REVIEWS)
+async def image(visit: Visit) -> Response:
+    """An image of a review: the visitor's browser has no other credential than the cookie of the console."""
+    content, kind = await visit.facade.content(f"/api/images/{visit.path['imageId']}", visit.query)
+    return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=300"})
+
+
+async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
+    """The things about a review that the visitor may see; None for what he may not, or what isn't there now."""
+    facade, id = visit.facade, row["id"]
+    user = row["userId"]
+    others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}
+    asked: dict[str, Awaitable[Any] | None] = {
+        "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact")
+        if visit.may("customerReviews:ratingRead")
+        else None,
+        "history": facade.ask("GET", "/api/audit", query={"reviewId": id, "take": 20})
+        if visit.may("audit:read")
+        else None,
+        "others": facade.ask("POST", "/api/customerReviews/reviewList", others) if user else None,
+        "reports": facade.ask("GET", f"/api/customerReviews/{id}/reports")
+        if row["reports"] and visit.may("customerReviews:update")
+        else None,
+    }
+    wanted = {name: each for name, each in asked.items() if each is not None}
+    answers = await asyncio.gather(*map(_or_none, wanted.values()))
+    found = dict.fromkeys(asked) | dict(zip(wanted, answers, strict=True))
+    if found["others"] is not None:
+        found["others"] = [each for each in found["others"]["results"] if each["id"] != id][:_OTHERS]
+    return found
+
+
+async def _or_none(answer: Awaitable[Any]) -> Any:
+    """The answer; None where a part of the page can't be had, which then says so."""
+    try:
+        return await answer
+    except Refused as refused:
+        if refused.status not in (403, 404, 503):
+            raise
+        return None

@@ -1,0 +1,41 @@
+"""The screens of the console: addresses, the permissions that they need, and handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from console.visits import Visit
+from domain.permissions import Permission
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+class Screen(NamedTuple):
+    """One address below `/console`, for one method. The visitor needs all of the permissions."""
+
+    method: str
+    path: str
+    permissions: tuple[Permission, ...]
+    handler: Handler
+
+
+class Screens(list[Screen]):
+    """The screens of one subject."""
+
+    def get(self, path: str, *permissions: Permission) -> Callable[[Handler], Handler]:
+        """Register a page."""
+        return self._registered("GET", path, permissions)
+
+    def post(self, path: str, *permissions: Permission) -> Callable[[Handler], Handler]:
+        """Register an action: a form that is sent."""
+        return self._registered("POST", path, permissions)
+
+    def _registered(self, method: str, path: str, permissions: tuple[Permission, ...]) -> Callable[[Handler], Handler]:
+        def register(handler: Handler) -> Handler:
+            self.append(Screen(method, path, permissions, handler))
+            return handler
+
+        return register

@@ -1,0 +1,71 @@
+"""The templates, and the filters by which they show values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+_FOLDER: Final = Path(__file__).parent / "templates"
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def age(moment: str, now: datetime | None = None) -> str:
+    """The time since a moment, by its two largest units: `1 d 4 h`, `12 min`."""
+    seconds = int(((now or datetime.now(UTC)) - _parsed(moment)).total_seconds())
+    parts: list[str] = []
+    for name, size in _UNITS:
+        number, seconds = divmod(max(0, seconds), size)
+        if number or parts:
+            parts.append(f"{number} {name}")
+        if len(parts) == 2:
+            break
+    return " ".join(part for part in parts if not part.startswith("0 ")) or "now"
+
+
+def moment(text: str) -> str:
+    """A moment as `21 Nov 2026, 11:02`, in UTC."""
+    return f"{_parsed(text):%-d %b %Y, %H:%M}"
+
+
+def is_before(text: str, other: datetime) -> bool:
+    """True for a moment before this one."""
+    return _parsed(text) < other
+
+
+def stars(rating: float) -> int:
+    """The whole stars that a rating is shown by, halves rounded up."""
+    return int(rating + 0.5)
+
+
+def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:
+    """An address with parameters; `changes` replace them, and None takes one away."""
+    given = {**query, **changes}
+    said = {name: value for name, value in given.items() if value not in (None, "") and name != "done"}
+    return f"{path}?{urlencode(said)}" if said else path
+
+
+def _parsed(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _pages() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        age=age, moment=moment, is_before=is_before, stars=stars, segment=lambda text: quote(str(text), safe="")
+    )
+    environment.globals.update(address=address)
+    return environment
+
+
+PAGES: Final = _pages()

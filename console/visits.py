@@ -1,0 +1,142 @@
+"""One request of a visitor: who he is, what he sent, and the pages that answer him."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from secrets import token_urlsafe
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from console.facade import Facade, Refused
+from console.navigation import visible
+from console.templating import PAGES
+from domain.permissions import Caller, Permission
+
+_MAX_FIELDS: Final = 2_000
+DONE: Final = {
+    "approved": "Approved.",
+    "rejected": "Rejected.",
+    "reset": "It waits for a decision again.",
+    "deleted": "Deleted, for good.",
+    "saved": "Saved.",
+    "replied": "The reply is saved.",
+    "removed": "Removed.",
+    "created": "Created.",
+    "hidden": "The image is hidden.",
+    "shown": "The image is shown again.",
+    "recounted": "The ratings are recounted.",
+    "replayed": "Replayed.",
+    "accepted": "Accepted. It takes effect in a moment.",
+    "signed-out": "You are signed out.",
+}
+"""What an action has done, by the word that stands in the address of the next page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`images`: origins of pictures elsewhere, with spaces between; `target`: the longest that a review should wait."""
+
+    images: str = ""
+    target: timedelta = timedelta(hours=24)
+
+
+@dataclass
+class Visit:
+    """A request. `caller` may do what the screen needs."""
+
+    request: Request
+    facade: Facade
+    caller: Caller
+    is_open: bool
+    options: Options = Options()
+    nonce: str = field(default_factory=lambda: token_urlsafe(16))
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The parameters of the address that say something."""
+        return {name: value for name, value in self.request.query_params.items() if value}
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """The parameters of the path."""
+        return self.request.path_params
+
+    @property
+    def is_fragment(self) -> bool:
+        """True where htmx asks for a part of a page."""
+        return self.request.headers.get("hx-request") == "true"
+
+    @property
+    def wants_json(self) -> bool:
+        """True where the console's own script asks: it wants the outcome, and draws by itself."""
+        return "application/json" in self.request.headers.get("accept", "")
+
+    async def form(self) -> FormData:
+        """The fields of a form that was sent."""
+        return await self.request.form(max_files=0, max_fields=_MAX_FIELDS)
+
+    def may(self, permission: str) -> bool:
+        """True if the visitor has the permission of this name."""
+        return self.caller.may(Permission(permission))
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """A page, or a part of one."""
+        text = PAGES.get_template(template).render(
+            visit=self,
+            nonce=self.nonce,
+            navigation=visible(self.caller, self.request.url.path),
+            done=DONE.get(self.query.get("done", "")),
+            new_key=token_urlsafe,
+            target=f"{self.options.target / timedelta(hours=1):g} h",
+            late=datetime.now(UTC) - self.options.target,
+            **values,
+        )
+        return HTMLResponse(text, status, headers={"Content-Security-Policy": policy(self.nonce, self.options.images)})
+
+    def back(self, path: str, done: str, **query: str) -> Response:
+        """The way to the next page after something was done; `done` is one of DONE."""
+        if self.wants_json:
+            return JSONResponse({"done": done, "message": DONE[done]})
+        address = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done, **query})}"
+        return RedirectResponse(address, 303)
+
+    def problem(self, refused: Refused) -> Response:
+        """What the facade refused, as a page of its own."""
+        if self.wants_json:
+            content = {"message": refused.detail, "status": refused.status, "results": list(refused.results)}
+            return JSONResponse(content, refused.status)
+        headers = {"Retry-After": refused.retry_after} if refused.retry_after else {}
+        page = self.page("problem.html", status=refused.status, refused=refused)
+        page.headers.update(headers)
+        return page
+
+
+def key_of(form: FormData) -> str:
+    """The idempotency key of a form; a form that lost it is a new request each time."""
+    return str(form.get("key") or token_urlsafe())
+
+
+def policy(nonce: str, images: str = "", *, sandbox: bool = False) -> str:
+    """The content security policy of a page. `images`: further origins of pictures, with spaces between."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src 'self' 'nonce-{nonce}'",
+            "style-src 'self'",
+            f"img-src 'self' {images}".strip(),
+            "connect-src 'self'",
+            "form-action 'self'",
+            "frame-src 'self'",
+            "frame-ancestors 'self'" if sandbox else "frame-ancestors 'none'",
+            "base-uri 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types htmx console",
+            *(["sandbox"] if sandbox else []),
+        )
+    )
