@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 
 from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
 from api.orders import routes as orders
+from api.ratings import objects as rated_objects
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import impact, requests
@@ -46,6 +47,7 @@ ROUTERS: Final = (
     reviews.router,
     returns.router,
     orders.router,
+    rated_objects.router,
     stores.router,
     policy.router,
     moderation_rules.router,

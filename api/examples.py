@@ -45,6 +45,10 @@ REPORT: Final = {
 VIEWED_REQUEST: Final = {"customerOrderId": "8b4e3c1f5a6d4e0f9c2b7a1d3e5f6a7b", "storeId": "Electronics"}
 CHANGES: Final = {"modifiedDate": "2022-10-04T00:00:00Z"}
 ENTITY_RATING: Final = {"entityIds": ["9cbd8f316e254a679ba34a900fccb076"], "entityType": "Product"}
+RATED_OBJECTS: Final[dict[str, Any]] = {
+    "By words of the name": {"searchPhrase": "quadcopter"},
+    "Of a store": {"storeId": "Electronics", "take": 50},
+}
 SETTINGS: Final = {"ratingCalculationMethod": "wilson", "reminder": {"enabled": True, "daysInStatus": 14}}
 STORE: Final = {
     "name": "Electronics",

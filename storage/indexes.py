@@ -21,6 +21,7 @@ from storage import (
     parking,
     privacy_erasures,
     ratings,
+    ratings_objects,
     replays,
     returns,
     review_tokens,
@@ -45,7 +46,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
     the records, so that none takes effect again."""
     return {
         reviews.COLLECTION: reviews.INDEXES,
-        ratings.COLLECTION: ratings.INDEXES,
+        ratings.COLLECTION: [*ratings.INDEXES, *ratings_objects.INDEXES],
         parking.COLLECTION: parking.INDEXES,
         moderation_rules.TEXTS: moderation_rules.TEXT_INDEXES,
         moderation_rules.PUBLICATIONS: moderation_rules.PUBLICATION_INDEXES,

@@ -66,6 +66,8 @@ DECLARED = {
     "POST /api/notificationTemplates/{name}/preview": "templates:read",
     "POST /api/rating/calculateStore": "customerReviews:ratingRecalc",
     "POST /api/rating/entityRating": "customerReviews:ratingRead",
+    "POST /api/rating/objects": "customerReviews:ratingRead",
+    "GET /api/rating/objects/{entityType}/{entityId}": "customerReviews:ratingRead",
     "POST /api/return": "return:create",
     "POST /api/stores/{storeId}/moderationRules/try": "settings:read",
     "POST /api/return/search": "return:read",

@@ -197,6 +197,7 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/reset": IDS,
     "DELETE /api/customerReviews": {"ids": IDS},
     "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product", "histogram": True},
+    "POST /api/rating/objects": {"searchPhrase": "x", "storeId": "s", "take": 5, "after": "a"},
     "POST /api/return/search": RETURN_SEARCH,
     "POST /api/return/counts": RETURN_SEARCH,
     "POST /api/orders/search": {
@@ -295,7 +296,7 @@ TOLERANT = {
     *("POST /api/customerReviews", "POST /api/customerReviews/reviewList", "POST /api/customerReviews/changes"),
     *("POST /api/customerReviews/search", "POST /api/customerReviews/counts"),
     *("POST /api/rating/entityRating", "POST /api/return/search", "POST /api/return", "PUT /api/return"),
-    *("POST /api/return/counts", "POST /api/orders/search"),
+    *("POST /api/return/counts", "POST /api/orders/search", "POST /api/rating/objects"),
     *(Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_CHANGES, Topic.ORDER_EVENTS, Topic.MAIL_COMMANDS),
 }
 """What takes unknown fields and names them. All else configures or acts, and refuses them."""
