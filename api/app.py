@@ -9,7 +9,20 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from api import asyncapi, audit, entity_types, feedback, health, images, me, metrics, moderation, outcomes, templates
+from api import (
+    asyncapi,
+    audit,
+    entity_types,
+    feedback,
+    health,
+    images,
+    me,
+    metrics,
+    moderation,
+    outcomes,
+    review_claims,
+    templates,
+)
 from api.orders import routes as orders
 from api.ratings import objects as rated_objects
 from api.ratings import routes as ratings
@@ -44,6 +57,7 @@ ROUTERS: Final = (
     feedback.router,
     images.router,
     impact.router,
+    review_claims.router,
     reviews.router,
     returns.router,
     orders.router,

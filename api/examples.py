@@ -35,6 +35,7 @@ DELETION: Final = {"ids": [_ID]}
 REPLY: Final = {"text": "Thank you. A longer cable is on its way to you.", "author": "The Electronics team"}
 VOTE: Final = {"userId": "c2e5d1a4", "helpful": True}
 VOTER: Final = {"userId": "c2e5d1a4"}
+CLAIM: Final = {"desk": "7d0f2a"}
 REPORT: Final = {
     "reason": "personal-data",
     "explanation": "The second sentence has my telephone number.",

@@ -14,34 +14,38 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from console import decisions, queue, reviews
+from console import bulk, decisions, news, queue, reviews
 from console.doors import SIGN_IN, Door, OpenDoor
 from console.facade import Facade, Refused
+from console.feed import Feed
 from console.navigation import start_page
 from console.screens import Screen
 from console.templating import address
 from console.visits import Options, Visit
 from domain.permissions import STRANGER, Caller, known_permissions
 
-SCREENS: Final[Sequence[Screen]] = (*queue.screens, *decisions.screens, *reviews.screens)
+SCREENS: Final[Sequence[Screen]] = (*queue.screens, *bulk.screens, *news.screens, *decisions.screens, *reviews.screens)
 _STATIC: Final = Path(__file__).parent / "static"
 _SAME_ORIGIN: Final = "same-origin"
 _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}
 
 
-def add_console(app: FastAPI, door: Door | None = None, options: Options | None = None) -> None:
-    """Add the console to the facade's application."""
-    rooms = _Console(app, door or OpenDoor(), options or Options())
+def add_console(
+    app: FastAPI, door: Door | None = None, options: Options | None = None, feed: Feed | None = None
+) -> None:
+    """Add the console to the facade's application. Without a feed, open pages hear no news."""
+    rooms = _Console(app, door or OpenDoor(), options or Options(), feed)
     app.router.routes.extend(rooms.routes())
 
 
 class _Console:
     """Opens the screens to those who may see them."""
 
-    def __init__(self, app: FastAPI, door: Door, options: Options) -> None:
+    def __init__(self, app: FastAPI, door: Door, options: Options, feed: Feed | None) -> None:
         self._app = app
         self._door = door
         self._options = options
+        self._feed = feed
 
     def routes(self) -> list[BaseRoute]:
         """All of them; the last one takes what is nowhere."""
@@ -60,12 +64,12 @@ class _Console:
             return _to_sign_in(request)
         client = (request.client.host, request.client.port) if request.client else ("", 0)
         async with Facade(self._app, credential, client) as facade:
-            stranger = Visit(request, facade, STRANGER, self._door.is_open, self._options)
+            stranger = Visit(request, facade, STRANGER, self._door.is_open, self._options, self._feed)
             try:
                 me = await facade.ask("GET", "/api/me")
                 stores = None if me["stores"] is None else frozenset(me["stores"])
                 caller = Caller(me["subject"], known_permissions(me["permissions"]), stores)
-                visit = Visit(request, facade, caller, self._door.is_open, self._options)
+                visit = Visit(request, facade, caller, self._door.is_open, self._options, self._feed)
                 if refused := self._refused(screen, request, caller):
                     return visit.problem(refused)
             except Refused as refused:

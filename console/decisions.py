@@ -11,7 +11,8 @@ from console.screens import Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
-_DONE: Final = {"approve": "approved", "reject": "rejected", "reset": "reset", "delete": "deleted"}
+DECISIONS: Final = {"approve": "approved", "reject": "rejected", "reset": "reset"}
+"""What can be decided about a review, and the word for it once it is done."""
 _STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 _BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
 """The action that gives a review its former status again."""
@@ -31,8 +32,8 @@ async def decide(visit: Visit) -> Response:
         query["reasonCode"] = form.get("reasonCode")
     answer = await visit.facade.command("POST", f"/api/customerReviews/{action}", [id], query, key=key_of(form))
     if visit.wants_json:
-        return JSONResponse({"done": _DONE[action], "status": _STATUS_AFTER[action], "outcome": answer["outcome"]})
-    done = "accepted" if answer["outcome"] == "accepted" else _DONE[action]
+        return JSONResponse({"done": DECISIONS[action], "status": _STATUS_AFTER[action], "outcome": answer["outcome"]})
+    done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
     undo = {"undo": id, "undo_action": _BACK_TO[expected], "undo_expected": _STATUS_AFTER[action]}
     return visit.back(_way_back(str(form.get("back", "")), id), done, **(undo if expected in _BACK_TO else {}))
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from console.facade import Facade, Refused
+from console.feed import Feed
 from console.navigation import visible
 from console.templating import PAGES
 from domain.permissions import Caller, Permission
@@ -55,6 +56,7 @@ class Visit:
     caller: Caller
     is_open: bool
     options: Options = Options()
+    feed: Feed | None = None
     nonce: str = field(default_factory=lambda: token_urlsafe(16))
 
     @property

@@ -26,6 +26,7 @@ from messaging.objects import OBJECT_UPDATE
 from messaging.orders import ORDER_EVENT
 from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
+from messaging.review_claims import REVIEW_CLAIMED
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.reviews_state import ReviewState
 from messaging.stores import STORE_UPDATE
@@ -102,6 +103,12 @@ CHANNELS: Final = {
     ),
     Topic.MAIL_COMMANDS: _Channel(
         "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}
+    ),
+    Topic.REVIEW_CLAIMS: _Channel(
+        "Reviews that moderators look at; advice, for two minutes",
+        "inside",
+        "review id",
+        {"ReviewClaimed": REVIEW_CLAIMED},
     ),
     Topic.REVIEWS: _Channel(
         "Each review as it now is, compacted; a record without a value: it is gone",

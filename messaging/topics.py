@@ -49,13 +49,14 @@ class Topic(StrEnum):
     REMINDER_COMMANDS = "reminder-commands"
     RETURN_COMMANDS = "return-commands"
     MAIL_COMMANDS = "mail-commands"
+    REVIEW_CLAIMS = "review-claims"
     REVIEWS = "reviews"
     EVENTS = "events"
 
     @property
     def is_consumed(self) -> bool:
         """True if Plaudit consumes it, so that it has a dead-letter topic."""
-        return self not in (Topic.EVENTS, Topic.REVIEWS)
+        return self not in (Topic.EVENTS, Topic.REVIEWS, Topic.REVIEW_CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,295 @@
-// The keys of the console. Without this script every page works by its links and forms.
+// The keys of the console, and the news of an open queue. Without this script every page works by its links and forms.
+
+const QUEUE = "/console/queue";
+const CLAIM_MS = 120_000;
+const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
+const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
+const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
+
+const root = document.documentElement;
+root.classList.add("scripted");
+
+const one = (selector, within = document) => within.querySelector(selector);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const desk = (() => {
+  try {
+    return (sessionStorage.desk ??= crypto.randomUUID());
+  } catch {
+    return crypto.randomUUID();
+  }
+})();
+
+/** A setting of this browser, kept where it may be. */
+const kept = {
+  get: (name) => { try { return localStorage.getItem(name); } catch { return null; } },
+  set: (name, value) => { try { localStorage.setItem(name, value); } catch { /* it holds for this page */ } },
+};
+
+/** Send fields to an address of the console. Returns what it answers, or throws an Error with its message. */
+async function send(address, fields) {
+  let response;
+  try {
+    response = await fetch(address, {
+      method: "POST",
+      headers: { Accept: "application/json" },
+      body: new URLSearchParams(fields),
+    });
+  } catch {
+    throw new Error("The service can't be reached. Nothing was changed.");
+  }
+  if (response.redirected || !response.headers.get("content-type")?.includes("json")) {
+    throw new Error("You have to sign in again: load this page anew.");
+  }
+  const told = await response.json();
+  if (!response.ok) throw Object.assign(new Error(told.message), { results: told.results ?? [], status: response.status });
+  return told;
+}
+
+/** The list of the queue: one row is in focus, decisions are shown at once and settle when they have taken effect. */
+class Queue {
+  constructor(list) {
+    this.list = list;
+    this.reasons = list.dataset.reasons.split(" ");
+    this.done = [];
+    this.pending = new Map();
+    this.others = new Map();
+    this.picked = null;
+    list.addEventListener("click", (event) => {
+      const row = event.target.closest("#list > li");
+      if (row && !event.target.closest("a, button, select")) this.focus(row);
+    });
+    list.addEventListener("change", () => this.count());
+    window.addEventListener("beforeunload", (event) => {
+      if (this.pending.size && !this.leaving) event.preventDefault();
+    });
+    this.count();
+    if (this.current) this.claim(this.current);
+  }
+
+  get rows() { return all(":scope > li", this.list); }
+  get current() { return one(":scope > li.focus", this.list); }
+  row(id) { return document.getElementById(`r-${id}`); }
+
+  focus(row) {
+    if (!row || row === this.current) return;
+    const before = this.current;
+    before?.classList.remove("focus");
+    before?.removeAttribute("aria-current");
+    row.classList.add("focus");
+    row.setAttribute("aria-current", "true");
+    row.scrollIntoView({ block: "nearest", behavior: "instant" });
+    clearTimeout(this.looking);
+    this.looking = setTimeout(() => {
+      const address = `/console/reviews/${encodeURIComponent(row.dataset.id)}/context`;
+      htmx.ajax("GET", address, { target: "#context", source: "#context" });
+      this.claim(row);
+    }, 150);
+  }
+
+  claim(row) {
+    send(`${QUEUE}/claims`, { id: row.dataset.id, desk }).catch(() => { /* advice alone */ });
+  }
+
+  move(by) {
+    const rows = this.rows;
+    this.focus(rows[rows.indexOf(this.current) + by]);
+  }
+
+  /** The next row that waits, below the one in focus, else from the top. */
+  advance() {
+    const rows = this.rows;
+    const at = rows.indexOf(this.current);
+    const next = [...rows.slice(at + 1), ...rows.slice(0, at)].find((row) => !row.classList.contains("settled"));
+    if (next) this.focus(next);
+    else this.finish();
+  }
+
+  /** All rows of the page are decided: the next ones, as soon as the decisions have taken effect. */
+  async finish() {
+    await Promise.allSettled(this.pending.values());
+    if (this.rows.some((row) => !row.classList.contains("settled"))) return;
+    this.leaving = true;
+    const here = new URL(location.href);
+    for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+    location.assign(here);
+  }
+
+  say(row, text, isBad = false) {
+    const outcome = one(".outcome", row);
+    outcome.textContent = text;
+    outcome.classList.toggle("bad-text", isBad);
+  }
+
+  decide(row, action, reasonCode = "") {
+    if (!row || this.pending.has(row)) return;
+    const before = row.dataset.status;
+    row.classList.remove("failed");
+    row.classList.add("settled");
+    this.say(row, `${DOING[action]}${reasonCode ? `: ${reasonCode}` : ""} …`);
+    const sent = this.send(row, action, before, reasonCode).then(
+      () => this.done.push({ row, action: BACK[before], before }),
+      () => {},
+    );
+    this.pending.set(row, sent);
+    sent.finally(() => this.pending.delete(row));
+    this.advance();
+  }
+
+  async send(row, action, expected, reasonCode) {
+    const address = `/console/reviews/${encodeURIComponent(row.dataset.id)}/decide`;
+    try {
+      const told = await send(address, { action, expected, reasonCode, key: crypto.randomUUID() });
+      row.dataset.status = AFTER[action];
+      this.say(row, told.outcome === "accepted" ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
+    } catch (error) {
+      const now = error.results?.[0];
+      row.classList.add("failed");
+      if (now?.reason === "status-changed") {
+        const heard = this.others.get(row.dataset.id);
+        const by = now.moderator ?? heard?.by;
+        row.dataset.status = now.status ?? heard?.status ?? row.dataset.status;
+        this.say(row, `${by ?? "Somebody else"} was faster: it is ${row.dataset.status || "decided"}. Nothing was changed.`, true);
+      } else {
+        row.classList.remove("settled");
+        this.say(row, error.message, true);
+      }
+      throw error;
+    }
+  }
+
+  async undo() {
+    await Promise.allSettled(this.pending.values());
+    const last = this.done.pop();
+    if (!last) return;
+    this.focus(last.row);
+    this.say(last.row, "Undoing …");
+    const sent = this.send(last.row, last.action, last.row.dataset.status, "").then(
+      () => {
+        last.row.classList.remove("settled", "failed");
+        this.say(last.row, "Undone: it is as it was before.");
+      },
+      () => {},
+    );
+    this.pending.set(last.row, sent);
+    sent.finally(() => this.pending.delete(last.row));
+  }
+
+  select(isRange) {
+    const rows = this.rows;
+    const at = rows.indexOf(this.current);
+    if (at < 0) return;
+    const from = isRange && this.picked !== null ? this.picked : at;
+    const on = isRange || !one("input[type=checkbox]", rows[at]).checked;
+    for (const row of rows.slice(Math.min(from, at), Math.max(from, at) + 1)) one("input[type=checkbox]", row).checked = on;
+    this.picked = at;
+    this.count();
+  }
+
+  count() {
+    one("#selected").textContent = all("input[name=ids]:checked", this.list).length;
+  }
+
+  /** What others do. */
+  hear(kind, told) {
+    const row = this.row(told.id);
+    if (!row) return;
+    if (kind === "claimed") {
+      if (told.desk === desk) return;
+      row.classList.add("claimed");
+      one(".by", row).textContent = `with ${told.by ?? "somebody else"}`;
+      clearTimeout(row.claim);
+      row.claim = setTimeout(() => this.unclaim(row), CLAIM_MS);
+      return;
+    }
+    this.unclaim(row);
+    this.others.set(told.id, told);
+    if (this.pending.has(row) || row.dataset.status === (told.status ?? "")) return;
+    row.dataset.status = told.status ?? "";
+    row.classList.toggle("settled", told.status !== "New");
+    this.say(row, `${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
+  }
+
+  unclaim(row) {
+    row.classList.remove("claimed");
+    one(".by", row).textContent = "";
+  }
+}
+
+/** "12 new reviews": a link, so that no row is moved under the cursor. */
+function listen(queue) {
+  const place = document.getElementById("news");
+  if (!place || !window.EventSource) return;
+  const store = new URL(location.href).searchParams.get("store");
+  let count = 0;
+  const source = new EventSource(`${QUEUE}/news`);
+  source.addEventListener("new", (event) => {
+    const told = JSON.parse(event.data);
+    if ((store && told.store !== store) || queue?.row(told.id)) return;
+    count += 1;
+    const link = document.createElement("a");
+    link.href = location.pathname + location.search;
+    link.textContent = `${count} new review${count > 1 ? "s" : ""}`;
+    place.replaceChildren(link);
+  });
+  for (const kind of ["claimed", "decided"]) {
+    source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
+  }
+  window.addEventListener("pagehide", () => source.close());
+}
+
+/** Keys. On a page of one review they press the buttons that are there. */
+function keys(queue) {
+  let isRejecting = false;
+  const help = document.getElementById("help");
+  const shortcuts = document.getElementById("shortcuts");
+  if (shortcuts) {
+    shortcuts.checked = kept.get("shortcuts") !== "off";
+    shortcuts.addEventListener("change", () => kept.set("shortcuts", shortcuts.checked ? "on" : "off"));
+  }
+  const press = (selector) => one(selector)?.click();
+  const onQueue = {
+    j: () => queue.move(1),
+    k: () => queue.move(-1),
+    a: () => queue.decide(queue.current, "approve"),
+    u: () => queue.current?.dataset.status !== "New" && queue.decide(queue.current, "reset"),
+    r: () => { isRejecting = true; if (queue.current) queue.say(queue.current, `Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: not.`); },
+    x: () => queue.select(false),
+    X: () => queue.select(true),
+    z: () => queue.undo(),
+    o: () => queue.current && location.assign(one("a.open", queue.current).href),
+  };
+  const onReview = {
+    a: () => press("#decide [value=approve]"),
+    r: () => one("#decide [name=reasonCode]")?.focus(),
+    u: () => press("#decide [value=reset]"),
+    z: () => press("form.notice [name=action]"),
+  };
+  const actions = queue ? onQueue : onReview;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+    if (event.key === "?" && help && !event.target.closest("input, textarea")) { help.showModal(); return; }
+    if (kept.get("shortcuts") === "off" || help?.open) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+    if (isRejecting) {
+      isRejecting = false;
+      const reason = queue.reasons[Number(event.key) - 1];
+      if (reason) queue.decide(queue.current, "reject", reason);
+      else if (queue.current) queue.say(queue.current, "");
+      event.preventDefault();
+      return;
+    }
+    if (event.key === "/") {
+      event.preventDefault();
+      one("input[type=search]")?.focus();
+    } else if (actions[event.key] && !(event.repeat && "arzu".includes(event.key))) {
+      event.preventDefault();
+      actions[event.key]();
+    }
+  });
+}
+
 const list = document.getElementById("list");
-document.documentElement.classList.add("scripted");
+const queue = list && new Queue(list);
+if (queue || document.getElementById("news")) listen(queue);
+if (queue || document.getElementById("decide")) keys(queue);
+document.getElementById("continue")?.requestSubmit();

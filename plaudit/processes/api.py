@@ -19,8 +19,11 @@ from api.services import Services
 from api.web.hygiene import WebRules
 from api.web.limits import Limits, RateLimit
 from console.app import add_console
+from console.feed import TOPICS as CONSOLE_NEWS
+from console.feed import Feed
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
+from messaging.kafka.tail import Tail
 from plaudit.config import HttpSettings, Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import authenticator, check_authentication
@@ -60,7 +63,9 @@ async def run_api(settings: Settings) -> None:
             web=WebRules(settings.http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
         )
-        add_console(app)
+        feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
+        stack.push_async_callback(feed.stop)
+        add_console(app, feed=feed)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))

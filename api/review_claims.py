@@ -1,0 +1,61 @@
+"""The endpoint by which a moderator tells others that he looks at a review."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends
+from pydantic import Field, TypeAdapter
+from starlette.responses import Response
+
+from api import examples
+from api.auth.permissions import Moderator
+from api.services import Injected
+from api.stores.bounds import check_reviews
+from api.web.bodies import JsonBody
+from api.web.documents import problems
+from api.web.problems import ProblemError, ProblemKind
+from api.web.routes import PlainRoute
+from domain.timestamps import timestamp
+from messaging.review_claims import ReviewClaimed
+from messaging.schemas import ClosedMessage, OptionalId
+from messaging.topics import Topic
+
+
+class GivenClaim(ClosedMessage):
+    """A claim; without authentication a browser tells itself from others by a name that it makes up."""
+
+    desk: Annotated[OptionalId, Field(description="Tells this browser from others")] = None
+
+
+CLAIM: Final[TypeAdapter[GivenClaim]] = TypeAdapter(GivenClaim)
+GIVEN_CLAIM: Final = JsonBody(CLAIM, {"A browser": examples.CLAIM}, required=False)
+_ANSWERS: Final[dict[str, Any]] = {
+    "status_code": 204,
+    "response_class": Response,
+    "responses": problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+}
+
+router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews/{id}", tags=["Moderation"])
+
+
+@router.post("/claim", **_ANSWERS)
+async def claim(
+    caller: Moderator, id: str, given: Annotated[GivenClaim | None, Depends(GIVEN_CLAIM)], services: Injected
+) -> Response:
+    """Tell other moderators that one looks at a review. It is advice: it keeps nobody from deciding, is shown for two
+    minutes, and is gone with any decision."""
+    await check_reviews(services, caller, [id])
+    review = await services.reviews.get(id)
+    if review is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
+    told: ReviewClaimed = {
+        "reviewId": id,
+        "storeId": review.store_id,
+        "subject": caller.subject,
+        "desk": given.desk if given else None,
+        "at": timestamp(datetime.now(UTC)),
+    }
+    await services.publisher.publish([services.message(Topic.REVIEW_CLAIMS, id, "ReviewClaimed", told)])
+    return Response(status_code=204)

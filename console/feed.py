@@ -1,0 +1,127 @@
+"""News for open queues: new reviews, decisions of others, and claims, as every process hears them from Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+import structlog
+
+from domain.permissions import Caller
+from messaging.kafka.tail import Tail
+from messaging.review_claims import CLAIM_S
+from messaging.topics import Topic
+
+_log = structlog.get_logger(__name__)
+TOPICS: Final = (Topic.EVENTS, Topic.REVIEW_CLAIMS)
+"""The topics that news are in."""
+
+_MOST_WAITING: Final = 1_000
+_DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
+_TYPE: Final = "ce_type"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One thing that happened to a review: `new`, `decided` (its status is None once it is deleted) or `claimed`."""
+
+    kind: str
+    review_id: str
+    store_id: str | None
+    by: str | None = None
+    desk: str | None = None
+    status: str | None = None
+
+
+@dataclass(slots=True)
+class _Listener:
+    """One open page; what it doesn't read in time is dropped, and the page asks anew."""
+
+    news: asyncio.Queue[News] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING))
+
+
+class Feed:
+    """Passes news on to open pages. Kafka is read from the first page on."""
+
+    def __init__(self, tail: Tail) -> None:
+        self._tail = tail
+        self._by_number: dict[int, _Listener] = {}
+        self._claims: dict[str, tuple[News, datetime]] = {}
+        self._reading: asyncio.Task[None] | None = None
+        self._next = 0
+
+    async def stop(self) -> None:
+        """End reading."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def news(self, caller: Caller, pause_s: float) -> AsyncIterator[News | None]:
+        """The claims that hold, then what happens in the stores of this caller; None after a pause without any."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+        with self._listening() as listener:
+            for claim in self._held():
+                if caller.may_touch(claim.store_id):
+                    yield claim
+            while True:
+                try:
+                    news = await asyncio.wait_for(listener.news.get(), pause_s)
+                except TimeoutError:
+                    yield None
+                    continue
+                if caller.may_touch(news.store_id):
+                    yield news
+
+    @contextmanager
+    def _listening(self) -> Iterator[_Listener]:
+        self._next += 1
+        number, listener = self._next, _Listener()
+        self._by_number[number] = listener
+        try:
+            yield listener
+        finally:
+            del self._by_number[number]
+
+    def _held(self) -> list[News]:
+        now = datetime.now(UTC)
+        self._claims = {id: held for id, held in self._claims.items() if held[1] > now}
+        return [claim for claim, _ in self._claims.values()]
+
+    async def _read(self) -> None:
+        async for record in self._tail.records(datetime.now(UTC) - timedelta(seconds=CLAIM_S)):
+            try:
+                news = _news_in(record)
+            except (ValueError, KeyError, TypeError) as error:
+                _log.warning("Unreadable record among the news", topic=record.topic, error=repr(error)[:200])
+                continue
+            if news is not None:
+                self._tell(news)
+
+    def _tell(self, news: News) -> None:
+        if news.kind == "claimed":
+            self._claims[news.review_id] = (news, datetime.now(UTC) + timedelta(seconds=CLAIM_S))
+        elif news.kind == "decided":
+            self._claims.pop(news.review_id, None)
+        for listener in self._by_number.values():
+            if not listener.news.full():
+                listener.news.put_nowait(news)
+
+
+def _news_in(record: Any) -> News | None:
+    """The news in a record; None where it is none for a queue. Raises ValueError, KeyError or TypeError."""
+    kind = dict(record.headers).get(_TYPE, b"").decode().removeprefix("plaudit.")
+    if record.value is None or kind not in {*_DECISIONS, "ReviewSubmitted", "ReviewClaimed"}:
+        return None
+    told = orjson.loads(record.value)
+    id, store_id = str(told["reviewId"]), told["storeId"]
+    if kind == "ReviewSubmitted":
+        return News("new", id, store_id)
+    if kind == "ReviewClaimed":
+        return News("claimed", id, store_id, told["subject"], told["desk"])
+    return News("decided", id, store_id, told.get("moderator"), status=told["status"])

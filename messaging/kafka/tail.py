@@ -1,0 +1,61 @@
+"""A reader of topics from their end, without a consumer group: every process that follows sees every record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+
+from domain.timestamps import from_milliseconds, milliseconds
+from messaging.kafka.connection import KafkaConnection
+
+_log = structlog.get_logger(__name__)
+
+_PAUSES_S: Final = (1.0, 2.0, 5.0)
+
+
+class Tail:
+    """Follows topics by their full names."""
+
+    def __init__(self, connection: KafkaConnection, topics: Sequence[str]) -> None:
+        self._connection = connection
+        self._topics = topics
+
+    async def records(self, since: datetime) -> AsyncIterator[Any]:
+        """The records that came since this moment, and all that come, in the order of each partition.
+
+        While Kafka is away it is waited for; then it goes on at the moment of the last record: that one may come
+        again.
+        """
+        failures = 0
+        while True:
+            try:
+                async with AIOKafkaConsumer(
+                    *self._topics,
+                    **self._connection.client_options(),
+                    enable_auto_commit=False,
+                    auto_offset_reset="latest",
+                ) as consumer:
+                    await self._seek(consumer, since)
+                    async for record in consumer:
+                        failures = 0
+                        since = from_milliseconds(record.timestamp)
+                        yield record
+            except (KafkaError, OSError) as error:
+                pause = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]
+                failures += 1
+                _log.warning("Topics can't be followed at the moment", error=repr(error), pause_s=pause)
+                await asyncio.sleep(pause)
+
+    async def _seek(self, consumer: AIOKafkaConsumer, since: datetime) -> None:
+        partitions = consumer.assignment()
+        offsets = await consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds(since)))
+        ends = await consumer.end_offsets(list(partitions))
+        for partition in partitions:
+            found = offsets.get(partition)
+            consumer.seek(partition, found.offset if found else ends[partition])
