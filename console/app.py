@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from console import bulk, decisions, news, queue, reviews
+from console import bulk, decisions, news, objects, orders, queue, returns, reviews
 from console.doors import SIGN_IN, Door, OpenDoor
 from console.facade import Facade, Refused
 from console.feed import Feed
@@ -24,7 +24,16 @@ from console.templating import address
 from console.visits import Options, Visit
 from domain.permissions import STRANGER, Caller, known_permissions
 
-SCREENS: Final[Sequence[Screen]] = (*queue.screens, *bulk.screens, *news.screens, *decisions.screens, *reviews.screens)
+SCREENS: Final[Sequence[Screen]] = (
+    *queue.screens,
+    *bulk.screens,
+    *news.screens,
+    *decisions.screens,
+    *reviews.screens,
+    *objects.screens,
+    *returns.screens,
+    *orders.screens,
+)
 _STATIC: Final = Path(__file__).parent / "static"
 _SAME_ORIGIN: Final = "same-origin"
 _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}

@@ -32,6 +32,11 @@ def moment(text: str) -> str:
     return f"{_parsed(text):%-d %b %Y, %H:%M}"
 
 
+def day(text: str) -> str:
+    """The day of a moment as `21 Nov 2026`, in UTC."""
+    return f"{_parsed(text):%-d %b %Y}"
+
+
 def is_before(text: str, other: datetime) -> bool:
     """True for a moment before this one."""
     return _parsed(text) < other
@@ -62,7 +67,12 @@ def _pages() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        age=age, moment=moment, is_before=is_before, stars=stars, segment=lambda text: quote(str(text), safe="")
+        age=age,
+        moment=moment,
+        day=day,
+        is_before=is_before,
+        stars=stars,
+        segment=lambda text: quote(str(text), safe=""),
     )
     environment.globals.update(address=address)
     return environment
