@@ -105,6 +105,9 @@ class Feed:
 
     def _tell(self, news: News) -> None:
         if news.kind == "claimed":
+            who = (news.by, news.desk)
+            # Whoever looks at another review has left the one before.
+            self._claims = {id: held for id, held in self._claims.items() if (held[0].by, held[0].desk) != who}
             self._claims[news.review_id] = (news, datetime.now(UTC) + timedelta(seconds=CLAIM_S))
         elif news.kind == "decided":
             self._claims.pop(news.review_id, None)

@@ -26,7 +26,7 @@ screens = Screens()
 async def news(visit: Visit) -> Response:
     """The stream of news in the visitor's stores."""
     if visit.feed is None:
-        raise Refused(404, {"detail": "There are no news here."})
+        raise Refused(503, {"detail": "There are no news at the moment."})
     headers = {"X-Accel-Buffering": "no"}
     return StreamingResponse(_events(visit.feed, visit.caller), media_type="text/event-stream", headers=headers)
 

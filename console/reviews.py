@@ -50,7 +50,7 @@ async def review(visit: Visit) -> Response:
 async def context(visit: Visit) -> Response:
     """What stands beside a row of the queue."""
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.path['id']}")
-    return visit.page("review_context.html", row=row, **await _context(visit, row))
+    return visit.page("review_context.html", row=row, reasons=list(ReasonCode), **await _context(visit, row))
 
 
 @screens.post("/reviews/{id}/reply", Permission.REPLY_TO_REVIEWS)
@@ -66,7 +66,7 @@ async def reply(visit: Visit) -> Response:
     return visit.back(f"/console/reviews/{id}", "replied")
 
 
-@screens.post("/reviews/{id}/edit", Permission.MODERATE_REVIEWS)
+@screens.post("/reviews/{id}/edit", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def edit(visit: Visit) -> Response:
     """Change what a review says, as a moderator; its status stays."""
     form, id = await visit.form(), visit.path["id"]

@@ -28,6 +28,7 @@ from consumers.reviews import SubmissionConsumer
 from consumers.reviews_relay import ReviewRelay
 from consumers.routing import CommandRouter
 from consumers.services import Services
+from consumers.sessions import SessionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from consumers.verdicts import VerdictConsumer
@@ -43,6 +44,7 @@ from messaging.reading import Reader
 from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
+from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from messaging.verdicts import MODERATION_VERDICT
@@ -108,6 +110,7 @@ async def running_worker(
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
             Inbox(Topic.OBJECT_UPDATES, Reader(OBJECT_UPDATE), objects, publish),
+            Inbox(Topic.ENDED_SESSIONS, Reader(ENDED_SESSION), SessionConsumer(services), publish),
             Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), stores, publish, is_slow=True),
         ],
         group_prefix=topics.prefix,

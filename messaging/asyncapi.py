@@ -29,6 +29,7 @@ from messaging.returns import RETURN_COMMAND
 from messaging.review_claims import REVIEW_CLAIMED
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.reviews_state import ReviewState
+from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from messaging.verdicts import MODERATION_VERDICT
@@ -100,6 +101,12 @@ CHANNELS: Final = {
     ),
     Topic.IMAGE_COMMANDS: _Channel(
         "Images of reviews to hide, or to show again", "in", "image id", {"ImageCommand": IMAGE_COMMAND}
+    ),
+    Topic.ENDED_SESSIONS: _Channel(
+        "Ours alone: sessions of the console that somebody signed out of",
+        "inside",
+        "session id",
+        {"EndedSession": ENDED_SESSION},
     ),
     Topic.MAIL_COMMANDS: _Channel(
         "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}

@@ -26,6 +26,7 @@ from storage import (
     returns,
     review_tokens,
     reviews,
+    sessions,
     templates,
     verdicts,
 )
@@ -57,6 +58,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         returns.PARKED: returns.PARKED_INDEXES,
         mails.COLLECTION: mails.indexes(remember_days),
         replays.COLLECTION: replays.indexes(remember_days),
+        sessions.COLLECTION: sessions.INDEXES,
         templates.COLLECTION: templates.indexes(remember_days),
         verdicts.PARKED: verdicts.PARKED_INDEXES,
         audit.COLLECTION: audit.INDEXES,

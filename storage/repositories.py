@@ -26,6 +26,7 @@ from storage.returns_numbers import ReturnNumbers
 from storage.review_tokens import ReviewTokenRepository
 from storage.reviews import ReviewRepository
 from storage.reviews_edits import ReviewEditRepository
+from storage.sessions import SessionRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 from storage.verdicts import VerdictRepository
@@ -63,6 +64,7 @@ class Repositories:
         self.review_images = ReviewImageRepository(database)
         self.review_tokens = ReviewTokenRepository(database, token_keys)
         self.reviews = ReviewRepository(database)
+        self.sessions = SessionRepository(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
         self.texts = TextRepository(database)

@@ -59,6 +59,12 @@ class Queue {
       if (row && !event.target.closest("a, button, select")) this.focus(row);
     });
     list.addEventListener("change", () => this.count());
+    document.addEventListener("submit", (event) => {
+      if (!event.target.matches("form[data-decide]")) return;
+      event.preventDefault();
+      const action = event.submitter?.value;
+      this.decide(event.target.closest("#list > li") ?? this.current, action, action === "reject" ? event.target.elements.reasonCode.value : "");
+    });
     window.addEventListener("beforeunload", (event) => {
       if (this.pending.size && !this.leaving) event.preventDefault();
     });
@@ -186,7 +192,9 @@ class Queue {
   }
 
   count() {
-    one("#selected").textContent = all("input[name=ids]:checked", this.list).length;
+    const number = all("input[name=ids]:checked", this.list).length;
+    one("#selected").textContent = number;
+    one("#bulk").classList.toggle("has-selected", number > 0);
   }
 
   /** What others do. */
@@ -199,6 +207,9 @@ class Queue {
       one(".by", row).textContent = `with ${told.by ?? "somebody else"}`;
       clearTimeout(row.claim);
       row.claim = setTimeout(() => this.unclaim(row), CLAIM_MS);
+      // Whoever looks at another review has left the one before.
+      for (const other of this.rows) if (other !== row && other.desk === told.desk) this.unclaim(other);
+      row.desk = told.desk;
       return;
     }
     this.unclaim(row);
@@ -211,6 +222,7 @@ class Queue {
 
   unclaim(row) {
     row.classList.remove("claimed");
+    row.desk = null;
     one(".by", row).textContent = "";
   }
 }

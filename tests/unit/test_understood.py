@@ -33,6 +33,7 @@ from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import READ_ONE, READ_SEVERAL, REVIEW_CHANGE
 from messaging.schemas import PATTERN_MESSAGES
+from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic
 from messaging.verdicts import MODERATION_VERDICT
@@ -285,6 +286,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
             },
         )
     ],
+    Topic.ENDED_SESSIONS: [(Reader(ENDED_SESSION), {"sessionId": "s"})],
     Topic.MAIL_COMMANDS: [(mails.READER, MAIL)],
 }
 """Messages with all their fields for each topic that is read."""

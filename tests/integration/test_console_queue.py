@@ -1,0 +1,210 @@
+"""The queue in Chromium: by keys alone, with others at the same queue, and without JavaScript."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.facade import Facade, facade_of, new_id, submission
+from tests.support.service import Servers, Service, running_service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+XSS = Path(__file__).parent.parent / "support" / "xss.json"
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """A service for these tests: a queue of others would be in their way."""
+    async with running_service(servers, tmp_path_factory.mktemp("console")) as service:
+        yield service
+
+
+@pytest.fixture
+async def own(place: Service) -> AsyncIterator[Facade]:
+    async with facade_of(place) as facade:
+        yield facade
+        left = await facade.listed(reviewStatus="New", take=1000)
+        if left:
+            await facade.moderate("reject", *left)
+
+
+async def reviews_of(own: Facade, count: int, entity: str) -> list[str]:
+    return await own.submit(*(submission(entity, 1 + n % 5, title=f"Review {n}") for n in range(count)))
+
+
+async def statuses(own: Facade, ids: list[str]) -> dict[str, str]:
+    return {id: (await own.review(id))["reviewStatus"] for id in ids}
+
+
+async def test_a_hundred_reviews_by_keys(browser: Browser, place: Service, own: Facade) -> None:
+    """20 of them rejected, by at most 120 keys and without a mouse."""
+    ids = await reviews_of(own, 100, new_id())
+    watch, pressed = Watch(), 0
+    seen: list[str] = []
+    async with opened(browser, place.address, watch) as page:
+        await page.goto("/console/queue")
+        for number in range(100):
+            row = page.locator("#list > li.focus:not(.settled)")
+            await row.wait_for()
+            seen.append(await row.get_attribute("data-id") or "")
+            keys = ["r", "2"] if number % 5 == 0 else ["a"]
+            for key in keys:
+                await page.keyboard.press(key)
+                pressed += 1
+        await page.get_by_text("Nothing waits for a decision").wait_for()
+    assert pressed <= 120
+    assert sorted(seen) == sorted(ids)
+    rejected = set(seen[::5])
+    assert await statuses(own, ids) == {id: "Rejected" if id in rejected else "Approved" for id in ids}
+    assert {(await own.review(id))["reasonCode"] for id in rejected} == {"offensive"}
+    assert watch.complaints == []
+    assert watch.hosts == {"127.0.0.1"}
+
+
+async def test_undo_restores_what_was(browser: Browser, place: Service, own: Facade) -> None:
+    entity = new_id()
+    (first,) = await own.submit(submission(entity, 4))
+    await own.moderate("approve", first)
+    before = await own.rating(entity)
+    ids = await reviews_of(own, 2, entity)
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.keyboard.press("a")
+        await page.locator(f"#r-{ids[0]} .outcome", has_text="Approved.").wait_for()
+        await eventually(lambda: own.rating(entity), lambda now: now != before)
+        await page.keyboard.press("z")
+        await page.locator(f"#r-{ids[0]} .outcome", has_text="Undone").wait_for()
+    await eventually(lambda: own.rating(entity), lambda now: now == before)
+    assert await statuses(own, ids) == dict.fromkeys(ids, "New")
+
+
+async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Service, own: Facade) -> None:
+    """Both decide about every row, one by approving and the other by rejecting: the first decision of each stays."""
+    ids = await reviews_of(own, 100, new_id())
+    async with (
+        opened(browser, place.address, Watch()) as one,
+        opened(browser, place.address, Watch()) as other,
+    ):
+        await asyncio.gather(one.goto("/console/queue"), other.goto("/console/queue"))
+
+        async def work(page: Page, *keys: str) -> None:
+            while await page.locator("#list > li").count():
+                row = page.locator("#list > li.focus:not(.settled)")
+                if await row.count():
+                    for key in keys:
+                        await page.keyboard.press(key)
+                await asyncio.sleep(0.02)
+
+        await asyncio.gather(work(one, "a"), work(other, "r", "1"))
+    told = [json.loads(r.value) for r in await place.records("events") if json.loads(r.value).get("reviewId") in ids]
+    decisions = [each for each in told if each.get("statusBefore")]
+    assert sorted(each["reviewId"] for each in decisions) == sorted(ids)
+    assert {each["statusBefore"] for each in decisions} == {"New"}
+
+
+async def test_others_are_seen(browser: Browser, place: Service, own: Facade) -> None:
+    """Claims, decisions and new reviews of others come by themselves, and move no row."""
+    ids = await reviews_of(own, 3, new_id())
+    async with opened(browser, place.address, Watch()) as one, opened(browser, place.address, Watch()) as other:
+        await one.goto("/console/queue")
+        await other.goto("/console/queue")
+        await one.locator(f"#r-{ids[0]}.claimed").wait_for()
+        await other.keyboard.press("j")
+        await one.locator(f"#r-{ids[1]}.claimed").wait_for()
+        assert await one.locator("#list > li.claimed").count() == 1
+        await other.keyboard.press("a")
+        await one.locator(f"#r-{ids[1]}.settled", has_text="Approved").wait_for()
+        rows = await one.locator("#list > li").count()
+        await own.submit(submission(new_id(), 3))
+        await one.get_by_text("1 new review").wait_for()
+        assert await one.locator("#list > li").count() == rows
+        assert await one.locator("#list > li.focus").get_attribute("data-id") == ids[0]
+
+
+async def test_without_javascript(browser: Browser, place: Service, own: Facade) -> None:
+    ids = await reviews_of(own, 3, new_id())
+    async with opened(browser, place.address, Watch(), java_script_enabled=False) as page:
+        await page.goto("/console/queue")
+        await page.locator(f"#r-{ids[0]}").get_by_role("button", name="Approve").click()
+        await page.get_by_role("status").filter(has_text="Approved.").wait_for()
+        await page.get_by_role("button", name="Undo").click()
+        row = page.locator(f"#r-{ids[0]}")
+        await row.get_by_label("Reason for a rejection").select_option("fake")
+        await row.get_by_role("button", name="Reject").click()
+        await page.goto(f"/console/reviews/{ids[1]}")
+        await page.get_by_label("Text, shown with the review").fill("Thank you <3")
+        await page.get_by_role("button", name="Save the reply").click()
+        await page.get_by_text("Delete it for good").click()
+        await page.goto("/console/queue")
+        for id in ids[1:]:
+            await page.locator(f"#r-{id} input[type=checkbox]").check()
+        await page.get_by_role("button", name="Approve selected").click()
+        await page.get_by_role("heading", name="Decided").wait_for()
+    assert await statuses(own, ids) == dict(zip(ids, ["Rejected", "Approved", "Approved"], strict=True))
+    assert (await own.review(ids[0]))["reasonCode"] == "fake"
+    assert (await own.review(ids[1]))["reply"]["text"] == "Thank you <3"
+
+
+async def test_all_results_with_progress(browser: Browser, place: Service, own: Facade) -> None:
+    ids = await reviews_of(own, 700, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.get_by_role("button", name="All results").click()
+        await page.get_by_role("button", name="Approve all 700").click()
+        await page.get_by_text("0 wait, 700 are done").wait_for()
+    assert await own.listed(reviewStatus="New") == []
+    assert set((await statuses(own, ids[::50])).values()) == {"Approved"}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_for_everybody(browser: Browser, place: Service, own: Facade, scheme: str) -> None:
+    """No violation of axe in any state of the queue and of a review, at the desk and on a phone."""
+    ids = await reviews_of(own, 3, new_id())
+    for size in ({"width": 1360, "height": 900}, {"width": 390, "height": 844}):
+        options = {"color_scheme": scheme, "viewport": size, "bypass_csp": True}
+        async with opened(browser, place.address, Watch(), **options) as page:
+            for path in ("queue", "queue?only=flagged", "reviews", f"reviews/{ids[0]}", "queue/all", "nowhere"):
+                await page.goto(f"/console/{path}")
+                await page.wait_for_load_state("networkidle") if "queue" not in path else await asyncio.sleep(0.3)
+                assert await violations(page) == [], path
+            await page.goto("/console/queue")
+            await page.keyboard.press("j")
+            await page.keyboard.press("x")
+            await page.locator("#context .do").wait_for()
+            assert await violations(page) == []
+            await page.keyboard.press("?")
+            assert await violations(page) == []
+
+
+async def test_what_reviews_say_stays_text(browser: Browser, place: Service, own: Facade) -> None:
+    """Markup, scripts and tricks in every field are shown as they were written."""
+    watch = Watch()
+    attacks = json.loads(XSS.read_text())
+    ids = [
+        (await own.submit({**submission(new_id(), 3), "title": text, "review": text, "userName": text}))[0]
+        for text in attacks
+    ]
+    async with opened(browser, place.address, watch) as page:
+        await page.add_init_script("window.alert = () => { throw new Error('an attack ran') }")
+        await page.goto("/console/queue")
+        titles = await page.locator("#list h2").all_text_contents()
+        assert len(titles) == len(attacks)
+        for id, text in zip(ids, attacks, strict=True):
+            await page.goto(f"/console/reviews/{id}")
+            assert (await page.locator("h1").text_content()) == text
+            assert await page.locator("main script, main img, main iframe, main svg, main style").count() == 0
+    assert watch.complaints == []
+    assert watch.hosts == {"127.0.0.1"}

@@ -1,0 +1,156 @@
+"""The console without servers: who may open which screen, what its pages may load, and what it brings along."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.requests import Request
+
+import console
+from api.auth.keys_of_issuer import StaticKey
+from api.auth.tokens import TokenRules, Tokens
+from console.app import SCREENS, add_console
+from console.doors import Door
+from console.screens import Screen
+from console.templating import address, age, moment
+from domain.permissions import ALL_PERMISSIONS
+from tests.support.app import app_without_servers, client_of
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
+
+STATIC = Path(console.__file__).parent / "static"
+TEMPLATES = Path(console.__file__).parent / "templates"
+ISSUER_OF_ALL = Issuer({"first": ec_key()})
+AUTHENTICATOR = Tokens(
+    StaticKey(pem(ISSUER_OF_ALL.keys["first"]), ["ES256"]), TokenRules(ISSUER, AUDIENCE, algorithms=["ES256"])
+)
+SAME = {"sec-fetch-site": "same-origin"}
+
+
+class HeaderDoor(Door):
+    """A door that takes the credential from a header, so that screens are tried without a sign-in."""
+
+    is_open = False
+    routes = ()
+
+    async def credential(self, request: Request) -> str | None:
+        return request.headers.get("x-credential")
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[FastAPI]:
+    async with app_without_servers(authenticator=AUTHENTICATOR) as app:
+        add_console(app, HeaderDoor())
+        yield app
+
+
+async def asked(
+    http: httpx.AsyncClient, screen: Screen, permissions: Collection[str], **headers: str
+) -> httpx.Response:
+    token = ISSUER_OF_ALL.token(sorted(permissions))
+    path = "/console" + re.sub(r"{\w+(:path)?}", "1", screen.path)
+    return await http.request(screen.method, path, headers={"x-credential": token, **SAME, **headers})
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: f"{screen.method} {screen.path}")
+async def test_each_screen_needs_what_it_declares(app: FastAPI, screen: Screen) -> None:
+    needed = {each.value for each in screen.permissions}
+    assert needed
+    async with client_of(app) as http:
+        for missing in needed:
+            refused = await asked(http, screen, {*ALL_PERMISSIONS} - {missing})
+            assert refused.status_code == 403
+            assert missing in refused.text
+        # Behind it are servers that aren't there.
+        assert (await asked(http, screen, needed)).status_code not in (401, 403, 404, 405)
+
+
+@pytest.mark.parametrize("screen", [each for each in SCREENS if each.method == "POST"], ids=lambda each: each.path)
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none", ""])
+async def test_actions_of_other_sites_are_refused(app: FastAPI, screen: Screen, site: str) -> None:
+    async with client_of(app) as http:
+        headers = {"sec-fetch-site": site} if site else {"sec-fetch-site": ""}
+        assert (await asked(http, screen, {*ALL_PERMISSIONS}, **headers)).status_code == 403
+
+
+async def test_strangers_are_sent_to_sign_in_and_come_back(app: FastAPI) -> None:
+    async with client_of(app) as http:
+        for headers in ({}, {"x-credential": "nonsense"}):
+            response = await http.get("/console/queue?only=flagged", headers=headers)
+            assert response.status_code == 303
+            assert response.headers["location"] == "/console/sign-in?to=%2Fconsole%2Fqueue%3Fonly%3Dflagged"
+
+
+async def test_a_page_may_load_nothing_from_elsewhere(app: FastAPI) -> None:
+    async with client_of(app) as http:
+        page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
+        again = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
+    assert page.status_code == 404
+    policy = page.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    nonce = re.search(r"script-src 'self' 'nonce-([^']+)'", policy)
+    assert nonce
+    assert nonce[1] not in again.text
+    assert set(re.findall(r'nonce="([^"]+)"', page.text)) == {nonce[1]}
+    for rule in ("default-src 'none'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'"):
+        assert rule in policy.split("; ")
+    assert "require-trusted-types-for 'script'" in policy
+
+
+async def test_the_front_leads_browsers_alone(app: FastAPI) -> None:
+    async with client_of(app) as http:
+        assert (await http.get("/", headers={"accept": "text/html"})).headers["location"] == "/console"
+        assert (await http.get("/", headers={"accept": "application/json"})).status_code == 404
+
+
+def test_what_is_vendored_is_what_was_published() -> None:
+    listed = json.loads((STATIC / "vendored.json").read_text())
+    assert {path.name for path in STATIC.glob("*.js")} == {*listed, "console.js"}
+    for name, told in listed.items():
+        digest = base64.b64encode(hashlib.sha384((STATIC / name).read_bytes()).digest()).decode()
+        assert told["integrity"] == f"sha384-{digest}", name
+
+
+def test_the_scripts_are_small() -> None:
+    assert sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in STATIC.glob("*.js")) <= 30_000
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
+def test_templates_have_no_inline_code_and_every_form_a_key(template: Path) -> None:
+    text = template.read_text()
+    assert not re.search(r"\sstyle=|\son\w+=|hx-on|\|\s*safe|<style", text)
+    for script in re.findall(r"<script[^>]*>", text):
+        assert "src=" in script
+    for element in re.findall(r"<[^>]*\shx-(?:get|post|trigger)=[^>]*>", text):
+        assert 'hx-nonce="{{ nonce }}"' in element
+    for form in re.findall(r'<form[^>]*method="post"[^>]*>.*?</form>', text, re.S):
+        assert "key(new_key)" in form or "/console/sign-" in form, form[:200]
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("2026-11-22T11:59:30Z", "now"),
+        ("2026-11-22T11:48:00Z", "12 min"),
+        ("2026-11-22T08:00:00Z", "4 h"),
+        ("2026-11-21T07:59:00Z", "1 d 4 h"),
+        ("2026-11-22T12:00:05Z", "now"),
+    ],
+)
+def test_ages(at: str, shown: str) -> None:
+    from datetime import UTC, datetime
+
+    assert age(at, datetime(2026, 11, 22, 12, tzinfo=UTC)) == shown
+
+
+def test_moments_and_addresses() -> None:
+    assert moment("2026-11-02T11:02:33.433Z") == "2 Nov 2026, 11:02"
+    assert address("/x", {"a": "1", "done": "saved", "b": ""}, c="&", a=None) == "/x?c=%26"
