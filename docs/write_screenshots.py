@@ -20,11 +20,29 @@ PHONE: Final = {"width": 390, "height": 844}
 
 OBJECTS: Final = {"camera-3": "Field Camera 3", "lamp-77": "Trail Lamp", "kettle-17": "Kettle 1.7"}
 REVIEWS: Final = (
-    ("camera-3", 2, "Battery gone after a month", "It held four hours at first, then one. The shop answered late.", "Ann K."),
+    (
+        "camera-3",
+        2,
+        "Battery gone after a month",
+        "It held four hours at first, then one. The shop answered late.",
+        "Ann K.",
+    ),
     ("lamp-77", 5, "Best deal, see my page", "You can have the same for half at my-best-shop.example!!!", "Promo"),
-    ("lamp-77", 4, "Leicht und hell", "Nach drei Wochen im Regen noch dicht. Der Schalter ist schwer zu finden.", "J. Weber"),
+    (
+        "lamp-77",
+        4,
+        "Leicht und hell",
+        "Nach drei Wochen im Regen noch dicht. Der Schalter ist schwer zu finden.",
+        "J. Weber",
+    ),
     ("kettle-17", 1, None, "never again", None),
-    ("camera-3", 5, "On three mountains by now", "Solid in any weather, and the strap holds. I would buy it again.", "Mira"),
+    (
+        "camera-3",
+        5,
+        "On three mountains by now",
+        "Solid in any weather, and the strap holds. I would buy it again.",
+        "Mira",
+    ),
     ("kettle-17", 4, "Rapide et silencieuse", "L'eau est chaude en deux minutes, mais le couvercle ferme mal.", "Luc"),
 )
 PATHS: Final = {
