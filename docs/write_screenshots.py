@@ -1,6 +1,6 @@
 """Write docs/console/*.png: every screen of the console of a running service, light and dark.
 
-`make up`, then `make screenshots`. The service gets a few reviews, orders and a return first; it is one to try things with.
+`make up`, then `make screenshots`. The service gets a few reviews first: it is one to try things with.
 """
 
 import asyncio
