@@ -12,9 +12,11 @@ from starlette.middleware import Middleware
 from api import (
     asyncapi,
     audit,
+    dead_letters,
     entity_types,
     feedback,
     health,
+    health_details,
     images,
     keys,
     me,
@@ -74,7 +76,9 @@ ROUTERS: Final = (
     reminders.router,
     keys.router,
     me.router,
+    dead_letters.router,
     health.router,
+    health_details.router,
     metrics.router,
     asyncapi.router,
     openapi_page.router,
@@ -122,6 +126,7 @@ def create_app(
     )
     app.state.services = services
     app.state.gauges = metrics.Gauges(services)
+    app.state.examination = health_details.Examination(services, app.state.gauges)
     app.state.rate_limit = rate_limit or RateLimit()
 
     def openapi() -> dict[str, Any]:

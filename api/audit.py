@@ -39,6 +39,7 @@ from storage.audit import (
     Configuring,
     Editing,
     Imaging,
+    Replaying,
     Replying,
     RuleAction,
 )
@@ -46,8 +47,9 @@ from storage.database import in_batches
 
 
 class AuditRow(Row):
-    """One moderation or edit of a review, reply to one, deletion of a return, or change of settings, a store or a
-    template, that took effect; `subject` is who did it, `fields` what changed."""
+    """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
+    template, or replay of a dead letter, that took effect; `subject` is who did it, `fields` what changed, `letter`
+    the place of the letter."""
 
     at: Timestamp
     kind: AuditKind
@@ -64,6 +66,7 @@ class AuditRow(Row):
     reason_code: ReasonCode | None
     command_id: str | None
     fields: list[str]
+    letter: str | None
 
 
 class AuditPage(TypedDict):
@@ -101,7 +104,7 @@ async def _criteria(
     subject: Annotated[OptionalId, Query()] = None,
     action: Annotated[
         AuditedAction | None,
-        any_case(ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring),
+        any_case(ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring, Replaying),
         Query(),
     ] = None,
     kind: Annotated[AuditKind | None, any_case(AuditKind), Query(description="The kind of thing it is about")] = None,
@@ -132,8 +135,8 @@ async def read_audit_log(
     skip: Annotated[Skip, Query()] = 0,
     with_total: Annotated[bool, Query(alias="withTotal", description="false: not counted")] = True,
 ) -> JsonResponse:
-    """Who moderated or edited reviews, deleted returns, or changed settings, stores and templates, when and why; the
-    newest first."""
+    """Who moderated or edited reviews, deleted returns, changed settings, stores and templates, or replayed dead
+    letters, when and why; the newest first."""
     search = replace(_within(caller, criteria), take=take, skip=skip)
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)

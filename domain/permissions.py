@@ -32,6 +32,8 @@ class Permission(StrEnum):
     READ_METRICS = "metrics:read"
     READ_AUDIT = "audit:read"
     READ_KEYS = "keys:read"
+    READ_DEAD_LETTERS = "dlq:read"
+    REPLAY_DEAD_LETTERS = "dlq:replay"
 
 
 ALL_PERMISSIONS: Final = frozenset(Permission)

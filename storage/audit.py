@@ -1,5 +1,5 @@
 """The audit log: who moderated, edited or replied to which review, when and why, who deleted which return, and who
-changed which settings, store or template.
+changed which settings, store or template, or replayed which dead letter.
 
 It never holds what a person wrote.
 """
@@ -75,19 +75,26 @@ class AuditKind(StrEnum):
     STORE = "store"
     SETTINGS = "settings"
     TEMPLATE = "template"
+    LETTER = "letter"
 
 
-AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging | Configuring
+class Replaying(StrEnum):
+    """The action on a dead letter; `fields` names its value where that was mended."""
+
+    REPLAY = "replay"
+
+
+AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging | Configuring | Replaying
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation or edit of a review, reply to one, deletion of a return, or change of settings, a store or a
-    template, that took effect.
+    """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
+    template, or replay of a dead letter, that took effect.
 
-    At most one of review, return and template is set; a change of the general settings has none, nor a store. `subject`
-    is None where authentication was off, but for authors; `rule:<id>` and `verdict:<source>` are no persons. `fields`
-    are the names of those that an edit or a change changed.
+    At most one of review, return, template and letter (its place) is set; a change of the general settings has none,
+    nor a store. `subject` is None where authentication was off, but for authors; `rule:<id>` and `verdict:<source>` are
+    no persons. `fields` are the names of those that an edit or a change changed.
     """
 
     at: datetime
@@ -103,6 +110,7 @@ class AuditEntry:
     reason_code: ReasonCode | None = None
     template: str | None = None
     language: str | None = None
+    letter: str | None = None
 
     @property
     def kind(self) -> AuditKind:
@@ -113,6 +121,8 @@ class AuditEntry:
             return AuditKind.RETURN
         if self.template is not None:
             return AuditKind.TEMPLATE
+        if self.letter is not None:
+            return AuditKind.LETTER
         return AuditKind.SETTINGS if self.store_id is None else AuditKind.STORE
 
 
@@ -231,6 +241,7 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         **({"entityType": entry.entity.type, "entityId": entry.entity.id} if entry.entity is not None else {}),
         **({"fields": list(entry.fields)} if entry.fields else {}),
         **({"reasonCode": entry.reason_code} if entry.reason_code else {}),
+        **({"letter": entry.letter} if entry.letter else {}),
     }
 
 
@@ -261,11 +272,12 @@ def _entry(document: Document) -> AuditEntry:
         reason_code=ReasonCode(document["reasonCode"]) if "reasonCode" in document else None,
         template=document.get("template"),
         language=document.get("language"),
+        letter=document.get("letter"),
     )
 
 
 _ACTIONS: Final[dict[str, AuditedAction]] = {
     str(action): action
-    for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring)
+    for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring, Replaying)
     for action in actions
 }

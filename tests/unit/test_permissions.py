@@ -34,7 +34,10 @@ OF_ANY_CALLER = {"GET /api/commands/{commandId}", "GET /api/me"}
 OF_STRANGERS = {"GET /api/images/{imageId}"}
 """Routes that answer everybody, and tell more to those who say who they are."""
 
-OF_ALL_STORES = {"GET /api/keys", "GET /api/settings", "GET /metrics"}
+OF_ALL_STORES = {
+    *("GET /api/settings", "GET /metrics", "GET /api/keys", "GET /api/health/details", "GET /api/deadLetters"),
+    "GET /api/deadLetters/{topic}/{partition}/{offset}",
+}
 """Routes that are refused to a caller who is bound to stores, beside those that name another store."""
 
 _QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
@@ -43,11 +46,14 @@ DECLARED = {
     "GET /api/audit/export": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
     "GET /api/customerReviews/{id}": "customerReviews:read",
+    "GET /api/deadLetters": "dlq:read",
+    "GET /api/deadLetters/{topic}/{partition}/{offset}": "dlq:read",
     "GET /api/customerReviews/{id}/impact": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",
     "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
     "GET /api/keys": "keys:read",
     "GET /api/reminders/preview": "settings:read",
+    "GET /api/health/details": "metrics:read",
     "GET /api/notificationTemplates": "templates:read",
     "GET /api/notificationTemplates/{name}": "templates:read",
     "GET /api/return/available-quantities/{orderId}": "return:read",
@@ -80,6 +86,7 @@ DECLARED = {
     "POST /api/customerReviews/counts": "customerReviews:read",
     "POST /api/customerReviews/{id}/images/{imageId}/hide": "customerReviews:update",
     "POST /api/customerReviews/{id}/images/{imageId}/show": "customerReviews:update",
+    "POST /api/deadLetters/replay": "dlq:replay",
     "POST /api/images": "customerReviews:create",
     "POST /api/customerReviews/search": "customerReviews:read",
     "DELETE /api/return": "return:delete",
