@@ -18,13 +18,17 @@ from api import (
     health,
     health_details,
     images,
+    keys,
     me,
     metrics,
     moderation,
     outcomes,
+    reminders,
     review_claims,
     templates,
 )
+from api.orders import routes as orders
+from api.ratings import objects as rated_objects
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import impact, requests
@@ -60,6 +64,8 @@ ROUTERS: Final = (
     review_claims.router,
     reviews.router,
     returns.router,
+    orders.router,
+    rated_objects.router,
     stores.router,
     policy.router,
     moderation_rules.router,
@@ -67,6 +73,8 @@ ROUTERS: Final = (
     entity_types.router,
     outcomes.router,
     audit.router,
+    reminders.router,
+    keys.router,
     me.router,
     dead_letters.router,
     health.router,

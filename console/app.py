@@ -14,22 +14,57 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from console import bulk, dead_letters, decisions, health, news, queue, reviews
+from console import (
+    audit,
+    bulk,
+    dead_letters,
+    decisions,
+    entity_types,
+    health,
+    keys,
+    mail_templates,
+    moderation_rules,
+    news,
+    objects,
+    orders,
+    queue,
+    reminders,
+    returns,
+    reviews,
+    settings,
+    stores,
+)
 from console.doors import SIGN_IN, Door, OpenDoor
 from console.facade import Facade, Refused
 from console.feed import Feed
 from console.navigation import start_page
 from console.screens import Screen
+from console.sign_in.guard import is_own_request
 from console.templating import address
 from console.visits import Options, Visit
 from domain.permissions import STRANGER, Caller, known_permissions
 
 SCREENS: Final[Sequence[Screen]] = (
-    *(*queue.screens, *bulk.screens, *news.screens, *decisions.screens, *reviews.screens),
-    *(*dead_letters.screens, *health.screens),
+    *queue.screens,
+    *bulk.screens,
+    *news.screens,
+    *decisions.screens,
+    *reviews.screens,
+    *objects.screens,
+    *returns.screens,
+    *orders.screens,
+    *reminders.screens,
+    *moderation_rules.screens,
+    *stores.screens,
+    *settings.screens,
+    *mail_templates.screens,
+    *entity_types.screens,
+    *audit.screens,
+    *dead_letters.screens,
+    *health.screens,
+    *keys.screens,
 )
 _STATIC: Final = Path(__file__).parent / "static"
-_SAME_ORIGIN: Final = "same-origin"
 _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}
 
 
@@ -62,10 +97,14 @@ class _Console:
         ]
 
     async def _serve(self, screen: Screen, request: Request) -> Response:
-        credential = await self._door.credential(request)
+        client = (request.client.host, request.client.port) if request.client else ("", 0)
+        try:
+            credential = await self._door.credential(request)
+        except Refused as unclear:
+            nobody = Facade(self._app, None, client)
+            return Visit(request, nobody, STRANGER, self._door.is_open, self._options).problem(unclear)
         if credential is None and not self._door.is_open:
             return _to_sign_in(request)
-        client = (request.client.host, request.client.port) if request.client else ("", 0)
         async with Facade(self._app, credential, client) as facade:
             stranger = Visit(request, facade, STRANGER, self._door.is_open, self._options, self._feed)
             try:
@@ -87,7 +126,7 @@ class _Console:
         if missing:
             return _forbidden(f"This needs the permission {' and '.join(missing)}.")
         # A cookie comes along with whatever a browser is made to send.
-        if screen.method != "GET" and not self._door.is_open and request.headers.get("sec-fetch-site") != _SAME_ORIGIN:
+        if not self._door.is_open and not is_own_request(screen.method, request.headers.get("sec-fetch-site")):
             return _forbidden("This was not sent by a page of the console. Open it there, and send it again.")
         return None
 

@@ -19,7 +19,8 @@ class Door(Protocol):
     """The pages of signing in and out."""
 
     async def credential(self, request: Request) -> str | None:
-        """The visitor's credential; None where he has to sign in, and where the door is open."""
+        """The visitor's credential; None where he has to sign in, and where the door is open. Raises Refused while that
+        can't be told."""
         ...
 
 

@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from console.fields import in_words
+
 _FOLDER: Final = Path(__file__).parent / "templates"
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -30,6 +32,11 @@ def age(moment: str, now: datetime | None = None) -> str:
 def moment(text: str) -> str:
     """A moment as `21 Nov 2026, 11:02`, in UTC."""
     return f"{_parsed(text):%-d %b %Y, %H:%M}"
+
+
+def day(text: str) -> str:
+    """The day of a moment as `21 Nov 2026`, in UTC."""
+    return f"{_parsed(text):%-d %b %Y}"
 
 
 def is_before(text: str, other: datetime) -> bool:
@@ -62,7 +69,13 @@ def _pages() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        age=age, moment=moment, is_before=is_before, stars=stars, segment=lambda text: quote(str(text), safe="")
+        in_words=in_words,
+        age=age,
+        moment=moment,
+        day=day,
+        is_before=is_before,
+        stars=stars,
+        segment=lambda text: quote(str(text), safe=""),
     )
     environment.globals.update(address=address)
     return environment

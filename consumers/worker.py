@@ -29,6 +29,7 @@ from consumers.reviews import SubmissionConsumer
 from consumers.reviews_relay import ReviewRelay
 from consumers.routing import CommandRouter
 from consumers.services import Services
+from consumers.sessions import SessionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from consumers.verdicts import VerdictConsumer
@@ -46,6 +47,7 @@ from messaging.reminders import REMINDER_COMMAND
 from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
+from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from messaging.verdicts import MODERATION_VERDICT
@@ -114,13 +116,14 @@ async def running_worker(
             Inbox(Topic.REMINDER_COMMANDS, Reader(REMINDER_COMMAND), ReminderConsumer(services), publish),
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
             Inbox(Topic.OBJECT_UPDATES, Reader(OBJECT_UPDATE), objects, publish),
+            Inbox(Topic.ENDED_SESSIONS, Reader(ENDED_SESSION), SessionConsumer(services), publish),
             Inbox(Topic.DEAD_LETTER_COMMANDS, Reader(REPLAY_COMMAND), replays, publish, max_records=100),
             Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), stores, publish, is_slow=True),
         ],
         group_prefix=topics.prefix,
     )
     house = asyncio.create_task(keep_house(database, services, parked, returns, remember=remember))
-    naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
+    naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:
         await start(broker)

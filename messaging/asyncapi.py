@@ -30,6 +30,7 @@ from messaging.returns import RETURN_COMMAND
 from messaging.review_claims import REVIEW_CLAIMED
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
 from messaging.reviews_state import ReviewState
+from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from messaging.verdicts import MODERATION_VERDICT
@@ -102,6 +103,12 @@ CHANNELS: Final = {
     Topic.IMAGE_COMMANDS: _Channel(
         "Images of reviews to hide, or to show again", "in", "image id", {"ImageCommand": IMAGE_COMMAND}
     ),
+    Topic.ENDED_SESSIONS: _Channel(
+        "Ours alone: sessions of the console that somebody signed out of",
+        "inside",
+        "session id",
+        {"EndedSession": ENDED_SESSION},
+    ),
     Topic.DEAD_LETTER_COMMANDS: _Channel(
         "Ours alone: dead letters to publish again",
         "inside",
@@ -113,7 +120,7 @@ CHANNELS: Final = {
     ),
     Topic.REVIEW_CLAIMS: _Channel(
         "Reviews that moderators look at; advice, for two minutes",
-        "inside",
+        "out",
         "review id",
         {"ReviewClaimed": REVIEW_CLAIMED},
     ),

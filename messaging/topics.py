@@ -49,6 +49,7 @@ class Topic(StrEnum):
     REMINDER_COMMANDS = "reminder-commands"
     RETURN_COMMANDS = "return-commands"
     MAIL_COMMANDS = "mail-commands"
+    ENDED_SESSIONS = "ended-sessions"
     DEAD_LETTER_COMMANDS = "dead-letter-commands"
     REVIEW_CLAIMS = "review-claims"
     REVIEWS = "reviews"

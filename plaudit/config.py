@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
+from plaudit.console_settings import ConsoleSettings
 from plaudit.image_settings import ImageSettings
 from plaudit.review_token_settings import ReviewTokenSettings
 
@@ -215,6 +216,7 @@ class Settings(BaseSettings):
     embedded: EmbeddedSettings = EmbeddedSettings()
     privacy: PrivacySettings = PrivacySettings()
     images: ImageSettings = ImageSettings()
+    console: ConsoleSettings = ConsoleSettings()
     review_tokens: ReviewTokenSettings = ReviewTokenSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[

@@ -21,17 +21,18 @@ from storage import (
     parking,
     privacy_erasures,
     ratings,
-    reminders_states,
+    ratings_objects,
     replays,
     returns,
     review_tokens,
     reviews,
+    sessions,
     templates,
     verdicts,
 )
 from storage.database import Database, create_indexes, drop_indexes
 
-SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: reminders_states.SUPERSEDED}
+SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: orders.SUPERSEDED}
 """The names of indexes that earlier versions made, by collection."""
 
 
@@ -46,7 +47,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
     the records, so that none takes effect again."""
     return {
         reviews.COLLECTION: reviews.INDEXES,
-        ratings.COLLECTION: ratings.INDEXES,
+        ratings.COLLECTION: [*ratings.INDEXES, *ratings_objects.INDEXES],
         parking.COLLECTION: parking.INDEXES,
         moderation_rules.TEXTS: moderation_rules.TEXT_INDEXES,
         moderation_rules.PUBLICATIONS: moderation_rules.PUBLICATION_INDEXES,
@@ -57,6 +58,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         returns.PARKED: returns.PARKED_INDEXES,
         mails.COLLECTION: mails.indexes(remember_days),
         replays.COLLECTION: replays.indexes(remember_days),
+        sessions.COLLECTION: sessions.INDEXES,
         templates.COLLECTION: templates.indexes(remember_days),
         verdicts.PARKED: verdicts.PARKED_INDEXES,
         audit.COLLECTION: audit.INDEXES,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from secrets import token_hex
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
@@ -17,7 +16,7 @@ from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord
 from messaging.replays import letter_id, people_of
 from storage.database import Database
-from storage.stores import SETTINGS
+from storage.made_up_keys import MadeUpKey
 
 ERASURES: Final = "erasures"
 LETTERS: Final = "erasedLetters"
@@ -27,7 +26,6 @@ INDEXES: Final = [IndexModel([("mark", ASCENDING)], name="mark")]
 
 _PAGE: Final = 1_000
 _KEY: Final = "erasureKey"
-_KEY_BYTES: Final = 32
 
 
 def letter_indexes(remember_days: int) -> list[IndexModel]:
@@ -45,12 +43,12 @@ class Erasures:
     def __init__(self, database: Database, configured_key: str | None) -> None:
         self._erasures = database[ERASURES]
         self._letters = database[LETTERS]
-        self._settings = database[SETTINGS]
+        self._made_up = MadeUpKey(database, _KEY)
         self._configured = configured_key.encode() if configured_key else None
 
     async def add(self, customer_id: str, at: datetime, counts: Mapping[str, int]) -> None:
         """Record the erasure of a person, with the number of things of each kind."""
-        mark = mark_of(customer_id, self._configured or await self._made_up_key())
+        mark = mark_of(customer_id, self._configured or (await self._made_up.make()).encode())
         await self._erasures.insert_one({"mark": mark, "at": at, "counts": dict(counts)})
 
     async def latest(self, people: Collection[str]) -> dict[str, datetime]:
@@ -91,13 +89,8 @@ class Erasures:
 
     async def _keys(self) -> list[bytes]:
         """The keys that there are, the one for new marks first."""
-        document = await self._settings.find_one({"_id": _KEY})
-        own = str(document["key"]).encode() if document else None
-        return [key for key in (self._configured, own) if key]
-
-    async def _made_up_key(self) -> bytes:
-        await self._settings.update_one({"_id": _KEY}, {"$setOnInsert": {"key": token_hex(_KEY_BYTES)}}, upsert=True)
-        return (await self._keys())[0]
+        own = await self._made_up.get()
+        return [key for key in (self._configured, own and own.encode()) if key]
 
 
 def _marks(person: str, keys: Collection[bytes]) -> list[str]:

@@ -12,6 +12,7 @@ from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
 from storage.images import ImageRepository
 from storage.images_reviews import ReviewImageRepository
+from storage.keys import ApiKeyRepository
 from storage.moderation_rules import PublicationRepository, TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
@@ -20,6 +21,7 @@ from storage.parking import FEEDBACK, MODERATION, ParkingRepository
 from storage.privacy_erasures import Erasures
 from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
+from storage.ratings_objects import RatedObjectRepository
 from storage.reminders import ReminderRepository
 from storage.replays import ReplayRepository
 from storage.returns import ReturnRepository
@@ -27,6 +29,7 @@ from storage.returns_numbers import ReturnNumbers
 from storage.review_tokens import ReviewTokenRepository
 from storage.reviews import ReviewRepository
 from storage.reviews_edits import ReviewEditRepository
+from storage.sessions import SessionRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
 from storage.verdicts import VerdictRepository
@@ -46,6 +49,7 @@ class Repositories:
         self.audit = AuditLog(database)
         self.claims = ClaimRepository(database)
         self.images = ImageRepository(database)
+        self.keys = ApiKeyRepository(database)
         self.objects = ObjectRepository(database)
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
@@ -57,6 +61,7 @@ class Repositories:
         self.feedback = FeedbackRepository(database)
         self.reports = ReportRepository(database)
         self.votes = VoteRepository(database)
+        self.rated_objects = RatedObjectRepository(database)
         self.ratings = RatingRepository(database)
         self.reminders = ReminderRepository(database)
         self.replays = ReplayRepository(database)
@@ -66,6 +71,7 @@ class Repositories:
         self.review_images = ReviewImageRepository(database)
         self.review_tokens = ReviewTokenRepository(database, token_keys)
         self.reviews = ReviewRepository(database)
+        self.sessions = SessionRepository(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
         self.texts = TextRepository(database)

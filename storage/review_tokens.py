@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from secrets import token_urlsafe
 from typing import Any, Final
 
 from pymongo import ASCENDING, IndexModel
@@ -14,12 +13,11 @@ from pymongo.errors import BulkWriteError
 from domain.reminders import ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
 from storage.database import Database, Document, is_duplicate
-from storage.stores import SETTINGS
+from storage.made_up_keys import MadeUpKey
 
 COLLECTION: Final = "usedReviewTokens"
 
 _KEY: Final = "reviewTokenKey"
-_KEY_BYTES: Final = 32
 
 INDEXES: Final = [
     IndexModel([("_id.orderId", ASCENDING)], name="order"),
@@ -56,22 +54,19 @@ class ReviewTokenRepository:
 
     def __init__(self, database: Database, configured: Sequence[bytes] = ()) -> None:
         self._used = database[COLLECTION]
-        self._settings = database[SETTINGS]
+        self._made_up = MadeUpKey(database, _KEY)
         self._configured = tuple(configured)
 
     async def keys(self) -> Sequence[bytes]:
         """The keys by which tokens are valid; none where none has been made up yet."""
         if self._configured:
             return self._configured
-        document = await self._settings.find_one({"_id": _KEY})
-        return (str(document["key"]).encode(),) if document else ()
+        made_up = await self._made_up.get()
+        return (made_up.encode(),) if made_up else ()
 
     async def signing_key(self) -> bytes:
         """The key to sign by, made up if there is none."""
-        if not self._configured:
-            made_up = {"$setOnInsert": {"key": token_urlsafe(_KEY_BYTES)}}
-            await self._settings.update_one({"_id": _KEY}, made_up, upsert=True)
-        return (await self.keys())[0]
+        return self._configured[0] if self._configured else (await self._made_up.make()).encode()
 
     async def use(self, tokens: Collection[UsedToken]) -> tuple[set[TokenLine], dict[TokenLine, str]]:
         """Use tokens up: the lines that are used from now on, and the review of each line that was used before.

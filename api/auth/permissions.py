@@ -23,6 +23,31 @@ _DESCRIPTION: Final = (
 )
 
 
+async def identified(request: Request, credential: str | None) -> Caller:
+    """The owner of a credential that came with a request. Raises ProblemError: 401 unknown, 429 too often, 503 it can't
+    be checked."""
+    authenticator: Authenticator = request.app.state.services.authenticator
+    rate_limit: RateLimit = request.app.state.rate_limit
+    address = address_of(request)
+    # Counted as a guess before the look-up, and given back once the key is valid.
+    is_guess = authenticator.would_look_up(credential)
+    if is_guess:
+        rate_limit.take(address)
+    try:
+        caller = await authenticator.caller(credential)
+    except RefusedCredentialError as error:
+        if not is_guess:
+            rate_limit.take(address)
+        headers = {"WWW-Authenticate": "Bearer"}
+        raise ProblemError(ProblemKind.UNAUTHENTICATED, str(error), headers=headers) from error
+    except KeysAwayError as error:
+        raise unavailable("The token's issuer") from error
+    if is_guess:
+        rate_limit.give_back(address)
+    rate_limit.take(address if caller.subject is None else f"subject {caller.subject}")
+    return caller
+
+
 class _Guard(SecurityBase):
     """Tells who asks, and refuses those who may not: who lacks the permissions of the endpoint, and this one, too."""
 
@@ -34,25 +59,7 @@ class _Guard(SecurityBase):
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
         """The caller. Raises ProblemError: 401 unknown, 403 without the permission, 429 too often,
         503 the credential can't be checked; 422 the query has what isn't known."""
-        authenticator: Authenticator = request.app.state.services.authenticator
-        rate_limit: RateLimit = request.app.state.rate_limit
-        credential, address = _credential(request), _address(request)
-        # Counted as a guess before the look-up, and given back once the key is valid.
-        is_guess = authenticator.would_look_up(credential)
-        if is_guess:
-            rate_limit.take(address)
-        try:
-            caller = await authenticator.caller(credential)
-        except RefusedCredentialError as error:
-            if not is_guess:
-                rate_limit.take(address)
-            headers = {"WWW-Authenticate": "Bearer"}
-            raise ProblemError(ProblemKind.UNAUTHENTICATED, str(error), headers=headers) from error
-        except KeysAwayError as error:
-            raise unavailable("The token's issuer") from error
-        if is_guess:
-            rate_limit.give_back(address)
-        rate_limit.take(address if caller.subject is None else f"subject {caller.subject}")
+        caller = await identified(request, _credential(request))
         missing = [name for name in scopes.scopes if not caller.may(Permission(name))]
         if missing and not (self._instead and caller.may(self._instead)):
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")
@@ -75,7 +82,7 @@ class _Welcome(SecurityBase):
         authenticator: Authenticator = request.app.state.services.authenticator
         if _credential(request) is not None or authenticator.mode == "none":
             return await GUARD(request, scopes)
-        request.app.state.rate_limit.take(_address(request))
+        request.app.state.rate_limit.take(address_of(request))
         check_query(request.scope)
         return STRANGER
 
@@ -94,7 +101,8 @@ def forbidden(detail: str) -> ProblemError:
     return ProblemError(ProblemKind.FORBIDDEN, detail)
 
 
-def _address(request: Request) -> str:
+def address_of(request: Request) -> str:
+    """The client as rates are counted for it, where it doesn't say who it is."""
     return f"address {request.client.host}" if request.client else "nowhere"
 
 
@@ -131,5 +139,6 @@ TemplateReader = Annotated[Caller, needs(Permission.READ_TEMPLATES)]
 TemplateEditor = Annotated[Caller, needs(Permission.UPDATE_TEMPLATES)]
 MetricsReader = Annotated[Caller, needs(Permission.READ_METRICS)]
 AuditReader = Annotated[Caller, needs(Permission.READ_AUDIT)]
+KeyReader = Annotated[Caller, needs(Permission.READ_KEYS)]
 DeadLetterReader = Annotated[Caller, needs(Permission.READ_DEAD_LETTERS)]
 DeadLetterReplayer = Annotated[Caller, needs(Permission.REPLAY_DEAD_LETTERS)]

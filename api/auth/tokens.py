@@ -71,7 +71,7 @@ class Tokens(Authenticator):
         known = self._known.get(name)
         if known is not None:
             return known
-        claims = await self._claims(token)
+        claims = await self.claims(token)
         caller = self._caller(claims)
         now = time.time()
         # Compared as a whole number: it may be too large for another kind.
@@ -79,7 +79,8 @@ class Tokens(Authenticator):
         self._known.put(name, caller, min(REMEMBERED_SECONDS, ends - now))
         return caller
 
-    async def _claims(self, token: str) -> dict[str, Any]:
+    async def claims(self, token: str) -> dict[str, Any]:
+        """The claims of a valid token. Raises RefusedCredentialError or KeysAwayError."""
         rules = self._rules
         try:
             header = jwt.get_unverified_header(token)

@@ -10,7 +10,7 @@ from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
 from domain.permissions import Caller
 from messaging.reviews import SubmittedReview
-from storage.returns import ReturnSearch
+from storage.returns_search import ReturnSearch
 from storage.reviews_search import ReviewSearch
 
 
@@ -38,7 +38,9 @@ def reviews_within(caller: Caller, search: ReviewSearch) -> ReviewSearch:
 
 
 def returns_within(caller: Caller, search: ReturnSearch) -> ReturnSearch:
-    """The search, restricted to the caller's stores."""
+    """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
+    if search.store_id is not None:
+        check_store(caller, search.store_id)
     return replace(search, stores=caller.stores)
 
 
@@ -80,6 +82,11 @@ async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) 
     ]
     if errors:
         raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)
+
+
+def by(caller: Caller) -> dict[str, str]:
+    """The field `user` of a message; empty for a caller who doesn't say who it is."""
+    return {} if caller.subject is None else {"user": caller.subject}
 
 
 def stores_of(caller: Caller) -> dict[str, list[str]]:

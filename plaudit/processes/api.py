@@ -33,6 +33,7 @@ from plaudit.processes.authentication import authenticator, check_authentication
 from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
 from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.processes.memory import tune_memory
+from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
 from plaudit.processes.waiting import prepare_servers
@@ -68,7 +69,7 @@ async def run_api(settings: Settings) -> None:
         )
         feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
         stack.push_async_callback(feed.stop)
-        add_console(app, feed=feed)
+        add_console(app, sign_in(settings, services), feed=feed)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))

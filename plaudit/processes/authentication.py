@@ -26,7 +26,7 @@ def check_authentication(settings: Settings) -> None:
             "none if it is protected otherwise; or let it listen on a loopback address (PLAUDIT_HTTP__HOST=127.0.0.1)."
         )
     if settings.auth.mode == "jwt":
-        _keys(settings.auth.jwt)
+        issuer_keys(settings.auth.jwt)
 
 
 def authenticator(settings: Settings, database: Database) -> Authenticator:
@@ -37,17 +37,21 @@ def authenticator(settings: Settings, database: Database) -> Authenticator:
             return ApiKeys(ApiKeyRepository(database))
         case "jwt":
             given = settings.auth.jwt
-            rules = TokenRules(
-                issuer=given.issuer or "",
-                audience=given.audience or "",
-                algorithms=given.algorithms,
-                leeway=given.leeway,
-                permissions_claim=given.permissions_claim,
-                stores_claim=given.stores_claim,
-            )
-            return Tokens(_keys(given), rules)
+            return Tokens(issuer_keys(given), token_rules(given, audience=given.audience or ""))
         case _:
             return Nobody()
+
+
+def token_rules(given: JwtSettings, *, audience: str) -> TokenRules:
+    """The rules for tokens of the issuer that are for this audience."""
+    return TokenRules(
+        issuer=given.issuer or "",
+        audience=audience,
+        algorithms=given.algorithms,
+        leeway=given.leeway,
+        permissions_claim=given.permissions_claim,
+        stores_claim=given.stores_claim,
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -58,7 +62,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _keys(given: JwtSettings) -> IssuerKeys:
+def issuer_keys(given: JwtSettings) -> IssuerKeys:
+    """The keys that the issuer signs with. Raises ConfigurationError."""
     missing = [name for name, value in (("ISSUER", given.issuer), ("AUDIENCE", given.audience)) if not value]
     if missing:
         raise ConfigurationError(f"{_JWT}{missing[0]}: tokens can't be checked without it.")

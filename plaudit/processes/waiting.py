@@ -17,6 +17,7 @@ from messaging.topics import Topic, create_topics
 from plaudit.config import Settings
 from storage.database import Database
 from storage.indexes import ensure_indexes
+from storage.sessions import SessionRepository
 from storage.unit_of_work import is_unavailable
 
 T = TypeVar("T")
@@ -45,6 +46,12 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
         patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", indexes)
     )
     return created
+
+
+async def make_cookie_key(settings: Settings, database: Database) -> None:
+    """Make up the key of the console's cookies, where none is configured. Not by the facade, which writes nothing."""
+    if not settings.console.cookie_keys:
+        await patiently("MongoDB", SessionRepository(database).key.make)
 
 
 async def existing_topics(connection: KafkaConnection) -> set[str]:

@@ -36,6 +36,7 @@ COLLECTIONS: Final = {
     "moderation-verdicts": "reviews",
     "review-changes": "reviews",
     "review-feedback": "votes",
+    "ended-sessions": "endedSessions",
 }
 """The collection in which a message of each topic has its effect."""
 CONDITIONS: Final[dict[str, Json]] = {
@@ -81,6 +82,7 @@ def good_value(topic: str, id: str) -> bytes:
             "textHash": text_hash("As good as they say", "Sharp pictures, and the battery lasts."),
         },
         "review-changes": lambda: review_change,
+        "ended-sessions": lambda: {"sessionId": id},
         "review-feedback": lambda: {"action": "vote", "reviewId": id, "userId": "u", "helpful": True},
     }
     return json.dumps(values[topic]()).encode()

@@ -115,6 +115,7 @@ MESSAGES: Final[dict[str, list[Json]]] = {
         {"action": "create", "return": {**RETURN, "id": "t"}, "user": "u", "commandId": "c"},
         {"action": "update", "return": {"id": "t", "status": "Approved", "lineItems": RETURN["lineItems"]}},
     ],
+    "ended-sessions": [{"sessionId": "s"}],
     "store-updates": [STORE, {"generalSettings": SETTINGS}],
 }
 """Messages that are as they should be, by topic."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page
 
-from tests.support.browser import Watch, chromium, opened, violations
+from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.service import Servers, Service, running_service
 from tests.support.waiting import eventually
@@ -52,13 +52,14 @@ async def statuses(own: Facade, ids: list[str]) -> dict[str, str]:
 async def test_a_hundred_reviews_by_keys(browser: Browser, place: Service, own: Facade) -> None:
     """20 of them rejected, by at most 120 keys and without a mouse."""
     ids = await reviews_of(own, 100, new_id())
-    watch, pressed, seen = Watch(), 0, []
+    watch, pressed = Watch(), 0
+    seen: list[str] = []
     async with opened(browser, place.address, watch) as page:
         await page.goto("/console/queue")
         for number in range(100):
             row = page.locator("#list > li.focus:not(.settled)")
             await row.wait_for()
-            seen.append(await row.get_attribute("data-id"))
+            seen.append(await row.get_attribute("data-id") or "")
             keys = ["r", "2"] if number % 5 == 0 else ["a"]
             for key in keys:
                 await page.keyboard.press(key)

@@ -1,59 +1,69 @@
-"""Chromium, as people have it: what its pages log, ask for and violate is noted."""
+"""A browser without pictures: it keeps cookies as one does, follows redirects, and says whose page asks."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import re
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlsplit
+from html import unescape
+from http.cookies import SimpleCookie
+from urllib.parse import urljoin, urlsplit
 
-import pytest
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright
+import httpx
+
+_SAFE = ("GET", "HEAD")
 
 
 @dataclass
-class Watch:
-    """The complaints of a page, and the hosts that it asked."""
+class Browser:
+    """One visitor. `jar` has the cookies by host and port, each with its value."""
 
-    complaints: list[str] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)
+    http: httpx.AsyncClient
+    jar: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def follow(self, page: Page) -> None:
-        page.on("console", lambda told: told.type == "error" and self.complaints.append(told.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname or ""))
+    def cookie(self, name: str) -> str | None:
+        """The value of a cookie of the service."""
+        return self.jar.get(self.http.base_url.netloc.decode(), {}).get(name)
 
+    def keep(self, name: str, value: str) -> None:
+        """Put a cookie of the service there, as somebody does who has a copy of it."""
+        self.jar.setdefault(self.http.base_url.netloc.decode(), {})[name] = value
 
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    """The installed Chromium; the test is skipped where there is none."""
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("needs chromium: apt-get install chromium")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        try:
-            yield browser
-        finally:
-            await browser.close()
+    async def get(self, address: str, *, follow: bool = True) -> httpx.Response:
+        return await self._ask("GET", address, None, "none", follow)
 
+    async def post(
+        self, address: str, form: dict[str, str], *, site: str | None = "same-origin", follow: bool = True
+    ) -> httpx.Response:
+        return await self._ask("POST", address, form, site, follow)
 
-@asynccontextmanager
-async def opened(browser: Browser, address: str, watch: Watch, **options: Any) -> AsyncIterator[Page]:
-    """A page in a context of its own, on the service at this address."""
-    context = await browser.new_context(base_url=address, **options)
-    page = await context.new_page()
-    watch.follow(page)
-    try:
-        yield page
-    finally:
-        await context.close()
+    async def submit(self, page: httpx.Response, *, follow: bool = True, **fields: str) -> httpx.Response:
+        """Send the first form of a page, with its hidden fields and these."""
+        action = re.search(r'<form[^>]*\saction="([^"]*)"', page.text)
+        assert action, page.text
+        hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text)
+        form = {name: unescape(value) for name, value in hidden} | fields
+        return await self.post(urljoin(str(page.url), unescape(action[1])), form, follow=follow)
 
-
-async def violations(page: Page) -> list[str]:
-    """The rules of axe that a page breaks, each with the elements."""
-    found = await Axe().run(page)
-    return [f"{each['id']}: {[node['html'][:160] for node in each['nodes']]}" for each in found.response["violations"]]
+    async def _ask(
+        self, method: str, address: str, form: dict[str, str] | None, site: str | None, follow: bool
+    ) -> httpx.Response:
+        url = urljoin(str(self.http.base_url), address)
+        for _ in range(20):
+            jar = self.jar.setdefault(urlsplit(url).netloc, {})
+            headers = {"accept": "text/html", "cookie": "; ".join(f"{name}={value}" for name, value in jar.items())}
+            if site is not None:
+                headers["sec-fetch-site"] = site
+            self.http.cookies.clear()
+            response = await self.http.request(method, url, data=form, headers=headers)
+            for header in response.headers.get_list("set-cookie"):
+                for name, morsel in SimpleCookie(header).items():
+                    is_over = morsel["max-age"] == "0" or "1970" in morsel["expires"]
+                    jar.pop(name, None) if is_over else jar.update({name: morsel.value})
+            if not (follow and response.is_redirect):
+                return response
+            before, url = url, urljoin(url, response.headers["location"])
+            if method not in _SAFE and response.status_code != 307:
+                method, form = "GET", None
+            if urlsplit(before).netloc != urlsplit(url).netloc:
+                site = "cross-site"
+        raise AssertionError(f"redirected without end: {url}")

@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import httpx
@@ -52,10 +52,16 @@ async def app() -> AsyncIterator[FastAPI]:
         yield app
 
 
-async def asked(http: httpx.AsyncClient, screen: Screen, permissions: set[str], **headers: str) -> httpx.Response:
+async def asked(
+    http: httpx.AsyncClient, screen: Screen, permissions: Collection[str], **headers: str
+) -> httpx.Response:
     token = ISSUER_OF_ALL.token(sorted(permissions))
-    path = "/console" + re.sub(r"{\w+(:path)?}", "1", screen.path)
+    path = "/console" + re.sub(r"{name}|{\w+(:path)?}", _sample, screen.path)
     return await http.request(screen.method, path, headers={"x-credential": token, **SAME, **headers})
+
+
+def _sample(parameter: re.Match[str]) -> str:
+    return "OrderReviewRequest" if parameter[0] == "{name}" else "1"
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: f"{screen.method} {screen.path}")

@@ -35,7 +35,7 @@ OF_STRANGERS = {"GET /api/images/{imageId}"}
 """Routes that answer everybody, and tell more to those who say who they are."""
 
 OF_ALL_STORES = {
-    *("GET /api/settings", "GET /metrics", "GET /api/health/details", "GET /api/deadLetters"),
+    *("GET /api/settings", "GET /metrics", "GET /api/keys", "GET /api/health/details", "GET /api/deadLetters"),
     "GET /api/deadLetters/{topic}/{partition}/{offset}",
 }
 """Routes that are refused to a caller who is bound to stores, beside those that name another store."""
@@ -43,6 +43,7 @@ OF_ALL_STORES = {
 _QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
 DECLARED = {
     "GET /api/audit": "audit:read",
+    "GET /api/audit/export": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
     "GET /api/customerReviews/{id}": "customerReviews:read",
     "GET /api/deadLetters": "dlq:read",
@@ -50,6 +51,8 @@ DECLARED = {
     "GET /api/customerReviews/{id}/impact": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",
     "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
+    "GET /api/keys": "keys:read",
+    "GET /api/reminders/preview": "settings:read",
     "GET /api/health/details": "metrics:read",
     "GET /api/notificationTemplates": "templates:read",
     "GET /api/notificationTemplates/{name}": "templates:read",
@@ -72,9 +75,14 @@ DECLARED = {
     "POST /api/notificationTemplates/{name}/preview": "templates:read",
     "POST /api/rating/calculateStore": "customerReviews:ratingRecalc",
     "POST /api/rating/entityRating": "customerReviews:ratingRead",
+    "POST /api/rating/objects": "customerReviews:ratingRead",
+    "GET /api/rating/objects/{entityType}/{entityId}": "customerReviews:ratingRead",
     "POST /api/return": "return:create",
     "POST /api/stores/{storeId}/moderationRules/try": "settings:read",
     "POST /api/return/search": "return:read",
+    "POST /api/return/counts": "return:read",
+    "POST /api/orders/search": "return:read",
+    "GET /api/orders/{id}": "return:read",
     "POST /api/customerReviews/counts": "customerReviews:read",
     "POST /api/customerReviews/{id}/images/{imageId}/hide": "customerReviews:update",
     "POST /api/customerReviews/{id}/images/{imageId}/show": "customerReviews:update",
@@ -87,6 +95,7 @@ DECLARED = {
     "POST /api/customerReviews/{id}/votes": "customerReviews:vote",
     "DELETE /api/customerReviews/{id}/votes": "customerReviews:vote",
     "POST /api/customerReviews/{id}/reports": "customerReviews:report",
+    "POST /api/customerReviews/{id}/claim": "customerReviews:update",
     "GET /api/customerReviews/{id}/reports": "customerReviews:update",
     "PUT /api/notificationTemplates/{name}": "templates:update",
     "PUT /api/return": "return:update",

@@ -1,0 +1,44 @@
+"""Rules about requests of browsers: whose page asks, where a visitor goes back to, and whether others can listen."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import unquote
+
+from console.doors import SIGN_IN
+
+HOME: Final = "/console"
+SIGN_OUT: Final = "/console/sign-out"
+
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_LONGEST_WAY: Final = 1_500
+_BELOW_CONSOLE: Final = re.compile(r"/console(/[\w.~!$&'()*+,;=:@%-]+)*/?(\?[!-~]*)?", re.ASCII)
+
+
+def is_own_request(method: str, sec_fetch_site: str | None) -> bool:
+    """True if a request may use the visitor's cookie: it changes nothing, or a page of ours asks for it.
+
+    Every browser of today sends `Sec-Fetch-Site`, and no page can set it; what comes without it is refused.
+    """
+    return method in _SAFE_METHODS or sec_fetch_site == "same-origin"
+
+
+def way_back(wanted: str | None) -> str:
+    """The address below /console that a visitor wanted to see; the first page where it is anything else."""
+    if not wanted or len(wanted) > _LONGEST_WAY or not _BELOW_CONSOLE.fullmatch(wanted):
+        return HOME
+    path = wanted.partition("?")[0]
+    leads_up = any(unquote(part) in (".", "..") for part in path.split("/"))
+    return HOME if leads_up or path.startswith((SIGN_IN, SIGN_OUT)) else wanted
+
+
+def is_confidential(scheme: str, host: str) -> bool:
+    """True if nobody else can listen: TLS, or a name of this machine. Browsers keep our cookies there alone."""
+    if scheme == "https" or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

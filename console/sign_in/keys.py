@@ -1,0 +1,31 @@
+"""The keys by which cookies are sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from api.web.problems import unavailable
+from domain.sessions import cookie_key
+from storage.made_up_keys import MadeUpKey
+
+_KEY: Final = "The key of cookies, which a worker makes up when it first starts,"
+
+
+class CookieKeys:
+    """The configured keys, the first of which seals; without any the one that is kept in the database."""
+
+    def __init__(self, configured: Sequence[bytes], made_up: MadeUpKey) -> None:
+        self._keys = tuple(configured)
+        self._made_up = made_up
+
+    async def all(self) -> Sequence[bytes]:
+        """The keys that open cookies, the one to seal by first. Raises ProblemError: there is none
+        yet, because a worker, which makes it up when it starts, has never run."""
+        if not self._keys:
+            made_up = await self._made_up.get()
+            if made_up is None:
+                raise unavailable(_KEY)
+            # It never changes, so it is looked up once.
+            self._keys = (cookie_key(made_up),)
+        return self._keys

@@ -1,0 +1,167 @@
+"""Sign-in at an OpenID provider: authorization code with PKCE (S256), state and nonce."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+import structlog
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.httpx_client import AsyncOAuth2Client
+
+from api.auth.authentication import KeysAwayError, RefusedCredentialError
+from api.auth.permissions import forbidden
+from api.auth.tokens import Tokens
+from api.web.problems import unavailable
+from console.sign_in.attempts import Attempt, Provider
+from console.sign_in.guard import is_confidential
+
+_DISCOVERY: Final = "/.well-known/openid-configuration"
+_DISCOVERED_S: Final = 3_600.0
+_TIMEOUT_S: Final = 10.0
+_PROVIDER: Final = "The sign-in page of your organisation"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIdClient:
+    """Plaudit, as the provider knows it. Without a secret it is a public client; without the addresses of the
+    endpoints the provider is asked for them. `parameters` go to both endpoints, such as `resource` or `audience`."""
+
+    id: str
+    secret: str | None
+    issuer: str
+    scopes: str
+    parameters: Mapping[str, str]
+    authorize_url: str | None = None
+    token_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoints:
+    authorize: str
+    token: str
+
+
+class OpenIdProvider(Provider):
+    """Sends visitors to an OpenID provider, and takes its access tokens for the codes that they come back with."""
+
+    def __init__(self, client: OpenIdClient, id_tokens: Tokens) -> None:
+        """`id_tokens` checks tokens of the issuer for the client's id."""
+        self._client = client
+        self._id_tokens = id_tokens
+        self._found: _Endpoints | None = None
+        self._found_at = float("-inf")
+        self._tls = httpx2.create_ssl_context()
+        if client.authorize_url and client.token_url:
+            self._found, self._found_at = _Endpoints(client.authorize_url, client.token_url), float("inf")
+
+    async def address(self, attempt: Attempt, redirect_uri: str) -> str:
+        """The provider's page, with everything that it has to give back."""
+        async with self._asked(redirect_uri) as client:
+            endpoints = await self._endpoints(client)
+            address, _ = client.create_authorization_url(
+                endpoints.authorize,
+                state=attempt.state,
+                code_verifier=attempt.verifier,
+                nonce=attempt.nonce,
+                **self._client.parameters,
+            )
+            return str(address)
+
+    async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
+        """The access token, once answer and id token have been found to be of this attempt."""
+        self._check_answer(attempt, answer)
+        async with self._asked(redirect_uri) as client:
+            endpoints = await self._endpoints(client)
+            try:
+                token: Mapping[str, Any] = await client.fetch_token(
+                    endpoints.token,
+                    grant_type="authorization_code",
+                    code=answer.get("code", ""),
+                    code_verifier=attempt.verifier,
+                    **self._client.parameters,
+                )
+            except OAuthError as error:
+                _log.warning("the OpenID provider refused a code", error=f"{error.error}: {error.description}"[:300])
+                raise forbidden(f"The sign-in page's answer isn't valid ({error.error}).") from error
+        await self._check_identity(attempt, token.get("id_token"))
+        access_token = token.get("access_token")
+        if not isinstance(access_token, str):
+            raise forbidden("The sign-in page's answer has no access token.")
+        return access_token
+
+    def _check_answer(self, attempt: Attempt, answer: Mapping[str, str]) -> None:
+        if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
+            raise forbidden("This sign-in was begun in another window or tab, which is the one that counts.")
+        # RFC 9207: another provider's answer must not be taken for this one's.
+        if answer.get("iss", self._client.issuer) != self._client.issuer:
+            raise forbidden("The answer comes from another issuer.")
+        if "error" in answer:
+            _log.info("the OpenID provider let nobody in", error=answer["error"][:100])
+            denied = answer["error"] == "access_denied"
+            raise forbidden("The sign-in was cancelled." if denied else "The sign-in page reports an error.")
+
+    async def _check_identity(self, attempt: Attempt, id_token: Any) -> None:
+        """Refuse tokens that weren't made for this attempt, or for another client."""
+        try:
+            claims = await self._id_tokens.claims(id_token if isinstance(id_token, str) else "")
+        except RefusedCredentialError as error:
+            raise forbidden(f"The sign-in page's answer isn't valid. {error}") from error
+        except KeysAwayError as error:
+            raise unavailable(_PROVIDER) from error
+        nonce = claims.get("nonce")
+        if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), attempt.nonce.encode()):
+            raise forbidden("The sign-in page's answer belongs to another sign-in.")
+        if claims.get("azp", self._client.id) != self._client.id:
+            raise forbidden("The sign-in page's answer is for another client.")
+
+    @asynccontextmanager
+    async def _asked(self, redirect_uri: str) -> AsyncIterator[AsyncOAuth2Client]:
+        """A client of the provider. Raises ProblemError for what goes wrong between us and it."""
+        ours = self._client
+        client = AsyncOAuth2Client(
+            ours.id,
+            ours.secret,
+            scope=ours.scopes,
+            redirect_uri=redirect_uri,
+            code_challenge_method="S256",
+            timeout=_TIMEOUT_S,
+            verify=self._tls,
+        )
+        try:
+            async with asyncio.timeout(_TIMEOUT_S), client:
+                yield client
+        except (httpx2.HTTPError, TimeoutError, ValueError) as error:
+            _log.warning("the OpenID provider can't be asked", error=f"{type(error).__name__}: {error}"[:300])
+            raise unavailable(_PROVIDER) from error
+
+    async def _endpoints(self, client: AsyncOAuth2Client) -> _Endpoints:
+        """The endpoints, as the provider publishes them. Raises ValueError for a document of no use."""
+        if self._found is None or monotonic() - self._found_at >= _DISCOVERED_S:
+            issuer = self._client.issuer
+            response = await client.request("GET", issuer.rstrip("/") + _DISCOVERY, withhold_token=True)
+            response.raise_for_status()
+            self._found = _published(response.json(), issuer)
+            self._found_at = monotonic()
+        return self._found
+
+
+def _published(document: Any, issuer: str) -> _Endpoints:
+    """The endpoints of a discovery document. Raises ValueError."""
+    if not isinstance(document, dict) or document.get("issuer") != issuer:
+        raise ValueError("the document is not that of the configured issuer")
+    authorize, token = (str(document.get(f"{name}_endpoint")) for name in ("authorization", "token"))
+    for address in (authorize, token):
+        parts = urlsplit(address)
+        if not is_confidential(parts.scheme, parts.hostname or ""):
+            raise ValueError(f"the endpoint {address} is not https")
+    return _Endpoints(authorize, token)

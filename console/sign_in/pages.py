@@ -1,0 +1,32 @@
+"""The page at which visitors sign in."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.web.problems import ProblemError, ProblemKind
+from console.facade import Facade
+from console.sign_in.guard import way_back
+from console.visits import Visit
+from domain.permissions import STRANGER
+
+_OPENS_NOTHING = "You signed in, but that opens nothing here."
+
+
+def sign_in_page(
+    request: Request, mode: str, back: str | None, problem: ProblemError | None = None, *, offers: bool = True
+) -> Response:
+    """The page with the way to sign in of this mode, `back` to where the visitor wanted to go.
+
+    A problem is told by its status and its sentence. `offers` is False where trying again is of no use.
+    """
+    visit = Visit(request, Facade(request.app, None, ("", 0)), STRANGER, is_open=False)
+    status, error, headers = 200, "", {}
+    if problem is not None:
+        is_token = mode == "jwt" and problem.kind is ProblemKind.UNAUTHENTICATED
+        status, error = problem.kind.status, f"{_OPENS_NOTHING} {problem.detail}" if is_token else problem.detail
+        headers = {name: value for name, value in (problem.headers or {}).items() if name == "Retry-After"}
+    page = visit.page("sign_in.html", status=status, mode=mode, to=way_back(back), error=error, offers=offers)
+    page.headers.update(headers)
+    return page

@@ -1,0 +1,203 @@
+"""Sign-in and sign-out, by the way in that the service has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from secrets import token_urlsafe
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from api.auth.permissions import address_of, forbidden, identified
+from api.services import Services
+from api.web.problems import ProblemError, ProblemKind, unavailable
+from console.doors import SIGN_IN, Door
+from console.facade import Refused
+from console.sign_in.attempts import ATTEMPT, Attempt, Provider, opened_attempt
+from console.sign_in.cookies import SESSION, TooLargeError, opened_session, sealed_session
+from console.sign_in.ended import EndedSessions
+from console.sign_in.guard import HOME, SIGN_OUT, is_confidential, is_own_request, way_back
+from console.sign_in.keys import CookieKeys
+from console.sign_in.pages import sign_in_page
+from domain.sessions import Session
+from messaging.kafka.connection import BrokerAwayError
+from storage.database import is_database_away
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+START: Final = f"{SIGN_IN}/start"
+CALLBACK: Final = f"{SIGN_IN}/callback"
+
+_ID_BYTES: Final = 16
+_DATABASE: Final = "The database"
+_EAVESDROPPED: Final = "Sign in over https: others on the network could read your credential here."
+_FOREIGN: Final = "The request didn't come from this page. Send the form again, with a browser of the last years."
+_NO_CLIENT: Final = "Nobody can sign in here: PLAUDIT_CONSOLE__OIDC__CLIENT_ID isn't set."
+_TOO_LARGE: Final = (
+    "You were let in, but your token is too large for a cookie of 4,096 bytes. Whoever runs the sign-in page can leave "
+    "claims out of it."
+)
+_STILL_IN: Final = "You are still signed in, because the message broker"
+_LATE: Final = "The sign-in took longer than 10 minutes, or was begun in another browser. Sign in again."
+
+
+class SignIn(Door):
+    """Knows the visitors of the console by their sealed cookies, and gives these out.
+
+    `provider` is for the mode `jwt`. In the mode `none` nobody signs in: there are no sessions.
+    """
+
+    def __init__(self, services: Services, keys: CookieKeys, provider: Provider | None = None) -> None:
+        self._keys = keys
+        self._ended = EndedSessions(services)
+        self._provider = provider
+        self._mode = services.authenticator.mode
+        self.is_open = self._mode == "none"
+        self.routes: Sequence[BaseRoute] = (
+            Route(SIGN_IN, self._patient(self._show), methods=["GET"]),
+            Route(SIGN_IN, self._patient(self._enter_key), methods=["POST"]),
+            Route(START, self._patient(self._start), methods=["GET"]),
+            Route(CALLBACK, self._patient(self._come_back), methods=["GET"]),
+            Route(SIGN_OUT, self._patient(self._sign_out), methods=["POST"]),
+        )
+
+    async def credential(self, request: Request) -> str | None:
+        """The credential of a visitor's session; None where there is none. Raises Refused while that can't be told.
+
+        It may have expired or been revoked since: the API tells that.
+        """
+        try:
+            session = await self.session(request)
+        except ProblemError as problem:
+            raise _refused(problem) from problem
+        except Exception as error:
+            if not is_database_away(error):
+                raise
+            raise _refused(unavailable(_DATABASE)) from error
+        return session.credential if session else None
+
+    async def session(self, request: Request) -> Session | None:
+        """The session of a visitor; None where there is none, it has ended, or its time has passed.
+
+        Raises ProblemError, or what MongoDB's being away raises: in doubt nobody is let in.
+        """
+        value = request.cookies.get(SESSION.name)
+        if not value or self.is_open:
+            return None
+        session = opened_session(value, await self._keys.all(), datetime.now(UTC))
+        return None if session is None or await self._ended.contains(session.id) else session
+
+    def _patient(self, handler: Handler) -> Handler:
+        """The handler, with a page of ours while MongoDB is unavailable."""
+
+        async def serve(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except Exception as error:
+                if not is_database_away(error):
+                    raise
+                return sign_in_page(request, self._mode, None, unavailable(_DATABASE), offers=False)
+
+        return serve
+
+    async def _show(self, request: Request) -> Response:
+        if self.is_open:
+            return RedirectResponse(HOME, 303)
+        back = request.query_params.get("to")
+        try:
+            self._check(request)
+        except ProblemError as problem:
+            return sign_in_page(request, self._mode, back, problem, offers=False)
+        return sign_in_page(request, self._mode, back)
+
+    async def _enter_key(self, request: Request) -> Response:
+        if self._mode != "api_key":
+            return RedirectResponse(SIGN_IN, 303)
+        back = None
+        try:
+            self._check(request)
+            form = await request.form(max_files=0, max_fields=10)
+            key, back = (str(form.get(name, "")).strip() for name in ("key", "to"))
+            if not key:
+                raise ProblemError(ProblemKind.UNAUTHENTICATED, "Paste an API key.")
+            return await self._let_in(request, key, way_back(back))
+        except ProblemError as problem:
+            return sign_in_page(request, self._mode, back, problem)
+
+    async def _start(self, request: Request) -> Response:
+        if self._provider is None:
+            return RedirectResponse(SIGN_IN, 303)
+        back = request.query_params.get("to")
+        try:
+            self._check(request)
+            request.app.state.rate_limit.take(address_of(request))
+            attempt = Attempt.begin(way_back(back), datetime.now(UTC))
+            response = RedirectResponse(await self._provider.address(attempt, _callback(request)), 303)
+            ATTEMPT.put(response, attempt.sealed(await self._keys.all()))
+        except ProblemError as problem:
+            return sign_in_page(request, self._mode, back, problem)
+        return response
+
+    async def _come_back(self, request: Request) -> Response:
+        if self._provider is None:
+            return RedirectResponse(SIGN_IN, 303)
+        back = None
+        try:
+            keys = await self._keys.all()
+            attempt = opened_attempt(request.cookies.get(ATTEMPT.name, ""), keys, datetime.now(UTC))
+            if attempt is None:
+                raise forbidden(_LATE)
+            back = attempt.way_back
+            token = await self._provider.access_token(attempt, request.query_params, _callback(request))
+            response = await self._let_in(request, token, back)
+        except ProblemError as problem:
+            response = sign_in_page(request, self._mode, back, problem)
+        ATTEMPT.remove(response)
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        if self.is_open:
+            return RedirectResponse(HOME, 303)
+        try:
+            self._check(request)
+            if session := await self.session(request):
+                await self._ended.end(session.id)
+        except ProblemError as problem:
+            return sign_in_page(request, self._mode, None, problem, offers=False)
+        except BrokerAwayError:
+            return sign_in_page(request, self._mode, None, unavailable(_STILL_IN), offers=False)
+        response = RedirectResponse(f"{SIGN_IN}?done=signed-out", 303)
+        SESSION.remove(response)
+        return response
+
+    async def _let_in(self, request: Request, credential: str, back: str) -> Response:
+        """Give out a new session for a credential that the API accepts. Raises ProblemError."""
+        caller = await identified(request, credential)
+        session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
+        response = RedirectResponse(back, 303)
+        try:
+            SESSION.put(response, sealed_session(session, await self._keys.all()))
+        except TooLargeError as error:
+            raise ProblemError(ProblemKind.TOO_LARGE, _TOO_LARGE) from error
+        return response
+
+    def _check(self, request: Request) -> None:
+        """Raises ProblemError for a request by which nobody may sign in or out."""
+        if not is_confidential(request.url.scheme, request.url.hostname or ""):
+            raise forbidden(_EAVESDROPPED)
+        if not is_own_request(request.method, request.headers.get("sec-fetch-site")):
+            raise forbidden(_FOREIGN)
+        if self._mode == "jwt" and self._provider is None:
+            raise ProblemError(ProblemKind.UNAVAILABLE, _NO_CLIENT)
+
+
+def _callback(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}{CALLBACK}"
+
+
+def _refused(problem: ProblemError) -> Refused:
+    """The problem as the console's pages tell it."""
+    return Refused(problem.kind.status, {**problem.kind.members, "detail": problem.detail})

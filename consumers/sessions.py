@@ -1,0 +1,25 @@
+"""Consume the ends of sessions of the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from consumers.services import Services
+from messaging.decoding import Received
+from messaging.sessions import EndedSession
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConsumer:
+    """Remembers sessions that were ended, for the facades to look up.
+
+    Delivered at least once; a repeat changes nothing.
+    """
+
+    services: Services
+
+    async def __call__(self, batch: Sequence[Received[EndedSession]]) -> None:
+        """Remember a batch."""
+        await self.services.sessions.end({received.message.session_id for received in batch}, datetime.now(UTC))

@@ -1,0 +1,18 @@
+"""Messages about sessions of the console."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field, TypeAdapter
+
+from messaging.schemas import ClosedMessage, Id
+
+
+class EndedSession(ClosedMessage):
+    """Somebody signed out: the session opens nothing any more, whoever has a copy of its cookie."""
+
+    session_id: Annotated[Id, Field(description="As the cookie has it, sealed")]
+
+
+ENDED_SESSION: Final[TypeAdapter[EndedSession]] = TypeAdapter(EndedSession)

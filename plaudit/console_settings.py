@@ -1,0 +1,75 @@
+"""The configuration of the console."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr, field_validator, model_validator
+
+from domain.sessions import cookie_key
+
+_OURS: Final = frozenset(
+    {"client_id", "client_secret", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type"}
+    | {"nonce", "redirect_uri", "response_mode", "response_type", "scope", "state"}
+)
+"""The parameters that are ours to fill in; further ones may be configured."""
+
+
+class OpenIdSettings(BaseModel):
+    """Plaudit as a client of the OpenID provider that issues the tokens of `PLAUDIT_AUTH__JWT__ISSUER`."""
+
+    client_id: Annotated[str | None, Field(description="Missing: nobody can sign in by the mode `jwt`")] = None
+    client_secret: Annotated[SecretStr | None, Field(description="Missing: a public client, with PKCE alone")] = None
+    authorize_url: Annotated[AnyHttpUrl | None, Field(description="With `token_url`; missing: as it publishes")] = None
+    token_url: AnyHttpUrl | None = None
+    scopes: Annotated[
+        str, Field(description="With spaces, `openid` among them; permissions, where tokens have them in `scope`")
+    ] = "openid"
+    parameters: Annotated[
+        dict[str, str], Field(description="Further ones, as the provider needs them to know the audience; JSON")
+    ] = {}
+
+    @field_validator("scopes")
+    @classmethod
+    def _with_openid(cls, scopes: str) -> str:
+        if "openid" not in scopes.split():
+            raise ValueError("openid must be among the scopes")
+        return " ".join(scopes.split())
+
+    @field_validator("parameters")
+    @classmethod
+    def _no_others(cls, parameters: dict[str, str]) -> dict[str, str]:
+        if ours := sorted(_OURS & parameters.keys()):
+            raise ValueError(f"can't be given: {', '.join(ours)}")
+        return parameters
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> OpenIdSettings:
+        if (self.authorize_url is None) != (self.token_url is None):
+            raise ValueError("authorize_url and token_url: set both, or none")
+        return self
+
+
+class ConsoleSettings(BaseModel):
+    """The console: how visitors sign in."""
+
+    cookie_keys: Annotated[
+        SecretStr | None,
+        Field(description="32 bytes in base64; several with commas: the first seals. Missing: one in the database"),
+    ] = None
+    oidc: OpenIdSettings = OpenIdSettings()
+
+    @field_validator("cookie_keys")
+    @classmethod
+    def _of_use(cls, keys: SecretStr | None) -> SecretStr | None:
+        for key in _parts(keys):
+            cookie_key(key)
+        return keys
+
+    def keys(self) -> list[bytes]:
+        """The keys of cookies that are configured, the one to seal by first."""
+        return [cookie_key(key) for key in _parts(self.cookie_keys)]
+
+
+def _parts(keys: SecretStr | None) -> list[str]:
+    return keys.get_secret_value().split(",") if keys else []

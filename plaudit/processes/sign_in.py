@@ -1,0 +1,48 @@
+"""Sign-in of the console, as it is configured."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import AnyHttpUrl
+
+from api.auth.tokens import Tokens
+from api.services import Services
+from console.sign_in.attempts import Provider
+from console.sign_in.guard import is_confidential
+from console.sign_in.keys import CookieKeys
+from console.sign_in.routes import SignIn
+from plaudit.config import ConfigurationError, Settings
+from plaudit.processes.authentication import issuer_keys, token_rules
+
+_OIDC: Final = "PLAUDIT_CONSOLE__OIDC__"
+
+
+def sign_in(settings: Settings, services: Services) -> SignIn:
+    """The sign-in of the console of a facade. Raises ConfigurationError."""
+    return SignIn(services, CookieKeys(settings.console.keys(), services.sessions.key), _provider(settings))
+
+
+def _provider(settings: Settings) -> Provider | None:
+    given, jwt = settings.console.oidc, settings.auth.jwt
+    if settings.auth.mode != "jwt" or given.client_id is None:
+        return None
+    # Here, because what it needs takes its time to load, and the other modes don't need it.
+    from console.sign_in.openid import OpenIdClient, OpenIdProvider
+
+    client = OpenIdClient(
+        id=given.client_id,
+        secret=given.client_secret.get_secret_value() if given.client_secret else None,
+        issuer=jwt.issuer or "",
+        scopes=given.scopes,
+        parameters=given.parameters,
+        authorize_url=_address("AUTHORIZE_URL", given.authorize_url),
+        token_url=_address("TOKEN_URL", given.token_url),
+    )
+    return OpenIdProvider(client, Tokens(issuer_keys(jwt), token_rules(jwt, audience=given.client_id)))
+
+
+def _address(name: str, url: AnyHttpUrl | None) -> str | None:
+    if url is not None and not is_confidential(url.scheme, (url.host or "").strip("[]")):
+        raise ConfigurationError(f"{_OIDC}{name}: must be https, else others on the network can sign in.")
+    return str(url) if url else None

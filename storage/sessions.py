@@ -1,0 +1,41 @@
+"""Sessions of the console that were ended before their time, and the key of their cookies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Final
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from domain.sessions import LIFETIME
+from storage.database import Database
+from storage.made_up_keys import MadeUpKey
+
+COLLECTION: Final = "endedSessions"
+
+_KEY: Final = "consoleCookieKey"
+_CLOCKS_DIFFER: Final = timedelta(hours=1)
+
+INDEXES: Final = [
+    # By then the session would be over by itself: it ended after it had begun.
+    IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=int((LIFETIME + _CLOCKS_DIFFER).total_seconds())),
+]
+
+
+class SessionRepository:
+    """Remembers ended sessions. `key` is the one of cookies where none is configured. The facade only reads both."""
+
+    def __init__(self, database: Database) -> None:
+        self._ended = database[COLLECTION]
+        self.key = MadeUpKey(database, _KEY)
+
+    async def end(self, ids: Collection[str], at: datetime) -> None:
+        """Remember that these sessions have ended; a repeat changes nothing."""
+        writes = [UpdateOne({"_id": id}, {"$setOnInsert": {"at": at}}, upsert=True) for id in ids]
+        if writes:
+            await self._ended.bulk_write(writes, ordered=False)
+
+    async def is_ended(self, id: str) -> bool:
+        """True if somebody signed out of the session."""
+        return await self._ended.find_one({"_id": id}, {"_id": 1}) is not None

@@ -1,0 +1,252 @@
+"""Signing in to the console by an API key, and out of it."""
+
+from __future__ import annotations
+
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from pathlib import Path
+
+import httpx
+import pytest
+
+from domain.sessions import bytes_in
+from tests.support.browser import Browser
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually, free_port
+
+KEY = b64encode(bytes(range(32))).decode()
+COOKIE = "__Host-plaudit"
+QUEUE = "/console/queue"
+MODERATOR = (
+    *("customerReviews:read", "customerReviews:update", "customerReviews:create"),
+    *("customerReviews:createForOthers", "settings:update"),
+)
+
+
+@dataclass
+class Console:
+    """A service whose console is entered by API keys, and a second facade of it."""
+
+    service: Service
+    elsewhere: str
+    keys: list[str] = field(default_factory=list)
+
+    async def key(self, *stores: str) -> str:
+        """A key of a moderator, of these stores or of all."""
+        options = [each for name in MODERATOR for each in ("--permission", name)]
+        bounds = [each for name in stores for each in ("--store", name)]
+        return (await self.service.run("keys", "create", f"anna-{new_id()}", *options, *bounds)).stdout.strip()
+
+    def http(self, key: str) -> httpx.AsyncClient:
+        """A client of the interface itself."""
+        return httpx.AsyncClient(base_url=self.service.address, timeout=40, headers={"x-api-key": key})
+
+    @asynccontextmanager
+    async def browser(self, key: str | None = None, *, elsewhere: bool = False) -> AsyncIterator[Browser]:
+        """A browser, signed in if there is a key."""
+        address = self.elsewhere if elsewhere else self.service.address
+        async with httpx.AsyncClient(base_url=address, timeout=40) as http:
+            browser = Browser(http)
+            if key:
+                entered = await browser.post("/console/sign-in", {"key": key, "to": QUEUE})
+                assert (entered.status_code, entered.url.path) == (200, QUEUE), entered.text
+            yield browser
+
+    async def review(self, key: str, **fields: str) -> str:
+        """A review that waits for a decision."""
+        async with self.http(key) as http:
+            id, product = new_id(), new_id()
+            await Facade(http).submit(submission(product, 4, id=id, **fields))
+            return id
+
+
+@pytest.fixture(scope="module")
+async def console(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    service = Service(servers, tmp_path_factory.mktemp("console"), environment={"PLAUDIT_AUTH__MODE": "api_key"})
+    async with service.running():
+        own, service.port = service.port, free_port()
+        service.start("api", "second-api")
+        elsewhere, service.port = service.address, own
+        async with httpx.AsyncClient(base_url=elsewhere) as http:
+
+            async def ready() -> bool:
+                try:
+                    return (await http.get("/health/ready")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await eventually(ready)
+        yield Console(service, elsewhere)
+
+
+async def test_in_and_out_again(console: Console) -> None:
+    key = await console.key()
+    review = await console.review(key)
+    async with console.browser() as browser:
+        asked = await browser.get(f"{QUEUE}?order=newest&only=low")
+        assert (asked.url.path, asked.status_code) == ("/console/sign-in", 200)
+        entered = await browser.submit(asked, key=f" {key}\n")
+        assert str(entered.url).endswith(f"{QUEUE}?order=newest&only=low")
+        session = browser.cookie(COOKIE)
+        assert session
+        decided = await browser.post(
+            f"/console/reviews/{review}/decide", {"action": "approve", "expected": "New", "key": new_id()}
+        )
+        assert "Approved." in decided.text
+        left = await browser.post("/console/sign-out", {})
+        assert (left.url.path, "You are signed out." in left.text) == ("/console/sign-in", True)
+        assert browser.cookie(COOKIE) is None
+        # Whoever has a copy of the cookie has nothing: here at once, elsewhere within seconds.
+        browser.keep(COOKIE, session)
+        assert (await browser.get(QUEUE)).url.path == "/console/sign-in"
+        again = await browser.post(f"/console/reviews/{review}/decide", {"action": "reject", "expected": "Approved"})
+        assert again.url.path == "/console/sign-in"
+
+
+async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console) -> None:
+    key = await console.key()
+    async with console.browser(key) as browser, console.browser(elsewhere=True) as copy:
+        copy.keep(COOKIE, browser.cookie(COOKIE) or "")
+        assert (await copy.get(QUEUE)).url.path == QUEUE
+        await browser.post("/console/sign-out", {})
+        await eventually(lambda: copy.get(QUEUE), lambda page: page.url.path == "/console/sign-in", deadline_s=20)
+        # Another session by the same key goes on.
+        async with console.browser(key) as other:
+            assert (await other.get(QUEUE)).url.path == QUEUE
+
+
+async def test_a_revoked_key_opens_nothing_any_more(console: Console) -> None:
+    key = await console.key()
+    async with console.browser(key) as browser:
+        await console.service.run("keys", "revoke", key.split("_")[1])
+        asked = await eventually(
+            lambda: browser.get(f"{QUEUE}?only=low"), lambda page: page.url.path == "/console/sign-in", deadline_s=20
+        )
+        assert asked.url.params["to"] == f"{QUEUE}?only=low"
+
+
+async def test_each_sign_in_is_a_session_of_its_own(console: Console) -> None:
+    key, other = await console.key(), await console.key()
+    async with console.browser(key) as browser:
+        first = browser.cookie(COOKIE) or ""
+        # Somebody who put a session of theirs into the browser before doesn't share the one that follows.
+        await browser.post("/console/sign-in", {"key": other, "to": QUEUE})
+        second = browser.cookie(COOKIE)
+        assert second not in (None, first)
+        await browser.post("/console/sign-out", {})
+        browser.keep(COOKIE, first)
+        assert (await browser.get(QUEUE)).url.path == QUEUE
+
+
+async def test_a_changed_cookie_opens_nothing(console: Console) -> None:
+    async with console.browser(await console.key()) as browser:
+        value = browser.cookie(COOKIE) or ""
+        sealed = bytes_in(value) or b""
+        for place in range(0, len(sealed), 7):
+            changed = bytearray(sealed)
+            changed[place] ^= 1
+            browser.keep(COOKIE, urlsafe_b64encode(changed).rstrip(b"=").decode())
+            assert (await browser.get(QUEUE, follow=False)).headers["location"].startswith("/console/sign-in"), place
+        for other in ("", "x", "é".encode().hex(), value[:-1], f"{value}A", "A" * 4_000):
+            browser.keep(COOKIE, other)
+            assert (await browser.get(QUEUE, follow=False)).status_code == 303, other
+        browser.keep(COOKIE, value)
+        assert (await browser.get(QUEUE)).url.path == QUEUE
+
+
+@pytest.mark.parametrize("site", [None, "none", "same-site", "cross-site"])
+async def test_pages_of_others_do_nothing_with_the_cookie(console: Console, site: str | None) -> None:
+    key = await console.key()
+    review = await console.review(key)
+    async with console.browser(key) as browser:
+        form = {"action": "approve", "expected": "New", "key": new_id()}
+        for path, fields in (
+            (f"/console/reviews/{review}/decide", form),
+            ("/console/sign-out", {}),
+            ("/console/sign-in", {"key": key}),
+        ):
+            assert (await browser.post(path, fields, site=site)).status_code == 403, path
+        assert "Approved" not in (await browser.get(f"/console/reviews/{review}")).text.partition("<aside")[0]
+        assert (await browser.get(QUEUE)).url.path == QUEUE
+
+
+async def test_a_key_of_a_store_sees_its_store_alone(console: Console) -> None:
+    own, other = new_id("A"), new_id("B")
+    everywhere, key = await console.key(), await console.key(own)
+    async with console.http(everywhere) as http:
+        for store in (own, other):
+            await Facade(http).open_store(store)
+    mine = await console.review(everywhere, storeId=own)
+    theirs = await console.review(everywhere, storeId=other)
+    async with console.browser(key) as browser:
+        assert (await browser.get(f"/console/reviews/{mine}")).status_code == 200
+        assert (await browser.get(f"/console/reviews/{theirs}")).status_code == 404
+        queue = (await browser.get(QUEUE)).text
+        assert (mine in queue, theirs in queue) == (True, False)
+        form = {"action": "approve", "expected": "New", "key": new_id()}
+        refused = await browser.post(f"/console/reviews/{theirs}/decide", form)
+        assert refused.status_code == 403
+
+
+async def test_what_opens_nothing_is_told(console: Console) -> None:
+    async with console.browser() as browser:
+        for key in ("", "nonsense", f"plaudit_000000000000_{'s' * 43}", "<script>alert(1)</script>"):
+            refused = await browser.post("/console/sign-in", {"key": key, "to": QUEUE})
+            assert refused.status_code == 401
+            assert 'role="alert"' in refused.text
+            assert "script>alert" not in refused.text
+            assert f'name="to" value="{QUEUE}"' in refused.text
+            assert browser.cookie(COOKIE) is None
+        elsewhere = await browser.post("/console/sign-in", {"key": await console.key(), "to": "//elsewhere.test"})
+        assert elsewhere.url.host == "127.0.0.1"
+
+
+async def test_nobody_signs_in_where_others_can_listen(console: Console) -> None:
+    key = await console.key()
+    async with httpx.AsyncClient(base_url=console.service.address) as http:
+        headers = {"host": "reviews.example.com", "sec-fetch-site": "same-origin"}
+        shown = await http.get("/console/sign-in", headers=headers)
+        assert (shown.status_code, "<form" in shown.text) == (403, False)
+        assert (await http.post("/console/sign-in", data={"key": key}, headers=headers)).status_code == 403
+
+
+async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
+    async with console.browser() as browser:
+        entered = await browser.post("/console/sign-in", {"key": await console.key()}, follow=False)
+        (morsel,) = SimpleCookie(entered.headers["set-cookie"]).values()
+        assert (morsel.key, morsel["path"], morsel["domain"], morsel["samesite"]) == (COOKIE, "/", "", "lax")
+        assert morsel["secure"]
+        assert morsel["httponly"]
+        assert entered.headers["cache-control"] == "no-store"
+
+
+async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
+    environment = {
+        "PLAUDIT_AUTH__MODE": "api_key",
+        "PLAUDIT_HTTP__RATE_PER_SECOND": "2",
+        "PLAUDIT_CONSOLE__COOKIE_KEYS": KEY,
+    }
+    service = Service(servers, tmp_path, environment=environment)
+    async with service.running(()), httpx.AsyncClient(base_url=service.address) as http:
+        browser = Browser(http)
+        statuses = []
+        for number in range(20):
+            guess = await browser.post("/console/sign-in", {"key": f"plaudit_{number:012x}_{'s' * 43}"})
+            statuses.append(guess.status_code)
+        assert set(statuses) == {401, 429}
+        assert int(guess.headers["retry-after"]) >= 1
+        # The configured key did: none was made up.
+        assert await service.find("settings", "consoleCookieKey") == {}
+
+
+async def test_where_everybody_gets_in_nobody_signs_in(service: Service) -> None:
+    async with service.client() as http:
+        browser = Browser(http)
+        for path in ("/console/sign-in", "/console/sign-in/start", "/console/sign-in/callback"):
+            assert (await browser.get(path)).url.path not in ("/console/sign-in", path)
+        assert "PLAUDIT_AUTH__MODE" in (await browser.get(QUEUE)).text
+        assert not browser.cookie(COOKIE)

@@ -1,0 +1,63 @@
+"""Chromium, as people have it: what its pages log, ask for and violate is noted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+
+@dataclass
+class Watch:
+    """The complaints of a page, and the hosts that it asked."""
+
+    complaints: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+
+    def follow(self, page: Page) -> None:
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname or ""))
+
+    def _hear(self, told: ConsoleMessage) -> None:
+        if told.type == "error":
+            self.complaints.append(told.text)
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """The installed Chromium; the test is skipped where there is none."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def opened(browser: Browser, address: str, watch: Watch, **options: Any) -> AsyncIterator[Page]:
+    """A page in a context of its own, on the service at this address."""
+    context = await browser.new_context(base_url=address, **options)
+    page = await context.new_page()
+    watch.follow(page)
+    try:
+        yield page
+    finally:
+        await context.close()
+
+
+async def violations(page: Page) -> list[str]:
+    """The rules of axe that a page breaks, each with the elements."""
+    found = await Axe().run(page)
+    return [f"{each['id']}: {[node['html'][:160] for node in each['nodes']]}" for each in found.response["violations"]]

@@ -1,0 +1,99 @@
+"""A real OpenID provider: npm's `oidc-provider`, installed once into the user's cache."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+
+from .issuer import AUDIENCE
+from .waiting import eventually, free_port
+
+SOURCES = Path(__file__).with_name("oidc")
+RESOURCE = "https://api.test/plaudit"
+_INSTALL_S = 300
+
+
+@dataclass(frozen=True)
+class OpenIdServer:
+    """A running provider. Its clients are `console` and `other`, with secrets `secret-of-<id>`."""
+
+    address: str
+
+    def environment(self, permissions: str) -> dict[str, str]:
+        """The settings of a service that trusts it, with these scopes for visitors of the console."""
+        return {
+            "PLAUDIT_AUTH__MODE": "jwt",
+            "PLAUDIT_AUTH__JWT__ISSUER": self.address,
+            "PLAUDIT_AUTH__JWT__AUDIENCE": AUDIENCE,
+            "PLAUDIT_AUTH__JWT__JWKS_URL": f"{self.address}/jwks",
+            "PLAUDIT_AUTH__JWT__LEEWAY": "0",
+            "PLAUDIT_CONSOLE__OIDC__CLIENT_ID": "console",
+            "PLAUDIT_CONSOLE__OIDC__CLIENT_SECRET": "secret-of-console",
+            "PLAUDIT_CONSOLE__OIDC__SCOPES": f"openid {permissions}",
+            "PLAUDIT_CONSOLE__OIDC__PARAMETERS": f'{{"resource": "{RESOURCE}"}}',
+        }
+
+
+@asynccontextmanager
+async def openid_server(callback: str, permissions: str, log: Path) -> AsyncIterator[OpenIdServer]:
+    """A provider that sends visitors back to this address. Skips the test where it can't be installed."""
+    folder, port = await asyncio.to_thread(_installed), free_port()
+    environment = {
+        **{"PATH": os.environ["PATH"], "PORT": str(port), "CALLBACK": callback},
+        **{"AUDIENCE": AUDIENCE, "PERMISSIONS": permissions},
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["node", "provider.js"], cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+        server = OpenIdServer(f"http://127.0.0.1:{port}")
+        try:
+            async with httpx.AsyncClient(base_url=server.address) as http:
+
+                async def serves() -> bool:
+                    assert process.poll() is None, log.read_text()
+                    try:
+                        return (await http.get("/.well-known/openid-configuration")).is_success
+                    except httpx.TransportError:
+                        return False
+
+                await eventually(serves)
+            yield server
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _installed() -> Path:
+    """The folder of the provider with all that it needs, for these versions."""
+    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"needs {' and '.join(missing)} for a real OpenID provider")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "plaudit"
+    digest = sha256(b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()) if file.is_file()))
+    folder = cache / f"oidc-{digest.hexdigest()[:12]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(SOURCES, partial)
+            # Scripts of packages have no business here.
+            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            installed = subprocess.run(command, cwd=partial, capture_output=True, text=True, timeout=_INSTALL_S)
+            if installed.returncode != 0:
+                pytest.skip(f"npm can't install the OpenID provider: {installed.stderr[-500:]}")
+            partial.rename(folder)
+    return folder
