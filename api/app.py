@@ -12,14 +12,18 @@ from starlette.middleware import Middleware
 from api import (
     asyncapi,
     audit,
+    dead_letters,
     entity_types,
     feedback,
     health,
+    health_details,
     images,
+    keys,
     me,
     metrics,
     moderation,
     outcomes,
+    reminders,
     review_claims,
     templates,
 )
@@ -69,8 +73,12 @@ ROUTERS: Final = (
     entity_types.router,
     outcomes.router,
     audit.router,
+    reminders.router,
+    keys.router,
     me.router,
+    dead_letters.router,
     health.router,
+    health_details.router,
     metrics.router,
     asyncapi.router,
     openapi_page.router,
@@ -118,6 +126,7 @@ def create_app(
     )
     app.state.services = services
     app.state.gauges = metrics.Gauges(services)
+    app.state.examination = health_details.Examination(services, app.state.gauges)
     app.state.rate_limit = rate_limit or RateLimit()
 
     def openapi() -> dict[str, Any]:

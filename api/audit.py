@@ -1,12 +1,20 @@
-"""The endpoint of the audit log."""
+"""Endpoints of the audit log."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from enum import StrEnum
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+import orjson
+from fastapi import APIRouter, Depends, Query
 from pydantic import AliasPath, Field
+from pydantic.alias_generators import to_camel
+from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AuditReader
@@ -18,21 +26,39 @@ from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
+from domain.csv_cells import cell_of
+from domain.permissions import Caller
 from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
-from storage.audit import AuditedAction, AuditSearch, Editing, Imaging, Replying, RuleAction
+from storage.audit import (
+    AuditedAction,
+    AuditEntry,
+    AuditKind,
+    AuditSearch,
+    Configuring,
+    Editing,
+    Imaging,
+    Replaying,
+    Replying,
+    RuleAction,
+)
+from storage.database import in_batches
 
 
 class AuditRow(Row):
-    """One moderation or edit of a review, reply to one, or deletion of a return, that took effect; `subject` is who did
-    it, `fields` what an edit changed."""
+    """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
+    template, or replay of a dead letter, that took effect; `subject` is who did it, `fields` what changed, `letter`
+    the place of the letter."""
 
     at: Timestamp
+    kind: AuditKind
     subject: str | None
     action: AuditedAction
     review_id: str | None
     return_id: str | None
+    template_name: Annotated[str | None, Field(validation_alias="template")] = None
+    language_code: Annotated[str | None, Field(validation_alias="language")] = None
     entity_type: Annotated[str | None, Field(validation_alias=AliasPath("entity", "type"))] = None
     entity_id: Annotated[str | None, Field(validation_alias=AliasPath("entity", "id"))] = None
     store_id: str | None
@@ -40,14 +66,30 @@ class AuditRow(Row):
     reason_code: ReasonCode | None
     command_id: str | None
     fields: list[str]
+    letter: str | None
 
 
 class AuditPage(TypedDict):
-    """One page of the log, and how many entries there are over all pages."""
+    """One page of the log, and how many entries there are over all pages; null where that isn't asked for."""
 
-    totalCount: int
+    totalCount: int | None
     results: list[AuditRow]
 
+
+class ExportFormat(StrEnum):
+    """The format of an export."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+_AT_ONCE: Final = 200
+"""Entries that are read and written at a time."""
+
+_MEDIA_TYPES: Final = {ExportFormat.CSV: "text/csv; charset=utf-8", ExportFormat.JSONL: "application/jsonl"}
+_EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {type: {"schema": {"type": "string"}} for type in ("text/csv", "application/jsonl")}}
+}
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -57,35 +99,109 @@ router = APIRouter(
 )
 
 
+async def _criteria(
+    review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
+    subject: Annotated[OptionalId, Query()] = None,
+    action: Annotated[
+        AuditedAction | None,
+        any_case(ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring, Replaying),
+        Query(),
+    ] = None,
+    kind: Annotated[AuditKind | None, any_case(AuditKind), Query(description="The kind of thing it is about")] = None,
+    store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
+    since: Annotated[Moment | None, Query(description="Then or later")] = None,
+    until: Annotated[Moment | None, Query(description="Then or earlier")] = None,
+) -> AuditSearch:
+    return AuditSearch(
+        review_id=review_id,
+        subject=subject,
+        action=action,
+        kind=kind,
+        stores=None if store_id is None else [store_id],
+        since=since,
+        until=until,
+    )
+
+
+Criteria = Annotated[AuditSearch, Depends(_criteria)]
+
+
 @router.get("", response_model=AuditPage)
 async def read_audit_log(
     caller: AuditReader,
     services: Injected,
-    review_id: Annotated[OptionalId, Query(alias="reviewId")] = None,
-    subject: Annotated[OptionalId, Query()] = None,
-    action: Annotated[
-        AuditedAction | None, any_case(ModerationAction, Editing, Replying, RuleAction, Imaging), Query()
-    ] = None,
-    store_id: Annotated[OptionalId, Query(alias="storeId")] = None,
-    since: Annotated[Moment | None, Query(description="Then or later")] = None,
-    until: Annotated[Moment | None, Query(description="Then or earlier")] = None,
+    criteria: Criteria,
     take: Annotated[Take, Query()] = DEFAULT_TAKE,
     skip: Annotated[Skip, Query()] = 0,
+    with_total: Annotated[bool, Query(alias="withTotal", description="false: not counted")] = True,
 ) -> JsonResponse:
-    """The moderation and editing of reviews and the deletion of returns: by whom, when and why; the newest first."""
-    if store_id is not None:
-        check_store(caller, store_id)
-    search = AuditSearch(
-        review_id=review_id,
-        subject=subject,
-        action=action,
-        stores=caller.stores if store_id is None else [store_id],
-        since=since,
-        until=until,
-        skip=skip,
-        take=take,
-    )
+    """Who moderated or edited reviews, deleted returns, changed settings, stores and templates, or replayed dead
+    letters, when and why; the newest first."""
+    search = replace(_within(caller, criteria), take=take, skip=skip)
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)
-        total = await total_count(len(page), search.skip, search.take, partial(services.audit.count, search))
+        count = partial(services.audit.count, search)
+        total = await total_count(len(page), search.skip, search.take, count) if with_total else None
         return JsonResponse({"totalCount": total, "results": [AuditRow.of(entry) for entry in page]})
+
+
+@router.get("/export", response_class=StreamingResponse, responses=_EXPORTED)
+async def export_audit_log(
+    caller: AuditReader,
+    services: Injected,
+    criteria: Criteria,
+    format: Annotated[ExportFormat, any_case(ExportFormat), Query()] = ExportFormat.CSV,
+    take: Annotated[int | None, Query(ge=1, description="At most so many; missing: all")] = None,
+) -> Response:
+    """All entries that match, over all pages, the newest first: as CSV with a header row, or as a JSON object a line.
+
+    Text that a spreadsheet would obey stands in CSV behind an apostrophe.
+    """
+    entries = services.audit.every(_within(caller, criteria), take)
+    batches = in_batches(entries, _AT_ONCE)
+    written = _WRITERS[format]
+    with await services.pages.rows(_AT_ONCE) as room:
+        # Read before the answer begins, so that there can still be another one.
+        first: list[AuditEntry] = await anext(batches, [])
+        content = _exported(first, batches, written)
+        headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
+        return services.pages.stream(room, content, _MEDIA_TYPES[format], headers)
+
+
+def _within(caller: Caller, search: AuditSearch) -> AuditSearch:
+    """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
+    if search.stores is None:
+        return replace(search, stores=caller.stores)
+    for store_id in search.stores:
+        check_store(caller, store_id)
+    return search
+
+
+async def _exported(
+    first: list[AuditEntry],
+    others: AsyncIterator[list[AuditEntry]],
+    written: Callable[[Sequence[AuditEntry], bool], bytes],
+) -> AsyncIterator[bytes]:
+    yield written(first, True)
+    async for batch in others:
+        yield written(batch, False)
+
+
+def _csv(entries: Sequence[AuditEntry], is_first: bool) -> bytes:
+    text = io.StringIO(newline="")
+    rows = csv.DictWriter(text, _COLUMNS)
+    if is_first:
+        rows.writeheader()
+    for entry in entries:
+        row = AuditRow.of(entry)
+        row["fields"] = " ".join(row["fields"])
+        rows.writerow({name: cell_of(value) if isinstance(value, str) else value for name, value in row.items()})
+    return text.getvalue().encode()
+
+
+def _json_lines(entries: Sequence[AuditEntry], _: bool) -> bytes:
+    return b"".join(orjson.dumps(AuditRow.of(entry)) + b"\n" for entry in entries)
+
+
+_COLUMNS: Final = [to_camel(name) for name in AuditRow.model_fields]
+_WRITERS: Final = {ExportFormat.CSV: _csv, ExportFormat.JSONL: _json_lines}

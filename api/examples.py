@@ -66,6 +66,14 @@ RULE_TRIAL: Final[dict[str, Any]] = {
         {"id": "good", "kind": "stars", "outcome": "approve", "above": 3},
     ],
 }
+REPLAYS: Final[dict[str, Any]] = {
+    "As they are": {"places": ["review-submissions/3/17", "review-submissions/3/18"]},
+    "Mended": {
+        "places": ["review-submissions/3/17"],
+        "value": '{"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 5}',
+    },
+    "Tell what would happen": {"places": ["review-submissions/3/17"], "dryRun": True},
+}
 TEMPLATE: Final = {"subject": "{{ customer.name or 'Hello' }}, how do you like your order {{ order.number }}?"}
 RETURN_SEARCHES: Final[dict[str, Any]] = {
     "Returns of an order": {

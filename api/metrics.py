@@ -17,6 +17,7 @@ from api.auth.permissions import MetricsReader
 from api.services import Services
 from api.stores.bounds import check_unbound
 from messaging.kafka.connection import is_broker_away
+from messaging.kafka.lag import Lag
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
 from messaging.metrics import (
     CONSUMER_LAG,
@@ -44,18 +45,30 @@ _log = structlog.get_logger(__name__)
 router = APIRouter(tags=["Operation"])
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits in MongoDB: parked commands about reviews and returns, and batches of messages that Kafka is owed."""
+
+    parked_reviews: int
+    parked_returns: int
+    owed: int
+
+
 @dataclass(slots=True)
 class Gauges:
     """Lag, parked commands, the outbox and the age of the topic of reviews, queried when metrics are read.
 
     They are the same whichever process asks, and the API is there when no worker is: that lag grows while all
-    workers are down has to be seen. What can't be asked for is not told at all, rather than as it once was.
+    workers are down has to be seen. What can't be asked for is not told at all, rather than as it once was:
+    `lag` and `waiting` are None then.
     """
 
     services: Services
     standstill: Standstill = field(default_factory=Standstill)
     asked_at: float = float("-inf")
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lag: Lag | None = None
+    waiting: Waiting | None = None
 
     async def refresh(self) -> None:
         """Ask the servers, unless that was done a moment ago."""
@@ -79,10 +92,12 @@ class Gauges:
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_broker_away(error)):
                 _log.exception("Lag can't be measured")
+            self.lag = None
             CONSUMER_LAG.clear()
             CONSUMER_STANDSTILL.clear()
             STATE_KNOWN.labels("kafka").set(0)
             return
+        self.lag = lag
         for (topic, partition), backlog in lag.items():
             CONSUMER_LAG.labels(topic.value, str(partition)).set(backlog.records)
         self.standstill.observe(lag, monotonic())
@@ -105,11 +120,13 @@ class Gauges:
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
                 raise
+            self.waiting = None
             STATE_KNOWN.labels("mongodb").set(0)
             PARKED.clear()
             OUTBOX.set(float("nan"))
             REVIEWS_TOPIC_AGE.set(float("nan"))
             return
+        self.waiting = Waiting(reviews, returns, owed)
         PARKED.labels("reviews").set(reviews)
         PARKED.labels("returns").set(returns)
         OUTBOX.set(owed)

@@ -17,6 +17,8 @@ from api.web.pages import PageBudget
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE, EntityTypes
 from messaging.envelope import Envelope
+from messaging.kafka.checks import KafkaExamination
+from messaging.kafka.dead_letters import DeadLetterReader
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
@@ -47,8 +49,11 @@ class Services(Repositories):
         limits: Limits = _LIMITS,
         token_keys: Sequence[bytes] = (),
         image_files: ImageFiles | None = None,
+        letters: DeadLetterReader | None = None,
+        examination: KafkaExamination | None = None,
+        erasure_key: str | None = None,
     ) -> None:
-        super().__init__(database, entity_types.purchase_item_fields, token_keys)
+        super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_key)
         self.database = database
         self.lookups = Lookups(self.ratings, self.stores, self.objects, DecisionCounts(database))
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
@@ -61,6 +66,8 @@ class Services(Repositories):
         self.limits = limits
         self.entity_types = entity_types
         self.lag = lag
+        self.letters = letters
+        self.examination = examination
         self.authenticator = authenticator
         self.review_counts = LargeCounts()
         self.recent_commands = RecentCommands()

@@ -12,7 +12,7 @@ from api import examples
 from api.auth.permissions import TemplateEditor, TemplateReader
 from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
-from api.stores.bounds import check_store
+from api.stores.bounds import by, check_store
 from api.stores.routes import GENERAL
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.documents import problems
@@ -124,7 +124,7 @@ async def change_template(
     """Save a template for a store or all, in a language or all; what is left out stays as it is in effect there."""
     check_store(caller, place[0])
     given = fields.model_dump(mode="json", by_alias=True, exclude_none=True)
-    message = _message(services, command, "notification-template.update", name, place, given)
+    message = _message(services, caller, command, "notification-template.update", name, place, given)
     return await carry_out(services, command, [template_id(name, *place)], [message])
 
 
@@ -134,7 +134,7 @@ async def delete_template(
 ) -> Response:
     """Delete the template that was saved for exactly this store and language; the next best takes its place."""
     check_store(caller, place[0])
-    message = _message(services, command, "notification-template.delete", name, place, {"deleted": True})
+    message = _message(services, caller, command, "notification-template.delete", name, place, {"deleted": True})
     return await carry_out(services, command, [template_id(name, *place)], [message])
 
 
@@ -185,11 +185,11 @@ async def _sample(services: Services, place: Place) -> dict[str, Any]:
 
 
 def _message(
-    services: Services, command: Command, kind: str, name: str, place: Place, given: dict[str, Any]
+    services: Services, caller: Caller, command: Command, kind: str, name: str, place: Place, given: dict[str, Any]
 ) -> OutgoingMessage:
     store_id, language = place
     value = {"notificationTemplate": {"name": name, "storeId": store_id, "languageCode": language, **given}}
-    return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **command.marks})
+    return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **by(caller), **command.marks})
 
 
 def _invalid(error: TemplateError) -> ProblemError:

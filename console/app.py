@@ -14,7 +14,24 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from console import bulk, decisions, news, objects, orders, queue, returns, reviews
+from console import (
+    audit,
+    bulk,
+    decisions,
+    entity_types,
+    keys,
+    mail_templates,
+    moderation_rules,
+    news,
+    objects,
+    orders,
+    queue,
+    reminders,
+    returns,
+    reviews,
+    settings,
+    stores,
+)
 from console.doors import SIGN_IN, Door, OpenDoor
 from console.facade import Facade, Refused
 from console.feed import Feed
@@ -34,6 +51,14 @@ SCREENS: Final[Sequence[Screen]] = (
     *objects.screens,
     *returns.screens,
     *orders.screens,
+    *reminders.screens,
+    *moderation_rules.screens,
+    *stores.screens,
+    *settings.screens,
+    *mail_templates.screens,
+    *entity_types.screens,
+    *audit.screens,
+    *keys.screens,
 )
 _STATIC: Final = Path(__file__).parent / "static"
 _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}

@@ -23,13 +23,14 @@ _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
         Entry("/console/objects", "Objects", Permission.READ_RATINGS),
         Entry("/console/returns", "Returns", Permission.READ_RETURNS),
         Entry("/console/orders", "Orders", Permission.READ_RETURNS),
-        Entry("/console/reminders", "Reminders", Permission.READ_TEMPLATES),
+        Entry("/console/reminders", "Reminders", Permission.READ_SETTINGS),
     ),
     (
         Entry("/console/stores", "Stores and rules", Permission.READ_SETTINGS),
         Entry("/console/templates", "Templates", Permission.READ_TEMPLATES),
         Entry("/console/entity-types", "Object types", Permission.READ_REVIEWS),
         Entry("/console/audit", "Audit", Permission.READ_AUDIT),
+        Entry("/console/keys", "Keys", Permission.READ_KEYS),
     ),
 )
 

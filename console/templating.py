@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from console.fields import in_words
+
 _FOLDER: Final = Path(__file__).parent / "templates"
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -67,6 +69,7 @@ def _pages() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
+        in_words=in_words,
         age=age,
         moment=moment,
         day=day,

@@ -29,8 +29,9 @@ class Services(Repositories):
         entity_types: EntityTypes = SAMPLE,
         token_keys: Sequence[bytes] = (),
         image_files: ImageFiles | None = None,
+        erasure_key: str | None = None,
     ) -> None:
-        super().__init__(database, entity_types.purchase_item_fields, token_keys)
+        super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_key)
         self.transactions = Transactions(database, self, publisher.publish)
         self.image_files = image_files or files_in_memory()
         self.publisher = publisher

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -15,6 +16,7 @@ from messaging.decoding import Received
 from messaging.envelope import mark_in
 from messaging.stores import AnyStoreUpdate, GeneralSettingsUpdate, StoreUpdate
 from messaging.templates.messages import NotificationTemplateUpdate
+from storage.audit import Configuring, configured
 from storage.unit_of_work import UnitOfWork
 
 GENERAL: Final = "general"
@@ -25,7 +27,7 @@ class StoreConsumer:
     """Merges updates into stores, the general settings and notification templates.
 
     Delivered at least once, in the order of each store; an update that a store has taken into account, or that
-    repeats a command, changes nothing.
+    repeats a command, changes nothing. What changed stands in the audit log.
     """
 
     services: Services
@@ -33,21 +35,32 @@ class StoreConsumer:
     async def __call__(self, batch: Sequence[Received[AnyStoreUpdate]]) -> None:
         """Merge a batch, one transaction for each update: they are few."""
         for received in batch:
-            place = received.position, mark_in(received.record.headers)
+            sent = received.position, received.at, mark_in(received.record.headers)
             if isinstance(update := received.message, NotificationTemplateUpdate):
-                await self.services.transactions.run(partial(apply_template, update, *place))
+                await self.services.transactions.run(partial(apply_template, update, *sent))
             else:
-                await self.services.transactions.run(partial(_merge, update, *place))
+                await self.services.transactions.run(partial(_merge, update, *sent))
 
 
 async def _merge(
-    update: StoreUpdate | GeneralSettingsUpdate, position: RecordPosition, mark: CommandMark | None, work: UnitOfWork
+    update: StoreUpdate | GeneralSettingsUpdate,
+    position: RecordPosition,
+    at: datetime,
+    mark: CommandMark | None,
+    work: UnitOfWork,
 ) -> None:
     stores, store_id = work.repositories.stores, update.id if isinstance(update, StoreUpdate) else None
     seen = await stores.seen(store_id, work.session)
     if seen.covers(position):
         return
     repeated = await work.is_answered(update.command_id, store_id or GENERAL)
-    await stores.merge(store_id, {} if repeated else update.changes(), seen.after(position), work.session)
-    if not repeated:
-        work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=mark)
+    merged = await stores.merge(store_id, {} if repeated else update.changes(), seen.after(position), work.session)
+    if repeated:
+        return
+    work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=mark)
+    is_registered = merged.is_new and store_id is not None
+    if is_registered or merged.changed:
+        action = Configuring.REGISTER if is_registered else Configuring.CHANGE
+        work.audit(
+            [configured(action, at, update.user, update.command_id, store_id=store_id, fields=tuple(merged.changed))]
+        )

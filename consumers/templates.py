@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
+from domain.reviews import ModerationAction
 from domain.templates import by_preference, template_id
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
 from messaging.templates.rendering import BUILT_IN
+from storage.audit import Configuring, configured
 from storage.templates import SavedTemplate
 from storage.unit_of_work import UnitOfWork
 
 
 async def apply_template(
-    update: NotificationTemplateUpdate, position: RecordPosition, mark: CommandMark | None, work: UnitOfWork
+    update: NotificationTemplateUpdate,
+    position: RecordPosition,
+    at: datetime,
+    mark: CommandMark | None,
+    work: UnitOfWork,
 ) -> None:
-    """Save or delete a template.
+    """Save or delete a template, and enter that into the audit log.
 
     A message that a template has taken into account, or that repeats a command, changes nothing; a replay of the
     topic brings no deleted template back.
@@ -30,18 +37,30 @@ async def apply_template(
     if await work.is_answered(update.command_id, id):
         await templates.mark(id, seen, work.session)
         return
+    entry = configured(
+        *(Configuring.CHANGE, at, update.user, update.command_id),
+        store_id=named.store_id,
+        template=named.name,
+        language=named.language_code,
+    )
     if not named.deleted:
-        await templates.save(await _merged(named, work), seen, work.session)
+        saved, changed = await _merged(named, work)
+        await templates.save(saved, seen, work.session)
+        work.audit([replace(entry, fields=changed)])
     elif await templates.get(id, work.session):
         await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
+        work.audit([replace(entry, action=ModerationAction.DELETE)])
     else:
         outcome = Outcome.UNCHANGED
         await templates.mark(id, seen, work.session)
     work.answer(update.command_id, id, outcome, mark=mark)
 
 
-async def _merged(named: NamedTemplate, work: UnitOfWork) -> SavedTemplate:
-    """The template with the fields that the message leaves out as they were in effect until now."""
+async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]]:
+    """The template with the parts that the message leaves out as they were in effect until now, and the names of those
+    that are others now."""
     saved = await work.repositories.templates.all_of(named.name, work.session)
     _, current = next(by_preference(saved, named.store_id, named.language_code), (None, BUILT_IN[named.name]))
-    return SavedTemplate(named.name, named.store_id, named.language_code, named.merged_into(current))
+    merged = named.merged_into(current)
+    changed = tuple(part.name for part in fields(merged) if getattr(merged, part.name) != getattr(current, part.name))
+    return SavedTemplate(named.name, named.store_id, named.language_code, merged), changed

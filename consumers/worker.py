@@ -11,6 +11,7 @@ from datetime import timedelta
 from faststream.kafka import KafkaBroker
 from faststream.kafka.subscriber.usecase import BatchSubscriber
 
+from consumers.dead_letters import ReplayConsumer
 from consumers.feedback import FeedbackConsumer
 from consumers.housekeeping import keep_house
 from consumers.images import ImageCommandConsumer, UploadConsumer
@@ -36,12 +37,14 @@ from domain.entity_types import SAMPLE, EntityTypes
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.dead_letters import DeadLetterReader
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import order_event
 from messaging.reading import Reader
 from messaging.reminders import REMINDER_COMMAND
+from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.sessions import ENDED_SESSION
@@ -81,12 +84,14 @@ async def running_worker(
     remember: timedelta,
     token_keys: Sequence[bytes] = (),
     image_files: ImageFiles | None = None,
+    erasure_key: str | None = None,
 ) -> AsyncIterator[RunningWorker]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
-    Ids of deleted reviews are remembered for that long; review tokens are checked by these keys.
+    Ids of deleted reviews are remembered for that long; review tokens are checked by these keys,
+    erased people known by that one.
     """
-    services = Services(database, publisher, topics, entity_types, token_keys, image_files)
+    services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
     commands, parked_returns = CommandRouter(services), ReturnRouter(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
@@ -95,6 +100,7 @@ async def running_worker(
     changes = ReviewChangeConsumer(services, Recounter(services))
     orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
     stores, objects, publish = StoreConsumer(services), ObjectConsumer(services), publisher.publish
+    replays = ReplayConsumer(services, DeadLetterReader(connection, topics))
     broker = subscribed_broker(
         connection,
         topics,
@@ -111,6 +117,7 @@ async def running_worker(
             Inbox(Topic.RETURN_COMMANDS, Reader(RETURN_COMMAND), returns, publish),
             Inbox(Topic.OBJECT_UPDATES, Reader(OBJECT_UPDATE), objects, publish),
             Inbox(Topic.ENDED_SESSIONS, Reader(ENDED_SESSION), SessionConsumer(services), publish),
+            Inbox(Topic.DEAD_LETTER_COMMANDS, Reader(REPLAY_COMMAND), replays, publish, max_records=100),
             Inbox(Topic.STORE_UPDATES, Reader(STORE_UPDATE), stores, publish, is_slow=True),
         ],
         group_prefix=topics.prefix,

@@ -31,6 +31,9 @@ class Permission(StrEnum):
     UPDATE_TEMPLATES = "templates:update"
     READ_METRICS = "metrics:read"
     READ_AUDIT = "audit:read"
+    READ_KEYS = "keys:read"
+    READ_DEAD_LETTERS = "dlq:read"
+    REPLAY_DEAD_LETTERS = "dlq:replay"
 
 
 ALL_PERMISSIONS: Final = frozenset(Permission)

@@ -25,6 +25,7 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import ORDER_EVENT
 from messaging.reminders import REMINDER_COMMAND
+from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.review_claims import REVIEW_CLAIMED
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview
@@ -108,12 +109,18 @@ CHANNELS: Final = {
         "session id",
         {"EndedSession": ENDED_SESSION},
     ),
+    Topic.DEAD_LETTER_COMMANDS: _Channel(
+        "Ours alone: dead letters to publish again",
+        "inside",
+        "place of the letter",
+        {"ReplayCommand": REPLAY_COMMAND},
+    ),
     Topic.MAIL_COMMANDS: _Channel(
         "Mails to send; `ce_id` and `id` tell repeats", "out", "customer id", {"MailCommand": MAIL_COMMAND}
     ),
     Topic.REVIEW_CLAIMS: _Channel(
         "Reviews that moderators look at; advice, for two minutes",
-        "inside",
+        "out",
         "review id",
         {"ReviewClaimed": REVIEW_CLAIMED},
     ),

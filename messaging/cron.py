@@ -27,14 +27,30 @@ def next_time(expression: str, after: datetime) -> datetime:
 
     0 and 7 are Sunday; where both a day of month and a day of week are given, either will do.
     """
+    return next_times(expression, after, 1)[0]
+
+
+def next_times(expression: str, after: datetime, count: int) -> list[datetime]:
+    """The first so many moments after this one at which the expression fires. Raises InvalidCronError."""
+    try:
+        schedule = _schedule(expression, after)
+        return [next(schedule) for _ in range(count)]
+    except StopIteration:
+        raise InvalidCronError("The expression never fires") from None
+
+
+def in_words(expression: str) -> str:
+    """The expression in English, like "At 09:00 on Monday through Friday". Raises InvalidCronError."""
+    return _schedule(expression, _SOME_DAY).explain()
+
+
+def _schedule(expression: str, after: datetime) -> CronSim:
     fields = expression.split()
     if len(fields) != _FIELDS:
         raise InvalidCronError("Must be a cron expression of five fields, like */15 * * * *")
     # CronSim counts Sunday as 0, which is before every other first day of a range.
     fields[-1] = _TO_SUNDAY.sub("-7", fields[-1])
     try:
-        return next(CronSim(" ".join(fields), after))
+        return CronSim(" ".join(fields), after)
     except CronSimError as error:
         raise InvalidCronError(f"Not a cron expression: {error}") from error
-    except StopIteration:
-        raise InvalidCronError("The expression never fires") from None

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.kafka.record_batches import UnreadableValue
-from messaging.reading import DUPLICATE_FIELD, UNKNOWN_FIELD, InvalidContentError, invalid_content
+from messaging.reading import DUPLICATE_FIELD, UNKNOWN_FIELD, InputError, InvalidContentError, invalid_content
 
 T = TypeVar("T")
 
@@ -21,6 +21,8 @@ MAX_MESSAGE_BYTES: Final = 1024 * 1024
 
 LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
+
+_MOST_ERRORS: Final = 20
 
 _UNUSABLE_TIME: Final = (
     "The record's timestamp is not in the years 1970 to 9999. It says when things happened, so none is made up: "
@@ -41,11 +43,13 @@ class RawRecord(Protocol):
 
 
 class InvalidMessageError(Exception):
-    """A message that can never work. `code` is short and stable, the text says what is wrong."""
+    """A message that can never work. `code` is short and stable, the text says what is wrong; the first of `errors`
+    name the places in its value, where that can be told."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, errors: Sequence[InputError] = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.errors = errors[:_MOST_ERRORS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,23 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
     return good, bad
 
 
+@dataclass(slots=True)
+class _Written:
+    value: bytes | None
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+    timestamp: int = 0
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def refusal_of(value: bytes | None, read: Callable[[bytes], object]) -> InvalidMessageError | None:
+    """The error that a consumer which reads by `read` would set a record with this value aside for; None for none."""
+    _, bad = decoded([_Written(value)], read)
+    return bad[0].error if bad else None
+
+
 def _value(record: RawRecord) -> bytes:
     """The value of a record that can be read. Raises InvalidMessageError."""
     value = record.value
@@ -113,6 +134,7 @@ def _value(record: RawRecord) -> bytes:
 
 def _reason(error: InvalidContentError) -> InvalidMessageError:
     if error.is_malformed:
-        return InvalidMessageError("invalid-json", str(error))
+        return InvalidMessageError("invalid-json", str(error), error.errors)
     code = error.errors[0].code
-    return InvalidMessageError(code if code in (DUPLICATE_FIELD, UNKNOWN_FIELD) else "invalid-message", str(error))
+    kept = code if code in (DUPLICATE_FIELD, UNKNOWN_FIELD) else "invalid-message"
+    return InvalidMessageError(kept, str(error), error.errors)

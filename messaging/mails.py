@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from email.headerregistry import Address
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
+from domain import addresses
 from domain.delivery import OutgoingMessage
+from messaging.decoding import InvalidMessageError
 from messaging.envelope import Envelope
+from messaging.reading import Reader
 from messaging.schemas import Id, Message, NotBlank
 from messaging.topics import Topic, TopicNames
 
@@ -45,6 +49,7 @@ class MailCommand(Message):
 
 
 MAIL_COMMAND: TypeAdapter[MailCommand] = TypeAdapter(MailCommand)
+READER: Final = Reader(MAIL_COMMAND)
 
 
 def mail_command_message(topics: TopicNames, envelope: Envelope, command: MailCommand) -> OutgoingMessage:
@@ -52,3 +57,23 @@ def mail_command_message(topics: TopicNames, envelope: Envelope, command: MailCo
     value = command.model_dump(mode="json", by_alias=True)
     topic, key = topics.name(Topic.MAIL_COMMANDS), command.customer_id or command.id
     return envelope.wrap(topic, key, "mail.send", value, id=command.id)
+
+
+def mail_command(value: bytes) -> MailCommand:
+    """The command in a record. Raises InvalidContentError, or InvalidMessageError for an address that can't be one."""
+    command = READER(value)
+    mailbox("to", command.to)
+    if command.from_ is not None:
+        mailbox("from", command.from_)
+    return command
+
+
+def mailbox(field: str, text: str) -> Address:
+    """The one address in a text, with or without a name: `Anna Berg <anna@example.com>`.
+
+    The domain is in ASCII. Raises InvalidMessageError, which names the field and not the address.
+    """
+    try:
+        return addresses.mailbox(text)
+    except addresses.InvalidAddressError as error:
+        raise InvalidMessageError("invalid-address", f"`{field}` is not one mail address") from error

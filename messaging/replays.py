@@ -1,12 +1,19 @@
-"""Replays: a dead letter becomes a message of its source topic again."""
+"""Replays: a dead letter becomes a message of its source topic again, and the command that asks for it."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Final
 from uuid import UUID, uuid5
 
+from pydantic import Field, TypeAdapter
+
 from domain.delivery import OutgoingMessage
-from messaging.decoding import RawRecord, position_of
+from domain.privacy import people_in
+from messaging.decoding import MAX_MESSAGE_BYTES, RawRecord, position_of
+from messaging.schemas import MOST_OFFSET, MOST_PARTITION, ClosedMessage, Name, OptionalId, usable
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
 REPLAYED_FROM: Final = "x-replayed-from"
@@ -14,8 +21,93 @@ REASON_HEADERS: Final = frozenset(
     {"x-error-code", "x-error-message", "x-source-topic", "x-source-partition", "x-source-offset", "x-failed-at"}
 )
 
+FLOW: Final = (
+    Topic.STORE_UPDATES,
+    Topic.OBJECT_UPDATES,
+    Topic.ORDER_EVENTS,
+    Topic.IMAGE_UPLOADS,
+    Topic.REVIEW_SUBMISSIONS,
+    Topic.MODERATION_COMMANDS,
+    Topic.REVIEW_FEEDBACK,
+    Topic.IMAGE_COMMANDS,
+    Topic.MODERATION_VERDICTS,
+    Topic.REVIEW_CHANGES,
+    Topic.RETURN_COMMANDS,
+    Topic.REMINDER_COMMANDS,
+    Topic.MAIL_COMMANDS,
+    Topic.DEAD_LETTER_COMMANDS,
+)
+"""Every topic that has dead letters, dependencies first: a store before its reviews, an order before its returns."""
+
+_KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
 _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
+
+
+_PLACE: Final = re.compile(r"([a-z-]{1,64})/([0-9]{1,10})/([0-9]{1,19})")
+_PLACE_LENGTH: Final = 96
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LetterPlace:
+    """The place of a dead letter: the topic that it came from, and where it stands among the topic's dead letters."""
+
+    topic: Topic
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        """The place as a text, which `place_in` reads: `review-submissions/3/17`."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+def place_in(text: str) -> LetterPlace:
+    """The place that a text names. Raises ValueError."""
+    found = _PLACE.fullmatch(text)
+    if found is None or found[1] not in FLOW or int(found[2]) > MOST_PARTITION or int(found[3]) > MOST_OFFSET:
+        raise ValueError("Must be topic/partition/offset of a dead letter, like review-submissions/3/17")
+    return LetterPlace(Topic(found[1]), int(found[2]), int(found[3]))
+
+
+PlaceText = Annotated[str, Field(max_length=_PLACE_LENGTH), usable(place_in, "invalid_place")]
+
+
+class ReplayCommand(ClosedMessage):
+    """Publish a dead letter to its topic again, once; `value` takes the place of its own."""
+
+    place: PlaceText
+    value: str | None = None
+    moderator: Name | None = None
+    command_id: OptionalId = None
+
+
+REPLAY_COMMAND: Final[TypeAdapter[ReplayCommand]] = TypeAdapter(ReplayCommand)
+
+
+class Hindrance(StrEnum):
+    """The reason against replaying a dead letter."""
+
+    REPLAYED = "replayed-before"
+    ERASED = "erased"
+    EMPTY = "empty"
+    TOO_LARGE = "too-large"
+
+
+def hindrance(letter: RawRecord, mended: bytes | None, *, times: int, is_spared: bool) -> Hindrance | None:
+    """The reason against replaying a letter, with its own value or a mended one; None for none.
+
+    `times`: how often it was replayed before. `is_spared`: no person whom it is about was forgotten since.
+    """
+    if not is_spared:
+        return Hindrance.ERASED
+    if times:
+        return Hindrance.REPLAYED
+    value = letter.value if mended is None else mended
+    if value is None:
+        return Hindrance.EMPTY
+    # Consumers read no larger value; topics take the rest with it.
+    others = len(letter.key or b"") + sum(len(name) + len(content or b"") for name, content in letter.headers)
+    return Hindrance.TOO_LARGE if len(value) > MAX_MESSAGE_BYTES or others > MAX_MESSAGE_BYTES else None
 
 
 def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: int = 0) -> OutgoingMessage:
@@ -49,3 +141,16 @@ def letter_id(letter: RawRecord) -> str:
 def header(letter: RawRecord, name: str) -> str:
     """The text of a header, empty without it."""
     return (dict(letter.headers).get(name) or b"").decode(errors="replace")
+
+
+def people_of(letter: RawRecord) -> set[str]:
+    """The customers that a dead letter may be about."""
+    people = people_in(letter.value or b"")
+    return people | {key} if (key := person_key(letter)) else people
+
+
+def person_key(letter: RawRecord) -> str | None:
+    """The key where it is that of a customer or an order; elsewhere it says nothing of who."""
+    if not letter.key or not letter.topic.removesuffix(DEAD_LETTER_SUFFIX).endswith(_KEYED_BY_PERSON):
+        return None
+    return letter.key.decode(errors="replace")

@@ -20,6 +20,8 @@ ENTITY_NAME_LENGTH: Final = 1_024
 TITLE_LENGTH: Final = 1_024
 REVIEW_LENGTH: Final = 20_000
 MAX_ITEMS: Final = 1_000
+MOST_PARTITION: Final = 2**31 - 1
+MOST_OFFSET: Final = 2**63 - 1
 
 _NO_NULL: Final = r"^[^\x00]*$"
 """The null character is refused: it ends a string in too many systems downstream."""
@@ -116,7 +118,7 @@ Note = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
 ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=_NO_NULL), NotBlank]
 Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator(_at_most_two_decimals)]
-PartitionNumber = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Offset = Annotated[int, Field(ge=0, le=2**63 - 1)]
+PartitionNumber = Annotated[int, Field(ge=0, le=MOST_PARTITION)]
+Offset = Annotated[int, Field(ge=0, le=MOST_OFFSET)]
 Milliseconds = Annotated[int, Field(ge=-62_135_596_800_000, le=253_402_300_799_999)]
 """Milliseconds since 1970, in the years 1 to 9999."""

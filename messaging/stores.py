@@ -78,11 +78,12 @@ class StoreUpdate(StoreFields):
     """A store by its id, with what changes."""
 
     id: Id
+    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
     command_id: OptionalId = None
 
     def changes(self) -> dict[str, Any]:
         """Only what the message says, by the names of the interface."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"id", "command_id"})
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"id", "user", "command_id"})
 
 
 class ReminderSettingsUpdate(ClosedMessage):
@@ -117,6 +118,7 @@ class GeneralSettingsUpdate(ClosedMessage):
     """The settings that hold for all stores, with what changes."""
 
     general_settings: GeneralSettingsFields
+    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
     command_id: OptionalId = None
 
     def changes(self) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class Topic(StrEnum):
     RETURN_COMMANDS = "return-commands"
     MAIL_COMMANDS = "mail-commands"
     ENDED_SESSIONS = "ended-sessions"
+    DEAD_LETTER_COMMANDS = "dead-letter-commands"
     REVIEW_CLAIMS = "review-claims"
     REVIEWS = "reviews"
     EVENTS = "events"
@@ -87,6 +88,15 @@ class TopicLayout:
     partitions: int = 12
     replication_factor: int = 1
     retention_days: int = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTopics:
+    """The topics as the configuration wants them; ids of deleted reviews are remembered for so many days."""
+
+    topics: TopicNames
+    layout: TopicLayout
+    remember_days: int
 
 
 async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: TopicLayout) -> list[str]:

@@ -187,6 +187,10 @@ class PrivacySettings(BaseModel):
         Field(min_length=32, description="Makes the marks of who was forgotten; missing: a key in the database"),
     ] = None
 
+    def key(self) -> str | None:
+        """The key as it is; None if it is not configured."""
+        return self.erasure_key.get_secret_value() if self.erasure_key else None
+
 
 class LogSettings(BaseModel):
     """The format and level of the log."""

@@ -23,9 +23,9 @@ from messaging.metrics import REMINDERS
 from messaging.templates.order_review_request import ORDER_REVIEW_REQUEST
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic, TopicNames
-from scheduler.decisions import Decisions
 from scheduler.mails import MailWriter, UnwritableMailError
 from storage.database import Database
+from storage.reminders_decisions import Decisions
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions, UnitOfWork
 

@@ -1,11 +1,12 @@
-"""The audit log: who moderated, edited or replied to which review, when and why, and who deleted which return.
+"""The audit log: who moderated, edited or replied to which review, when and why, who deleted which return, and who
+changed which settings, store or template, or replayed which dead letter.
 
 It never holds what a person wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -59,15 +60,41 @@ class Imaging(StrEnum):
     SHOW = "show-image"
 
 
-AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging
+class Configuring(StrEnum):
+    """The actions on settings, stores and templates; `fields` names what changed. A template can be deleted, too."""
+
+    REGISTER = "register"
+    CHANGE = "change"
+
+
+class AuditKind(StrEnum):
+    """The kind of thing that an entry is about."""
+
+    REVIEW = "review"
+    RETURN = "return"
+    STORE = "store"
+    SETTINGS = "settings"
+    TEMPLATE = "template"
+    LETTER = "letter"
+
+
+class Replaying(StrEnum):
+    """The action on a dead letter; `fields` names its value where that was mended."""
+
+    REPLAY = "replay"
+
+
+AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging | Configuring | Replaying
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One moderation or edit of a review, reply to one, or deletion of a return, that took effect.
+    """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
+    template, or replay of a dead letter, that took effect.
 
-    One of the two ids is set. `subject` is None where authentication was off, but for authors; `rule:<id>` and
-    `verdict:<source>` are no persons. `fields` are the names of those that an edit changed.
+    At most one of review, return, template and letter (its place) is set; a change of the general settings has none,
+    nor a store. `subject` is None where authentication was off, but for authors; `rule:<id>` and `verdict:<source>` are
+    no persons. `fields` are the names of those that an edit or a change changed.
     """
 
     at: datetime
@@ -81,6 +108,42 @@ class AuditEntry:
     return_id: str | None = None
     fields: tuple[str, ...] = ()
     reason_code: ReasonCode | None = None
+    template: str | None = None
+    language: str | None = None
+    letter: str | None = None
+
+    @property
+    def kind(self) -> AuditKind:
+        """The kind of thing that it is about."""
+        if self.review_id is not None:
+            return AuditKind.REVIEW
+        if self.return_id is not None:
+            return AuditKind.RETURN
+        if self.template is not None:
+            return AuditKind.TEMPLATE
+        if self.letter is not None:
+            return AuditKind.LETTER
+        return AuditKind.SETTINGS if self.store_id is None else AuditKind.STORE
+
+
+def configured(
+    action: Configuring,
+    at: datetime,
+    subject: str | None,
+    command_id: str | None,
+    *,
+    store_id: str | None = None,
+    template: str | None = None,
+    language: str | None = None,
+    fields: tuple[str, ...] = (),
+) -> AuditEntry:
+    """An entry about a store, a template, or with neither the general settings."""
+    return AuditEntry(
+        *(at, subject, action, None, None, store_id, None, command_id),
+        fields=fields,
+        template=template,
+        language=language,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +153,7 @@ class AuditSearch:
     review_id: str | None = None
     subject: str | None = None
     action: AuditedAction | None = None
+    kind: AuditKind | None = None
     stores: Collection[str] | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -130,6 +194,11 @@ class AuditLog:
         found = self._entries.find(_filter(search)).sort(_NEWEST).skip(search.skip).limit(search.take)
         return [_entry(document) async for document in found]
 
+    async def every(self, search: AuditSearch, most: int | None = None) -> AsyncIterator[AuditEntry]:
+        """All entries that match, over all pages, the newest first; or so many of them (at least 1)."""
+        async for document in self._entries.find(_filter(search)).sort(_NEWEST).limit(most or 0):
+            yield _entry(document)
+
     async def count(self, search: AuditSearch) -> int:
         """The number of entries that match, over all pages."""
         return await self._entries.count_documents(_filter(search))
@@ -140,6 +209,8 @@ def _filter(search: AuditSearch) -> Document:
     for name, value in (("reviewId", search.review_id), ("subject", search.subject), ("action", search.action)):
         if value is not None:
             conditions[name] = str(value)
+    if search.kind is not None:
+        conditions = {**_of_kind(search.kind), **conditions}
     if search.stores is not None:
         conditions["storeId"] = {"$in": list(search.stores)}
     at: Document = {}
@@ -148,6 +219,13 @@ def _filter(search: AuditSearch) -> Document:
     if search.until is not None:
         at["$lte"] = search.until
     return conditions | ({"at": at} if at else {})
+
+
+def _of_kind(kind: AuditKind) -> Document:
+    if kind is AuditKind.REVIEW:
+        return {"reviewId": {"$ne": None}}
+    # The index of reviews has what is about none in one place; earlier versions told no kind of returns.
+    return {"reviewId": None, **({"returnId": {"$ne": None}} if kind is AuditKind.RETURN else {"kind": kind.value})}
 
 
 def _document(entry: AuditEntry, now: datetime) -> Document:
@@ -159,11 +237,24 @@ def _document(entry: AuditEntry, now: datetime) -> Document:
         "storeId": entry.store_id,
         "reason": entry.reason,
         "commandId": entry.command_id,
-        **({"returnId": entry.return_id} if entry.return_id is not None else {"reviewId": entry.review_id}),
+        **_about(entry),
         **({"entityType": entry.entity.type, "entityId": entry.entity.id} if entry.entity is not None else {}),
         **({"fields": list(entry.fields)} if entry.fields else {}),
         **({"reasonCode": entry.reason_code} if entry.reason_code else {}),
+        **({"letter": entry.letter} if entry.letter else {}),
     }
+
+
+def _about(entry: AuditEntry) -> Document:
+    match entry.kind:
+        case AuditKind.REVIEW:
+            return {"reviewId": entry.review_id}
+        case AuditKind.RETURN:
+            return {"returnId": entry.return_id}
+        case AuditKind.TEMPLATE:
+            return {"kind": entry.kind.value, "template": entry.template, "language": entry.language}
+        case _:
+            return {"kind": entry.kind.value}
 
 
 def _entry(document: Document) -> AuditEntry:
@@ -179,9 +270,14 @@ def _entry(document: Document) -> AuditEntry:
         return_id=document.get("returnId"),
         fields=tuple(document.get("fields", ())),
         reason_code=ReasonCode(document["reasonCode"]) if "reasonCode" in document else None,
+        template=document.get("template"),
+        language=document.get("language"),
+        letter=document.get("letter"),
     )
 
 
 _ACTIONS: Final[dict[str, AuditedAction]] = {
-    str(action): action for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging) for action in actions
+    str(action): action
+    for actions in (ModerationAction, Editing, Replying, RuleAction, Imaging, Configuring, Replaying)
+    for action in actions
 }

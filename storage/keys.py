@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from domain.permissions import Caller, known_permissions
-from storage.database import Database, Document
+from storage.database import Database, Document, stored_bytes
 
 COLLECTION: Final = "apiKeys"
 
@@ -42,6 +42,10 @@ class ApiKeyRepository:
     async def all(self) -> list[ApiKey]:
         """Every key, also those that are revoked or have expired, by client and age."""
         return [_key(document) async for document in self._keys.find().sort([("client", 1), ("created", 1)])]
+
+    async def size(self) -> int:
+        """The stored size of all keys in bytes."""
+        return await stored_bytes(self._keys)
 
     async def add(self, key: ApiKey) -> None:
         """Store a new key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -12,6 +12,9 @@ from domain.privacy import (
     mark_of,
     unkeyed_mark_of,
 )
+from domain.timestamps import from_milliseconds
+from messaging.decoding import RawRecord
+from messaging.replays import letter_id, people_of
 from storage.database import Database
 from storage.made_up_keys import MadeUpKey
 
@@ -71,6 +74,18 @@ class Erasures:
     async def aside(self, letters: Collection[str]) -> set[str]:
         """Those of these letters that were set aside."""
         return {document["_id"] async for document in self._letters.find({"_id": {"$in": list(letters)}})}
+
+    async def spared(self, letters: Sequence[RawRecord]) -> list[RawRecord]:
+        """These dead letters without those about people who were forgotten since they came."""
+        aside = await self.aside([letter_id(letter) for letter in letters])
+        letters = [letter for letter in letters if letter_id(letter) not in aside]
+        people = [people_of(letter) for letter in letters]
+        forgotten = await self.latest(set().union(*people))
+        return [
+            letter
+            for letter, about in zip(letters, people, strict=True)
+            if not any(p in forgotten and from_milliseconds(letter.timestamp) <= forgotten[p] for p in about)
+        ]
 
     async def _keys(self) -> list[bytes]:
         """The keys that there are, the one for new marks first."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pymongo import UpdateOne
+from pymongo import DESCENDING, UpdateOne
 
 from domain.reminders import MOST_TIMES, Item, ReviewableOrder, SentReminders, due_from, due_up_to, status_key
 from domain.stores import ReminderSettings
@@ -56,12 +56,30 @@ class ReminderRepository:
     ) -> AsyncIterator[ReviewableOrder]:
         """Every order in the status that reminders are for: first those that are due, in the order of `due`."""
         dues = _due(settings, stores, now)
-        others = {"statusKey": status_key(settings.order_status), "$nor": dues}
         for due in dues:
             async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_NAME):
                 yield _order(document)
-        async for document in self._orders.find(others, _FIELDS):
+        async for document in self._orders.find(_others(settings, dues), _FIELDS):
             yield _order(document)
+
+    async def others(
+        self,
+        settings: ReminderSettings,
+        stores: Collection[str | None],
+        now: datetime,
+        limit: int,
+        *,
+        within: Collection[str] | None = None,
+    ) -> list[ReviewableOrder]:
+        """At most so many orders in the status that are not due, those that came last first.
+
+        `within`: of these stores alone. No index serves it: few orders in the status, among many, cost a scan.
+        """
+        others = _others(settings, _due(settings, stores, now))
+        if within is not None:
+            others["storeId"] = {"$in": list(within)}
+        found = self._orders.find(others, _FIELDS).sort([("$natural", DESCENDING)]).limit(limit)
+        return [_order(document) async for document in found]
 
     async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
         """Write how far the reminders of these orders have come."""
@@ -112,6 +130,10 @@ def _due(settings: ReminderSettings, stores: Collection[str | None], now: dateti
         return [below]
     free = {"$not": {"$gt": microseconds(now - timedelta(days=period_days))}}
     return [below, {**due, "reminder.toCustomer": {"$gte": limit}, "reminder.limitSince": free}]
+
+
+def _others(settings: ReminderSettings, dues: list[Document]) -> Document:
+    return {"statusKey": status_key(settings.order_status), "$nor": dues}
 
 
 def _order(document: Document) -> ReviewableOrder:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from storage.database import Database
+from storage.database import Database, Session
 
 COLLECTION: Final = "replayedDeadLetters"
 
@@ -24,15 +24,16 @@ class ReplayRepository:
     def __init__(self, database: Database) -> None:
         self._replays = database[COLLECTION]
 
-    async def counts(self, letters: Collection[str]) -> Mapping[str, int]:
+    async def counts(self, letters: Collection[str], session: Session | None = None) -> Mapping[str, int]:
         """The number of replays of each of these dead letters; those never replayed are left out."""
-        return {d["_id"]: d["count"] async for d in self._replays.find({"_id": {"$in": list(letters)}})}
+        found = self._replays.find({"_id": {"$in": list(letters)}}, session=session)
+        return {d["_id"]: d["count"] async for d in found}
 
-    async def remember(self, letters: Collection[str], at: datetime) -> None:
+    async def remember(self, letters: Collection[str], at: datetime, session: Session | None = None) -> None:
         """These letters have been published again."""
         writes = [UpdateOne({"_id": id}, {"$inc": {"count": 1}, "$set": {"at": at}}, upsert=True) for id in letters]
         if writes:
-            await self._replays.bulk_write(writes, ordered=False)
+            await self._replays.bulk_write(writes, ordered=False, session=session)
 
     async def count(self) -> int:
         """The number of replayed dead letters on record."""

@@ -12,15 +12,18 @@ from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
 from storage.images import ImageRepository
 from storage.images_reviews import ReviewImageRepository
+from storage.keys import ApiKeyRepository
 from storage.moderation_rules import PublicationRepository, TextRepository
 from storage.objects import ObjectRepository
 from storage.orders import OrderRepository
 from storage.outcomes import OutcomeRepository
 from storage.parking import FEEDBACK, MODERATION, ParkingRepository
+from storage.privacy_erasures import Erasures
 from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
 from storage.ratings_objects import RatedObjectRepository
 from storage.reminders import ReminderRepository
+from storage.replays import ReplayRepository
 from storage.returns import ReturnRepository
 from storage.returns_numbers import ReturnNumbers
 from storage.review_tokens import ReviewTokenRepository
@@ -34,17 +37,19 @@ from storage.verdicts import VerdictRepository
 
 class Repositories:
     """One repository for each aggregate; `purchase_item_fields` as for PurchaseRepository, `token_keys` those of review
-    tokens as for ReviewTokenRepository."""
+    tokens as for ReviewTokenRepository, `erasure_key` as for Erasures."""
 
     def __init__(
         self,
         database: Database,
         purchase_item_fields: Mapping[str, str] | None = None,
         token_keys: Sequence[bytes] = (),
+        erasure_key: str | None = None,
     ) -> None:
         self.audit = AuditLog(database)
         self.claims = ClaimRepository(database)
         self.images = ImageRepository(database)
+        self.keys = ApiKeyRepository(database)
         self.objects = ObjectRepository(database)
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
@@ -52,12 +57,14 @@ class Repositories:
         self.parking = ParkingRepository(database, MODERATION)
         self.publications = PublicationRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})
+        self.erasures = Erasures(database, erasure_key)
         self.feedback = FeedbackRepository(database)
         self.reports = ReportRepository(database)
         self.votes = VoteRepository(database)
         self.rated_objects = RatedObjectRepository(database)
         self.ratings = RatingRepository(database)
         self.reminders = ReminderRepository(database)
+        self.replays = ReplayRepository(database)
         self.return_numbers = ReturnNumbers(database)
         self.returns = ReturnRepository(database)
         self.review_edits = ReviewEditRepository(database)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from pymongo import ReturnDocument
 
 from domain.delivery import Seen
 from domain.ratings import RatingMethod
@@ -23,6 +25,14 @@ from storage.seen import seen_document, seen_from
 COLLECTION: Final = "stores"
 SETTINGS: Final = "settings"
 _GENERAL: Final = "general"
+
+
+class Merged(NamedTuple):
+    """The effect of a merge: true if there was nothing before, and the names of the fields that have another value now,
+    those of nested ones with a dot."""
+
+    is_new: bool
+    changed: tuple[str, ...]
 
 
 class StoreRepository:
@@ -81,11 +91,19 @@ class StoreRepository:
         document = await collection.find_one({"_id": id}, {"seen": 1}, session=session)
         return seen_from((document or {}).get("seen"))
 
-    async def merge(self, store_id: str | None, changes: Changes, seen: Seen, session: Session) -> None:
+    async def merge(self, store_id: str | None, changes: Changes, seen: Seen, session: Session) -> Merged:
         """Merge changes into a store, or without an id into the general settings; nested fields one by one."""
         collection, id = self._place(store_id)
-        fields = {**_flat(changes), "seen": seen_document(seen)}
-        await collection.update_one({"_id": id}, {"$set": fields}, upsert=True, session=session)
+        fields = _flat(changes)
+        before = await collection.find_one_and_update(
+            {"_id": id},
+            {"$set": {**fields, "seen": seen_document(seen)}},
+            upsert=True,
+            return_document=ReturnDocument.BEFORE,
+            session=session,
+        )
+        was = _flat(before or {})
+        return Merged(before is None, tuple(name for name in fields if fields[name] != was.get(name)))
 
     def _place(self, store_id: str | None) -> tuple[Any, str]:
         return (self._settings, _GENERAL) if store_id is None else (self._stores, store_id)

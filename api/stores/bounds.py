@@ -84,6 +84,11 @@ async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) 
         raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)
 
 
+def by(caller: Caller) -> dict[str, str]:
+    """The field `user` of a message; empty for a caller who doesn't say who it is."""
+    return {} if caller.subject is None else {"user": caller.subject}
+
+
 def stores_of(caller: Caller) -> dict[str, list[str]]:
     """The field `stores` of a message; empty for a caller that is bound to no stores."""
     return {} if caller.stores is None else {"stores": sorted(caller.stores)}

@@ -12,7 +12,7 @@ from api import examples
 from api.auth.permissions import SettingsEditor, SettingsReader
 from api.commands import Commanded, carry_out, command_answers
 from api.services import Injected
-from api.stores.bounds import check_store, check_unbound
+from api.stores.bounds import by, check_store, check_unbound
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
@@ -106,7 +106,7 @@ async def change_settings(
 ) -> Response:
     """Change settings that hold for all stores; what is left out stays as it is. Not for callers bound to some."""
     check_unbound(caller)
-    value = {"generalSettings": _given(fields), **command.marks}
+    value = {"generalSettings": _given(fields), **by(caller), **command.marks}
     message = services.message(Topic.STORE_UPDATES, GENERAL, "settings.update", value)
     return await carry_out(services, command, [GENERAL], [message], done=services.lookups.forget)
 
@@ -145,7 +145,7 @@ async def change_store(
     check_store(caller, store_id)
     if fields.id not in (None, store_id):
         raise invalid([{"pointer": "/id", "code": "other-id", "message": f"The path names the store {store_id}"}])
-    value = {**_given(fields), "id": store_id, **command.marks}
+    value = {**_given(fields), "id": store_id, **by(caller), **command.marks}
     message = services.message(Topic.STORE_UPDATES, store_id, "store.update", value)
     return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)
 

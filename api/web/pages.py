@@ -69,6 +69,12 @@ class PageBudget(Budget):
         content = _joined(head, first, pieces[1:], written)
         return _PieceByPiece(room.hand_on(), content)
 
+    def stream(
+        self, room: Share, content: AsyncIterator[bytes], media_type: str, headers: Mapping[str, str]
+    ) -> Response:
+        """An answer that is written while it is sent, within a room that it keeps until then."""
+        return _PieceByPiece(room.hand_on(), content, media_type, headers)
+
 
 def page_bytes(rows: int, text: int) -> int:
     """The memory of a page of so many rows, with so many characters of text among them."""
@@ -110,10 +116,14 @@ async def _joined(
 class _PieceByPiece(StreamingResponse):
     """An answer that keeps its room until it has been sent, or until others need it while the client doesn't read."""
 
-    media_type = JsonResponse.media_type
-
-    def __init__(self, room: Share, content: AsyncIterator[bytes]) -> None:
-        super().__init__(content)
+    def __init__(
+        self,
+        room: Share,
+        content: AsyncIterator[bytes],
+        media_type: str | None = JsonResponse.media_type,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(content, headers=headers, media_type=media_type)
         self._room = room
 
     async def stream_response(self, send: Send) -> None:

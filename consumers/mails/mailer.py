@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 from consumers.inbox import Inbox
 from consumers.mails.consumer import MailConsumer
-from consumers.mails.message import mail_command
 from consumers.mails.sender import MailSender, Senders
 from consumers.mails.smtp import SmtpServer
 from consumers.subscriptions import start, subscribed_broker
 from domain.mails import RetryPlan
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.mails import mail_command
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.mails import MailRepository

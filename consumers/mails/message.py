@@ -18,11 +18,9 @@ from uuid import UUID, uuid5
 
 from domain import addresses
 from messaging.decoding import InvalidMessageError
-from messaging.mails import MAIL_COMMAND, MailCommand
-from messaging.reading import Reader
+from messaging.mails import MailCommand, mailbox
 
 _MESSAGE_IDS: Final = UUID("b8f0a0de-7c43-5f0e-9a53-6a1f64a0d6f3")
-READER: Final = Reader(MAIL_COMMAND)
 _POLICY: Final = compat32.clone(linesep="\r\n", cte_type="7bit")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9 '&+_-]{1,60}")
 _UTF8: Final = Charset("utf-8")
@@ -36,26 +34,6 @@ class Mail:
     sender: str
     recipient: str
     content: bytes
-
-
-def mail_command(value: bytes) -> MailCommand:
-    """The command in a record. Raises InvalidContentError, or InvalidMessageError for an address that can't be one."""
-    command = READER(value)
-    mailbox("to", command.to)
-    if command.from_ is not None:
-        mailbox("from", command.from_)
-    return command
-
-
-def mailbox(field: str, text: str) -> Address:
-    """The one address in a text, with or without a name: `Anna Berg <anna@example.com>`.
-
-    The domain is in ASCII. Raises InvalidMessageError, which names the field and not the address.
-    """
-    try:
-        return addresses.mailbox(text)
-    except addresses.InvalidAddressError as error:
-        raise InvalidMessageError("invalid-address", f"`{field}` is not one mail address") from error
 
 
 def mail_message(command: MailCommand, at: datetime) -> Mail:

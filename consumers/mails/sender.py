@@ -12,12 +12,12 @@ from typing import Final
 import structlog
 from tenacity import AsyncRetrying, retry_if_exception, wait_exponential_jitter
 
-from consumers.mails.message import mail_command, mail_message
+from consumers.mails.message import mail_message
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from domain.mails import RetryPlan
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
-from messaging.mails import MailCommand
+from messaging.mails import MailCommand, mail_command
 from messaging.metrics import MAILS, RETRIES, note_wait
 from storage.mails import ClaimedMail, MailRepository
 from storage.pymongo_internals import cancel_and_wait

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
@@ -56,32 +56,41 @@ class TopicReader:
         """
         ends = {p: end for p, end in (await self._consumer.end_offsets(list(partitions))).items() if end}
         starts = await self._starts(list(ends), since)
-        left = {p: end for p, end in ends.items() if starts[p] < end}
+        async for records in self.between({p: range(starts[p], end) for p, end in ends.items()}):
+            yield records
+
+    async def spans(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, range]:
+        """The offsets of the present records of each of these partitions; those without records are left out."""
+        if not partitions:
+            return {}
+        begins = await self._consumer.beginning_offsets(list(partitions))
+        ends = await self._consumer.end_offsets(list(partitions))
+        return {place: range(begins[place], ends[place]) for place in partitions if begins[place] < ends[place]}
+
+    async def between(self, spans: Mapping[TopicPartition, range]) -> AsyncIterator[list[RawRecord]]:
+        """The records at these offsets of each partition, each partition in its order."""
+        left = {place: span.stop for place, span in spans.items() if span}
         self._consumer.assign(list(left))
-        for partition in left:
-            self._consumer.seek(partition, starts[partition])
+        for place in left:
+            self._consumer.seek(place, spans[place].start)
         while left:
             for records in (await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)).values():
-                wanted = [r for r in records if r.offset < ends[TopicPartition(r.topic, r.partition)]]
+                wanted = [r for r in records if r.offset < spans[TopicPartition(r.topic, r.partition)].stop]
                 if wanted:
                     yield wanted
-            for partition in list(left):
-                if await self._consumer.position(partition) >= left[partition]:
-                    self._consumer.pause(partition)
-                    del left[partition]
+            for place in list(left):
+                if await self._consumer.position(place) >= left[place]:
+                    self._consumer.pause(place)
+                    del left[place]
 
     async def record(self, partition: TopicPartition, offset: int) -> RawRecord | None:
         """The record at an offset, None if there is none."""
-        begin = (await self._consumer.beginning_offsets([partition]))[partition]
-        end = (await self._consumer.end_offsets([partition]))[partition]
-        if not begin <= offset < end:
+        span = (await self.spans([partition])).get(partition)
+        if span is None or offset not in span:
             return None
-        self._consumer.assign([partition])
-        self._consumer.seek(partition, offset)
-        while True:
-            for records in (await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=1)).values():
-                for record in records:
-                    return record if record.offset == offset else None
+        async for records in self.between({partition: range(offset, offset + 1)}):
+            return records[0]
+        return None
 
     async def _starts(self, partitions: Sequence[TopicPartition], since: datetime | None) -> dict[TopicPartition, int]:
         if not partitions:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from domain.templates import MailTemplate, canonical_language
-from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, OptionalId
+from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, Name, OptionalId
 from messaging.templates.language import MAX_SOURCE_BYTES
 from messaging.templates.rendering import BUILT_IN, Part, TemplateError, check_part
 
@@ -68,6 +68,7 @@ class NotificationTemplateUpdate(ClosedMessage):
     """A template of notifications that is saved or deleted."""
 
     notification_template: NamedTemplate
+    user: Annotated[Name | None, Field(description="Who asks: it stands in the audit log")] = None
     command_id: OptionalId = None
 
 

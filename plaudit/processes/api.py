@@ -21,9 +21,12 @@ from api.web.limits import Limits, RateLimit
 from console.app import add_console
 from console.feed import TOPICS as CONSOLE_NEWS
 from console.feed import Feed
+from messaging.kafka.checks import KafkaExamination
+from messaging.kafka.dead_letters import DeadLetterReader
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.kafka.tail import Tail
+from messaging.topics import ExpectedTopics
 from plaudit.config import HttpSettings, Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import authenticator, check_authentication
@@ -89,7 +92,8 @@ async def run_api(settings: Settings) -> None:
 
 
 def _services(settings: Settings, database: Database, publisher: Publisher, lag: ConsumerLag) -> Services:
-    http = settings.http
+    http, connection = settings.http, settings.kafka_connection()
+    expected = ExpectedTopics(settings.topics, settings.topic_layout, settings.remember_days)
     return Services(
         database,
         publisher,
@@ -97,6 +101,9 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         version=version("plaudit"),
         entity_types=registered_entity_types(settings),
         lag=lag,
+        letters=DeadLetterReader(connection, settings.topics),
+        examination=KafkaExamination(connection, expected),
+        erasure_key=settings.privacy.key(),
         token_keys=settings.review_tokens.keys(),
         image_files=settings.images.files(settings.data),
         authenticator=authenticator(settings, database),

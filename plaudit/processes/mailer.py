@@ -8,11 +8,11 @@ from datetime import timedelta
 import structlog
 
 from consumers.mails.mailer import running_mailer
-from consumers.mails.message import mailbox
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from messaging.decoding import InvalidMessageError
 from messaging.kafka.publisher import Publisher
+from messaging.mails import mailbox
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.processes.connections import run_process
 from plaudit.processes.probes import Probes

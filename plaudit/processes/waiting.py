@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
 import structlog
-from aiokafka.admin import AIOKafkaAdminClient
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
+from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 from messaging.topics import Topic, create_topics
 from plaudit.config import Settings
@@ -82,14 +81,3 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
     )
     result: T = await retrying(attempt)
     return result
-
-
-@asynccontextmanager
-async def admin_client(connection: KafkaConnection) -> AsyncIterator[AIOKafkaAdminClient]:
-    """A connected admin client."""
-    admin = AIOKafkaAdminClient(**connection.client_options())
-    try:
-        await admin.start()
-        yield admin
-    finally:
-        await admin.close()

@@ -41,6 +41,7 @@ async def run_worker(settings: Settings) -> None:
             remember=timedelta(days=settings.remember_days),
             token_keys=settings.review_tokens.keys(),
             image_files=image_files,
+            erasure_key=settings.privacy.key(),
         ) as running:
             tune_memory()
             probes.is_ready = True

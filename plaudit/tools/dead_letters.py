@@ -5,35 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from rich.console import Console
 
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import RawRecord
+from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
-from messaging.replays import header
+from messaging.replays import FLOW, header
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
-from plaudit.processes.waiting import admin_client, existing_topics
-
-FLOW: Final = (
-    Topic.STORE_UPDATES,
-    Topic.OBJECT_UPDATES,
-    Topic.ORDER_EVENTS,
-    Topic.REVIEW_SUBMISSIONS,
-    Topic.MODERATION_COMMANDS,
-    Topic.REVIEW_FEEDBACK,
-    Topic.REVIEW_CHANGES,
-    Topic.RETURN_COMMANDS,
-    Topic.REMINDER_COMMANDS,
-    Topic.MAIL_COMMANDS,
-)
-"""Dependencies first: a store before its reviews, an order before its returns."""
+from plaudit.processes.waiting import existing_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +112,6 @@ def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:
             raise UsageError(f"{text} has no dead letters; these do: {', '.join(FLOW)}.")
         found.update(match)
     return [topic for topic in FLOW if not wanted or topic in found]
-
-
-async def partitions_of(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> list[TopicPartition]:
-    """The partitions of topics that exist, in order."""
-    described = await admin.describe_topics(topics) if topics else []
-    return sorted(TopicPartition(t["topic"], p["partition"]) for t in described for p in t["partitions"])
 
 
 def _line(letter: RawRecord) -> str:

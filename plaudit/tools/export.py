@@ -15,11 +15,11 @@ import orjson
 from rich.console import Console
 
 from api.reviews.rows import ReviewDetails, review_details
+from domain.csv_cells import cell_of
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
-from plaudit.tools.csv_cells import cell_of
 from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.file_format import FileFormat
 from storage.database import in_batches

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from typing_extensions import TypedDict
 
+from domain.csv_cells import cell_of
 from domain.policy import HIGH_STARS, LOW_STARS, Decisions, rejects_low_more
 from domain.ratings import STARS
 from domain.reviews import ReviewStatus
@@ -24,7 +25,6 @@ from domain.timestamps import timestamp
 from plaudit.cli.terminal import print_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
-from plaudit.tools.csv_cells import cell_of
 from storage.policy import DecisionCounts, DecisionReport
 
 NO_REASON: Final = "none"

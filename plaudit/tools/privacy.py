@@ -19,7 +19,7 @@ from api.reviews.rows import review_details
 from domain.feedback import Vote, VoteKey
 from domain.images import StoredImage
 from domain.moderation import Moderation
-from domain.privacy import is_about, people_in
+from domain.privacy import is_about
 from domain.returns import Return
 from domain.reviews import ModerationAction
 from domain.timestamps import from_milliseconds, timestamp
@@ -27,8 +27,8 @@ from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.feedback import feedback_value
 from messaging.kafka.publisher import Publisher
-from messaging.replays import letter_id
-from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
+from messaging.replays import letter_id, person_key
+from messaging.topics import Topic, TopicNames
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import shown_json
 from plaudit.config import Settings
@@ -43,7 +43,6 @@ from storage.stores import StoreRepository
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"
 
-_KEYED_BY_PERSON: Final = (*(Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS),)
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
 
@@ -198,28 +197,14 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
 
 def erasures_of(settings: Settings, database: Database) -> Erasures:
     """The record of erasures, with the key that is configured."""
-    key = settings.privacy.erasure_key
-    return Erasures(database, key.get_secret_value() if key else None)
+    return Erasures(database, settings.privacy.key())
 
 
 async def _letters_about(settings: Settings, customer_id: str, order_ids: Collection[str]) -> AsyncIterator[RawRecord]:
     async for letters in dead_letters(settings, Filter()):
         for letter in letters:
-            if _key_of(letter) in (customer_id, *order_ids) or is_about(letter.value or b"", customer_id, order_ids):
+            if person_key(letter) in (customer_id, *order_ids) or is_about(letter.value or b"", customer_id, order_ids):
                 yield letter
-
-
-def people_of(letter: RawRecord) -> set[str]:
-    """The customers that a dead letter may be about."""
-    people = people_in(letter.value or b"")
-    return people | {key} if (key := _key_of(letter)) else people
-
-
-def _key_of(letter: RawRecord) -> str | None:
-    """The key where it is that of a customer or an order; elsewhere it says nothing of who."""
-    if not letter.key or not letter.topic.removesuffix(DEAD_LETTER_SUFFIX).endswith(_KEYED_BY_PERSON):
-        return None
-    return letter.key.decode(errors="replace")
 
 
 def _json(value: bytes) -> Any:

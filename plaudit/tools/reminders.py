@@ -13,8 +13,8 @@ from domain.timestamps import timestamp
 from plaudit.cli.terminal import shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
-from scheduler.preview import preview
 from scheduler.reminders import ReminderJob
+from storage.reminders_decisions import preview
 from storage.stores import StoreRepository
 
 

@@ -11,7 +11,6 @@ from typing import Final
 from aiokafka.errors import MessageSizeTooLargeError
 from rich.console import Console
 
-from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord
 from messaging.kafka.publisher import Publisher
 from messaging.replays import letter_id, replayed_message
@@ -20,9 +19,8 @@ from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import prepare_servers
 from plaudit.tools.dead_letters import Filter, dead_letters
-from plaudit.tools.privacy import erasures_of, people_of
+from plaudit.tools.privacy import erasures_of
 from storage.outbox import in_parts
-from storage.privacy_erasures import Erasures
 from storage.replays import ReplayRepository
 
 
@@ -61,7 +59,7 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
         with progress.status("Replaying dead letters") as status:
             async for letters in dead_letters(settings, order.wanted):
                 for chunk in in_parts(letters):
-                    kept = await _of_those_not_forgotten(chunk, erasures)
+                    kept = await erasures.spared(chunk)
                     counts["erased"] += len(chunk) - len(kept)
                     await _replay(kept, order, replays, publisher, counts)
                     status.update(f"Replaying dead letters: {counts['replayed']} published")
@@ -98,16 +96,3 @@ async def _replay(
                 counts["too large"] += 1
     await replays.remember([letter_id(letter) for letter in published], datetime.now(UTC))
     counts["replayed"] += len(published)
-
-
-async def _of_those_not_forgotten(letters: Sequence[RawRecord], erasures: Erasures) -> list[RawRecord]:
-    """The letters without those about people who were forgotten since they came."""
-    aside = await erasures.aside([letter_id(letter) for letter in letters])
-    letters = [letter for letter in letters if letter_id(letter) not in aside]
-    people = [people_of(letter) for letter in letters]
-    forgotten = await erasures.latest(set().union(*people))
-    return [
-        letter
-        for letter, about in zip(letters, people, strict=True)
-        if not any(p in forgotten and from_milliseconds(letter.timestamp) <= forgotten[p] for p in about)
-    ]

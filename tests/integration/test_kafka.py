@@ -19,11 +19,11 @@ from consumers.inbox import Inbox
 from consumers.subscriptions import subscribed_broker
 from domain.delivery import OutgoingMessage
 from messaging.decoding import Received
+from messaging.kafka.administration import admin_client
 from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
-from plaudit.processes.waiting import admin_client
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.service import Servers, Service

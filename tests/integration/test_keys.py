@@ -163,3 +163,28 @@ async def test_wrong_usage(command_line: Service) -> None:
         await command_line.run("keys", *command, code=2)
     ended = await command_line.run("keys", "revoke", "000000000000", code=1)
     assert "plaudit keys list" in ended.stderr
+
+
+async def test_keys_are_listed_by_whoever_may_and_is_bound_to_no_store(
+    command_line: Service, keys: ApiKeyRepository
+) -> None:
+    now, reader = datetime.now(UTC), frozenset({Permission.READ_KEYS})
+    await _stored(keys, "000000000001", revoked=now)
+    await _stored(keys, "000000000002", expires=now)
+    for id, stores in (("0123456789ab", None), ("ba9876543210", frozenset({"A"}))):
+        await keys.add(ApiKey(id, Caller("audit", reader, stores), digest_of(SECRET), created=now))
+    async with _app(command_line.servers, keys, command_line.database) as app:
+        transport = httpx.ASGITransport(app)
+
+        async def asked(id: str) -> httpx.Response:
+            async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
+                return await http.get("/api/keys", headers={"x-api-key": f"plaudit_{id}_{SECRET}"})
+
+        answer = await asked("0123456789ab")
+        assert (await asked("ba9876543210")).status_code == 403
+    rows = {row["id"]: row for row in answer.json()}
+    assert [rows[id]["state"] for id in sorted(rows)] == ["revoked", "expired", "valid", "valid"]
+    bound = rows["ba9876543210"]
+    assert (bound["subject"], bound["permissions"], bound["stores"]) == ("audit", ["keys:read"], ["A"])
+    assert "digest" not in answer.text
+    assert SECRET not in answer.text

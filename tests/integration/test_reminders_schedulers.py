@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from domain.orders import after_event
+from messaging.kafka.administration import admin_client
 from messaging.orders import order_event
 from messaging.topics import TopicLayout, TopicNames, create_topics
 from plaudit.config import Settings
-from plaudit.processes.waiting import admin_client
 from scheduler.clock import LEASE, ReminderClock
 from storage.database import Database, in_transaction
 from storage.indexes import ensure_indexes

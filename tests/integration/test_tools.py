@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
+from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
-from plaudit.processes.waiting import admin_client
 from tests.support.facade import new_id, submission
 from tests.support.messages import Message
 from tests.support.raw_batches import batch, produce, record

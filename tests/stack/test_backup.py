@@ -11,7 +11,9 @@ from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.waiting import eventually
 
 # Commands are passed on to review-changes anew; there, its old records would meet reviews that aren't there yet.
-TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {Topic.REVIEW_CHANGES, Topic.MAIL_COMMANDS}
+TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {
+    *(Topic.REVIEW_CHANGES, Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS)
+}
 PROCESSES = ("api", "worker", "scheduler", "mailer")
 
 

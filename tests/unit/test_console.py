@@ -56,8 +56,12 @@ async def asked(
     http: httpx.AsyncClient, screen: Screen, permissions: Collection[str], **headers: str
 ) -> httpx.Response:
     token = ISSUER_OF_ALL.token(sorted(permissions))
-    path = "/console" + re.sub(r"{\w+(:path)?}", "1", screen.path)
+    path = "/console" + re.sub(r"{name}|{\w+(:path)?}", _sample, screen.path)
     return await http.request(screen.method, path, headers={"x-credential": token, **SAME, **headers})
+
+
+def _sample(parameter: re.Match[str]) -> str:
+    return "OrderReviewRequest" if parameter[0] == "{name}" else "1"
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: f"{screen.method} {screen.path}")

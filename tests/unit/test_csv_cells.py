@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.reviews.rows import ReviewDetails
-from plaudit.tools.csv_cells import cell_of, text_of
+from domain.csv_cells import cell_of, text_of
 from plaudit.tools.export import review_writer
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.rows import csv_header, csv_rows

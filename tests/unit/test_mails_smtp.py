@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from consumers.mails.message import Mail, check_headers, mail_command, mail_message, mailbox
+from consumers.mails.message import Mail, check_headers, mail_message
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from messaging.decoding import InvalidMessageError
-from messaging.mails import MailCommand, MailItem
+from messaging.mails import MailCommand, MailItem, mail_command, mailbox
 from plaudit.config import SmtpSecurity
 from tests.support.mail_server import PASSWORD, MailServer, running_mail_server
 from tests.support.sockets import listening

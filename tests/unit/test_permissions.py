@@ -34,17 +34,26 @@ OF_ANY_CALLER = {"GET /api/commands/{commandId}", "GET /api/me"}
 OF_STRANGERS = {"GET /api/images/{imageId}"}
 """Routes that answer everybody, and tell more to those who say who they are."""
 
-OF_ALL_STORES = {"GET /api/settings", "GET /metrics"}
+OF_ALL_STORES = {
+    *("GET /api/settings", "GET /metrics", "GET /api/keys", "GET /api/health/details", "GET /api/deadLetters"),
+    "GET /api/deadLetters/{topic}/{partition}/{offset}",
+}
 """Routes that are refused to a caller who is bound to stores, beside those that name another store."""
 
 _QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
 DECLARED = {
     "GET /api/audit": "audit:read",
+    "GET /api/audit/export": "audit:read",
     "GET /api/customerReviews/canLeaveFeedback": "customerReviews:create",
     "GET /api/customerReviews/{id}": "customerReviews:read",
+    "GET /api/deadLetters": "dlq:read",
+    "GET /api/deadLetters/{topic}/{partition}/{offset}": "dlq:read",
     "GET /api/customerReviews/{id}/impact": "customerReviews:read",
     "GET /api/entityTypes": "customerReviews:read",
     "GET /api/entityTypes/{entityType}/{id}": "customerReviews:read",
+    "GET /api/keys": "keys:read",
+    "GET /api/reminders/preview": "settings:read",
+    "GET /api/health/details": "metrics:read",
     "GET /api/notificationTemplates": "templates:read",
     "GET /api/notificationTemplates/{name}": "templates:read",
     "GET /api/return/available-quantities/{orderId}": "return:read",
@@ -77,6 +86,7 @@ DECLARED = {
     "POST /api/customerReviews/counts": "customerReviews:read",
     "POST /api/customerReviews/{id}/images/{imageId}/hide": "customerReviews:update",
     "POST /api/customerReviews/{id}/images/{imageId}/show": "customerReviews:update",
+    "POST /api/deadLetters/replay": "dlq:replay",
     "POST /api/images": "customerReviews:create",
     "POST /api/customerReviews/search": "customerReviews:read",
     "DELETE /api/return": "return:delete",
@@ -85,6 +95,7 @@ DECLARED = {
     "POST /api/customerReviews/{id}/votes": "customerReviews:vote",
     "DELETE /api/customerReviews/{id}/votes": "customerReviews:vote",
     "POST /api/customerReviews/{id}/reports": "customerReviews:report",
+    "POST /api/customerReviews/{id}/claim": "customerReviews:update",
     "GET /api/customerReviews/{id}/reports": "customerReviews:update",
     "PUT /api/notificationTemplates/{name}": "templates:update",
     "PUT /api/return": "return:update",

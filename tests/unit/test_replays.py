@@ -7,7 +7,8 @@ from dataclasses import replace
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.envelope import cloud_event_identity
-from messaging.replays import replayed_message
+from messaging.replays import FLOW, replayed_message
+from messaging.topics import Topic
 from tests.support.records import Record
 
 
@@ -49,3 +50,8 @@ def test_a_return_without_identity_gets_one_for_each_replay() -> None:
     first, same, later = (cloud_event_identity(replayed_message(source, earlier=n).headers) for n in (0, 0, 1))
     assert first is not None
     assert first == same != later
+
+
+def test_every_topic_with_dead_letters_is_in_the_flow() -> None:
+    assert set(FLOW) == {topic for topic in Topic if topic.is_consumed}
+    assert len(FLOW) == len(set(FLOW))

@@ -21,7 +21,7 @@ from api.web.bodies import JsonBody
 from api.web.ignored import ignored_header
 from api.web.queries import query_parameters
 from api.web.routes import PlainRoute
-from consumers.mails import message as mails
+from messaging import mails
 from messaging.asyncapi import CHANNELS
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
@@ -30,6 +30,7 @@ from messaging.objects import OBJECT_UPDATE
 from messaging.orders import READER as ORDERS
 from messaging.reading import InvalidContentError, Read, Reader
 from messaging.reminders import REMINDER_COMMAND
+from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import READ_ONE, READ_SEVERAL, REVIEW_CHANGE
 from messaging.schemas import PATTERN_MESSAGES
@@ -186,6 +187,7 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/{id}/reply": REPLY,
     "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
     "DELETE /api/customerReviews/{id}/votes": {"userId": "u"},
+    "POST /api/customerReviews/{id}/claim": {"desk": "d"},
     "POST /api/customerReviews/{id}/reports": REPORT,
     "POST /api/customerReviews": [{**REVIEW, "editor": EDITOR}],
     "POST /api/customerReviews/reviewList": SEARCH,
@@ -206,6 +208,7 @@ BODIES: dict[str, Any] = {
         **{"entityId": "e", "take": 5, "after": "a"},
     },
     "POST /api/return": NEW_RETURN,
+    "POST /api/deadLetters/replay": {"places": ["mail-commands/0/1"], "value": "{}", "dryRun": True},
     "PUT /api/return": NEW_RETURN,
     "PUT /api/settings": SETTINGS,
     "PUT /api/stores/{storeId}": {**STORE, "id": "s"},
@@ -263,8 +266,8 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     ],
     Topic.OBJECT_UPDATES: [(Reader(OBJECT_UPDATE), OBJECT)],
     Topic.STORE_UPDATES: [
-        (Reader(STORE_UPDATE), {**STORE, "id": "s", "commandId": "c"}),
-        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "commandId": "c"}),
+        (Reader(STORE_UPDATE), {**STORE, "id": "s", "user": "u", "commandId": "c"}),
+        (Reader(STORE_UPDATE), {"generalSettings": SETTINGS, "user": "u", "commandId": "c"}),
         (
             Reader(STORE_UPDATE),
             {
@@ -272,6 +275,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
                     **{"name": "OrderReviewRequest", "storeId": "s", "languageCode": "en", "deleted": True},
                     **TEMPLATE,
                 },
+                "user": "u",
                 "commandId": "c",
             },
         ),
@@ -288,6 +292,12 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     ],
     Topic.ENDED_SESSIONS: [(Reader(ENDED_SESSION), {"sessionId": "s"})],
     Topic.MAIL_COMMANDS: [(mails.READER, MAIL)],
+    Topic.DEAD_LETTER_COMMANDS: [
+        (
+            Reader(REPLAY_COMMAND),
+            {"place": "mail-commands/0/1", "value": "{}", "moderator": "eve", "commandId": "c"},
+        )
+    ],
 }
 """Messages with all their fields for each topic that is read."""
 

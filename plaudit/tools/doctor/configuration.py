@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel
 
+from domain.findings import Finding, failed, ok, warn
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
-from plaudit.tools.doctor.findings import Finding, failed, ok, warn
 
 _CHECK = "configuration"
 _PREFIX = "PLAUDIT_"

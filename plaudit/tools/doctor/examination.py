@@ -14,15 +14,16 @@ from pydantic import ValidationError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
+from domain.findings import Finding, Level, failed
+from messaging.kafka.administration import admin_client
+from messaging.kafka.checks import check_consumption, check_dead_letters, check_kafka, dead_letter_count
+from messaging.topics import ExpectedTopics
 from plaudit.cli.command_line import wrong_settings
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import without_credentials
-from plaudit.processes.waiting import admin_client
 from plaudit.tools.doctor.configuration import check_configuration
-from plaudit.tools.doctor.findings import Finding, Level, failed, ok, warn
-from plaudit.tools.doctor.kafka import check_kafka, dead_letter_count
-from plaudit.tools.doctor.mongo import check_mongo
+from storage.checks import check_mongo
 from storage.database import connect
 from storage.replays import ReplayRepository
 
@@ -72,7 +73,7 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
     try:
         client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=_REACH_S)
         async with client:
-            async for finding in check_mongo(database, settings):
+            async for finding in check_mongo(database, settings.remember_days):
                 yield finding
     except OperationFailure as error:
         yield failed("mongodb", f"refuses: {_short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
@@ -89,22 +90,20 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
                 consumer = AIOKafkaConsumer(**connection.client_options(), enable_auto_commit=False)
                 stack.push_async_callback(consumer.stop)
                 await consumer.start()
-            async for finding in check_kafka(admin, consumer, connection, settings):
+            are_topics_there = True
+            expected = ExpectedTopics(settings.topics, settings.topic_layout, settings.remember_days)
+            async for finding in check_kafka(admin, consumer, expected):
+                are_topics_there &= (finding.check, finding.level) != ("topics", Level.FAIL)
                 yield finding
-            yield await _dead_letters(await dead_letter_count(consumer, admin, settings), settings)
+            if are_topics_there:
+                async for finding in check_consumption(admin, connection, settings.topics):
+                    yield finding
+            yield check_dead_letters(
+                await dead_letter_count(consumer, admin, settings.topics), await _replayed(settings)
+            )
     except (KafkaError, TimeoutError, OSError, ValueError) as error:
         advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
         yield failed("kafka", f"does not answer: {_short(error)}", advice)
-
-
-async def _dead_letters(kept: int, settings: Settings) -> Finding:
-    if kept == 0:
-        return ok("dead letters", "none")
-    replayed = await _replayed(settings)
-    text = f"{kept} are kept" + (f", {replayed} have been replayed" if replayed else "")
-    if replayed is not None and replayed >= kept:
-        return ok("dead letters", text)
-    return warn("dead letters", text, "`plaudit dlq list` shows why, `plaudit dlq replay` sends them again.")
 
 
 async def _replayed(settings: Settings) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from plaudit.tools.csv_cells import text_of
+from domain.csv_cells import text_of
 from plaudit.tools.imports.lines import MAX_LINE_BYTES, Line, Lines
 
 _NOT_UTF_8: Final = "Not UTF-8"

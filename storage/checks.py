@@ -1,4 +1,4 @@
-"""Checks of MongoDB."""
+"""Checks of MongoDB: is it as the service needs it, and is anything in it overdue?"""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from pymongo import IndexModel
 
+from domain.findings import Finding, failed, ok, warn
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
-from plaudit.config import Settings
-from plaudit.tools.doctor.findings import Finding, failed, ok, warn
 from storage import outbox, parking, returns
 from storage.database import Database
 from storage.indexes import SUPERSEDED, all_indexes
@@ -25,8 +24,8 @@ _OWED_LIMIT: Final = timedelta(minutes=2)
 _SHOWN: Final = 5
 
 
-async def check_mongo(database: Database, settings: Settings) -> AsyncIterator[Finding]:
-    """Everything about MongoDB; raises what the driver raises if it is away."""
+async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[Finding]:
+    """Everything about MongoDB; ids are remembered for so many days. Raises what the driver raises if it is away."""
     begin, asked = time.monotonic(), datetime.now(UTC)
     hello = await database.command("hello")
     yield ok("mongodb", "answers")
@@ -34,7 +33,7 @@ async def check_mongo(database: Database, settings: Settings) -> AsyncIterator[F
     # Its clock was read somewhere within the round trip.
     middle = asked + timedelta(seconds=(time.monotonic() - begin) / 2)
     yield _clock((hello["localTime"].replace(tzinfo=UTC) - middle).total_seconds())
-    async for finding in _indexes(database, settings.remember_days):
+    async for finding in _indexes(database, remember_days):
         yield finding
     yield await _waiting(database)
     yield await _owed(database)

@@ -1,21 +1,33 @@
-"""Decisions on orders, with their stores, reviews and customers from the database."""
+"""Decisions on orders, with their stores, reviews and customers from the database, and a preview of those of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
+from typing import Final
 
 from domain.objects import ObjectPlace, is_closed
 from domain.ratings import Entity
-from domain.reminders import PRODUCT, Decided, PlacedProduct, ReviewableOrder, SentReminders, decide_in_turn
+from domain.reminders import (
+    PRODUCT,
+    Decided,
+    PlacedProduct,
+    Reminder,
+    ReviewableOrder,
+    SentReminders,
+    decide_in_turn,
+)
 from domain.stores import ReminderSettings
-from storage.database import Database, Session
+from storage.database import Database, Session, in_batches
 from storage.objects import ObjectRepository
 from storage.reminders import ReminderRepository
 from storage.review_tokens import ReviewTokenRepository
 from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
+
+_BATCH: Final = 200
 
 
 class Decisions:
@@ -53,8 +65,35 @@ class Decisions:
         products = {product for order in orders for product in order.placed_products()}
         return list(decide_in_turn(orders, settings, stores, reviewed, sent, now, await self._closed(products)))
 
+    async def on_some(
+        self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
+    ) -> list[Decided]:
+        """Decide on at most so many orders that are due, and on as many others in the status, the latest ones.
+
+        `within`: on orders of these stores alone. Writes nothing.
+        """
+        stores = [id for id in await self.open_stores() if within is None or id in within]
+        due = await self.reminders.of_ids(await self.reminders.due(settings, stores, now, most))
+        others = await self.reminders.others(settings, stores, now, most, within=within)
+        return await self.on([*due, *others], settings, now)
+
     async def _closed(self, products: Collection[PlacedProduct]) -> set[PlacedProduct]:
         """Those of these products that take no reviews."""
         places = {each: ObjectPlace(Entity(PRODUCT, each.product_id), each.store_id) for each in products}
         objects = await self._objects.of_places(set(places.values()))
         return {each for each, place in places.items() if is_closed(objects, place)}
+
+
+async def preview(database: Database, settings: ReminderSettings, now: datetime) -> AsyncIterator[Decided]:
+    """The decision on every order in the status that reminders are for; those that are due come first.
+
+    Writes and sends nothing. Takes as long as there are orders in the status.
+    """
+    decisions = Decisions(database)
+    reminded: Counter[str] = Counter()
+    orders = decisions.reminders.in_status(settings, await decisions.open_stores(), now)
+    async for batch in in_batches(orders, _BATCH):
+        for decided in await decisions.on(batch, settings, now, unwritten=reminded):
+            if isinstance(decided.decision, Reminder):
+                reminded[decided.decision.customer_id] += 1
+            yield decided

@@ -1,10 +1,12 @@
-"""Checks of Kafka."""
+"""Checks of Kafka: are the topics as the service needs them, and are they consumed?"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,14 +14,21 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from domain.findings import Finding, failed, ok, warn
+from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
-from messaging.topics import COMPACTED, DEAD_LETTER_SUFFIX, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES, Topic
-from plaudit.config import Settings
-from plaudit.tools.dead_letters import partitions_of
-from plaudit.tools.doctor.findings import Finding, failed, ok, warn
+from messaging.topics import (
+    COMPACTED,
+    DEAD_LETTER_SUFFIX,
+    MAX_DEAD_LETTER_BYTES,
+    MAX_RECORD_BYTES,
+    ExpectedTopics,
+    Topic,
+    TopicNames,
+)
 
 _DAY_MS: Final = 86_400_000
 _FUTURE_S: Final = 60
@@ -30,14 +39,14 @@ _PROGRESS_S: Final = 2.0
 
 
 async def check_kafka(
-    admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, connection: KafkaConnection, settings: Settings
+    admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, expected: ExpectedTopics
 ) -> AsyncIterator[Finding]:
-    """Everything about Kafka; raises what aiokafka raises if it is away."""
+    """Findings on brokers, topics and clocks; raises what aiokafka raises if Kafka is away."""
     there = set(await admin.list_topics())
     cluster = await admin.describe_cluster()
     brokers = len(cluster["brokers"])
     yield ok("kafka", f"answers, {brokers} broker{'s' if brokers > 1 else ''}")
-    names = settings.topics.all()
+    names = expected.topics.all()
     missing = [name for name in names if name not in there]
     if missing:
         yield failed("topics", f"missing {', '.join(missing)}", "`plaudit init` creates them.")
@@ -46,29 +55,58 @@ async def check_kafka(
         return
     described = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(existing)}
     configs = await _configs(admin, existing)
-    problems = [*_layout_problems(described, settings, brokers), *_config_problems(configs, settings)]
+    problems = [*_layout_problems(described, expected, brokers), *_config_problems(configs, expected)]
     for problem in problems:
         yield problem
     if not problems and not missing:
         yield ok("topics", f"all {len(existing)} are there")
     places = [TopicPartition(name, p["partition"]) for name, partitions in described.items() for p in partitions]
     yield await _clock(consumer, [place for place in places if not place.topic.endswith(DEAD_LETTER_SUFFIX)])
-    if not any(name in missing for topic in Topic if topic.is_consumed for name in [settings.topics.name(topic)]):
-        async for finding in _lag(admin, connection, settings):
-            yield finding
 
 
-async def dead_letter_count(consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, settings: Settings) -> int:
+async def dead_letter_count(consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, topics: TopicNames) -> int:
     """The number of dead letters that Kafka keeps."""
     there = set(await admin.list_topics())
-    names = [name for topic in Topic if topic.is_consumed and (name := settings.topics.dead_letters(topic)) in there]
+    names = [name for topic in Topic if topic.is_consumed and (name := topics.dead_letters(topic)) in there]
     places = await partitions_of(admin, names)
     first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
     return sum(ends[place] - first[place] for place in places)
 
 
-def _layout_problems(described: Mapping[str, list[Any]], settings: Settings, brokers: int) -> Iterator[Finding]:
-    layout = settings.topic_layout
+def check_dead_letters(kept: int, replayed: int | None) -> Finding:
+    """A finding on so many dead letters that Kafka keeps, and so many replays on record; None: that isn't known."""
+    if kept == 0:
+        return ok("dead letters", "none")
+    text = f"{kept} are kept" + (f", {replayed} have been replayed" if replayed else "")
+    if replayed is not None and replayed >= kept:
+        return ok("dead letters", text)
+    return warn("dead letters", text, "`plaudit dlq list` shows why, `plaudit dlq replay` sends them again.")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaExamination:
+    """The checks of Kafka that a facade can run, on connections of their own."""
+
+    connection: KafkaConnection
+    expected: ExpectedTopics
+
+    async def findings(self, lag: Lag | None, replayed: int | None) -> list[Finding]:
+        """All findings; `lag` as it was measured, `replayed` as for `check_dead_letters`. Raises what aiokafka raises
+        if Kafka is away."""
+        topics = self.expected.topics
+        async with AsyncExitStack() as stack:
+            admin = await stack.enter_async_context(admin_client(self.connection))
+            consumer = AIOKafkaConsumer(**self.connection.client_options(), enable_auto_commit=False)
+            stack.push_async_callback(consumer.stop)
+            await consumer.start()
+            found = [finding async for finding in check_kafka(admin, consumer, self.expected)]
+            if lag is not None:
+                found.append(await check_lag(admin, lag, topics))
+            return [*found, check_dead_letters(await dead_letter_count(consumer, admin, topics), replayed)]
+
+
+def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopics, brokers: int) -> Iterator[Finding]:
+    layout = expected.layout
     leaderless = [name for name, ps in described.items() if any(p["leader"] < 0 for p in ps)]
     if leaderless:
         yield failed("topics", f"partitions without a leader in {', '.join(leaderless)}", "Look after the brokers.")
@@ -98,9 +136,9 @@ async def _configs(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, di
     }
 
 
-def _config_problems(configs: Mapping[str, Mapping[str, str]], settings: Settings) -> Iterator[Finding]:
-    remembered = settings.remember_days * _DAY_MS
-    reviews = settings.topics.name(Topic.REVIEWS)
+def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: ExpectedTopics) -> Iterator[Finding]:
+    remembered = expected.remember_days * _DAY_MS
+    reviews = expected.topics.name(Topic.REVIEWS)
     if "compact" not in configs.get(reviews, {}).get("cleanup.policy", "compact"):
         yield warn(
             "topics",
@@ -114,7 +152,7 @@ def _config_problems(configs: Mapping[str, Mapping[str, str]], settings: Setting
     if long:
         yield warn(
             "retention",
-            f"longer than ids are remembered ({settings.remember_days} days) in {', '.join(long)}",
+            f"longer than ids are remembered ({expected.remember_days} days) in {', '.join(long)}",
             "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention, and drop the expiry indexes before "
             "`plaudit init`: else a deleted review can come back from an old submission.",
         )
@@ -139,8 +177,11 @@ async def _clock(consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> Fi
     return ok("kafka clock", "no record is from the future")
 
 
-async def _lag(admin: AIOKafkaAdminClient, connection: KafkaConnection, settings: Settings) -> AsyncIterator[Finding]:
-    measured = ConsumerLag(connection, settings.topics)
+async def check_consumption(
+    admin: AIOKafkaAdminClient, connection: KafkaConnection, topics: TopicNames
+) -> AsyncIterator[Finding]:
+    """Findings on lag and progress, which takes seconds where there is a backlog. The topics must exist."""
+    measured = ConsumerLag(connection, topics)
     try:
         earlier = await measured.measure()
         if any(backlog.records for backlog in earlier.values()):
@@ -148,36 +189,40 @@ async def _lag(admin: AIOKafkaAdminClient, connection: KafkaConnection, settings
         lag = await measured.measure()
     finally:
         await measured.stop()
-    by_topic: dict[Topic, int] = {}
-    for (topic, _), backlog in lag.items():
-        by_topic[topic] = by_topic.get(topic, 0) + backlog.records
-    unread = []
-    for topic, records in by_topic.items():
-        if records and not await _has_members(admin, settings.topics.name(topic)):
-            unread.append(f"{topic} ({records})")
-    text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
-    if unread:
-        advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
-        yield failed("lag", f"no consumer group reads {', '.join(unread)}", advice)
-    elif sum(by_topic.values()) >= _MUCH_LAG:
-        yield warn("lag", text, "Start more workers, up to one for each partition.")
-    else:
-        yield ok("lag", text or "none")
+    yield await check_lag(admin, lag, topics)
     standing = [
         (topic, partition, backlog.next_offset)
         for (topic, partition), backlog in lag.items()
         if backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
     ]
-    yield await _progress(connection, settings, standing)
+    yield await _progress(connection, topics, standing)
+
+
+async def check_lag(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) -> Finding:
+    """A finding on the lag as it was measured: is it read, and is there much of it?"""
+    by_topic: dict[Topic, int] = {}
+    for (topic, _), backlog in lag.items():
+        by_topic[topic] = by_topic.get(topic, 0) + backlog.records
+    unread = []
+    for topic, records in by_topic.items():
+        if records and not await _has_members(admin, topics.name(topic)):
+            unread.append(f"{topic} ({records})")
+    text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
+    if unread:
+        advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
+        return failed("lag", f"no consumer group reads {', '.join(unread)}", advice)
+    if sum(by_topic.values()) >= _MUCH_LAG:
+        return warn("lag", text, "Start more workers, up to one for each partition.")
+    return ok("lag", text or "none")
 
 
 async def _progress(
-    connection: KafkaConnection, settings: Settings, standing: Sequence[tuple[Topic, int, int]]
+    connection: KafkaConnection, topics: TopicNames, standing: Sequence[tuple[Topic, int, int]]
 ) -> Finding:
     """True if each of these partitions has stood only for a moment, going by its next record."""
     for topic, partition, offset in standing[:_MOST_READ]:
         async with TopicReader.opened(connection) as reader:
-            record = await reader.record(TopicPartition(settings.topics.name(topic), partition), offset)
+            record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
         if record is not None and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
             came = datetime.fromtimestamp(record.timestamp / 1000, UTC)
             text = (

@@ -1,4 +1,4 @@
-"""Findings of the doctor."""
+"""Findings of the checks of a running service: `plaudit doctor`, and the API's health."""
 
 from __future__ import annotations
 

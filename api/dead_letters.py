@@ -1,0 +1,258 @@
+"""Endpoints of dead letters: list, read, replay."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, NotRequired
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field, TypeAdapter
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from api import examples
+from api.auth.permissions import DeadLetterReader, DeadLetterReplayer
+from api.commands import Command, CommandAnswer, Commanded, carry_out, command_answers
+from api.dead_letters_pages import ends_in, ends_text, moment_of, text_of
+from api.outcomes import ItemResult
+from api.services import Injected, Services
+from api.stores.bounds import check_unbound
+from api.web.bodies import JsonBody
+from api.web.documents import problems
+from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, unavailable
+from api.web.queries import any_case
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.commands import Outcome
+from domain.delivery import OutgoingMessage
+from domain.permissions import Caller
+from messaging.consumed import READERS
+from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, RawRecord, refusal_of
+from messaging.kafka.dead_letters import DeadLetterReader as Letters
+from messaging.kafka.dead_letters import LetterPreview, OpenedLetters, preview_of
+from messaging.replays import FLOW, Hindrance, LetterPlace, PlaceText, hindrance, letter_id, place_in
+from messaging.schemas import ClosedMessage, usable
+from messaging.templates.rendering import in_template_thread
+from messaging.topics import Topic
+
+_MOST_PLACES: Final = 100
+_MOST_TAKEN: Final = 200
+_WHOLE_VALUE: Final = MAX_MESSAGE_BYTES
+_NOT_FOUND: Final = "There is no dead letter at this place: it may be older than its topic keeps them."
+
+
+class LetterRow(TypedDict):
+    """A dead letter. `place` names it for a replay; `value` is its beginning as text, `valueBytes` the bytes of the
+    whole; `replayed` tells how often it was replayed, `replayedFrom` the letter that it is a replay of."""
+
+    place: str
+    topic: str
+    partition: int
+    offset: int
+    at: str | None
+    code: str
+    reason: str
+    key: str | None
+    value: str | None
+    valueBytes: int
+    replayed: int
+    replayedFrom: str | None
+
+
+class LetterPage(TypedDict):
+    """Dead letters, the newest first. `next` is the `after` of the next page; null: nothing more."""
+
+    results: list[LetterRow]
+    next: str | None
+
+
+class RefusedAgain(TypedDict):
+    """The reason for which the consumer of the topic would set a message aside."""
+
+    code: str
+    message: str
+    errors: list[ItemError]
+
+
+class Letter(LetterRow):
+    """A dead letter with up to 1 MiB of its value, its headers, and the reason for which it would be refused now; null:
+    its consumer can read it."""
+
+    headers: list[tuple[str, str | None]]
+    refusal: RefusedAgain | None
+
+
+class TriedReplay(ItemResult):
+    """The outcome that the replay of a letter would have, and the reason for which its message would be refused."""
+
+    refusal: NotRequired[RefusedAgain | None]
+
+
+class TriedReplays(TypedDict):
+    """The outcome of a dry run, letter by letter."""
+
+    results: list[TriedReplay]
+
+
+class Replay(ClosedMessage):
+    """The letters to replay, by their places. `value` mends one: it takes the place of the letter's own."""
+
+    places: Annotated[list[PlaceText], Field(min_length=1, max_length=_MOST_PLACES)]
+    value: Annotated[str | None, Field(max_length=MAX_MESSAGE_BYTES)] = None
+    dry_run: Annotated[bool, Field(description="Tell what would happen, and publish nothing")] = False
+
+
+REPLAY: Final = JsonBody(TypeAdapter(Replay), examples.REPLAYS)
+_COMMANDED: Final[dict[str, Any]] = command_answers(
+    ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
+)
+_COMMANDED["responses"][200]["model"] = CommandAnswer | TriedReplays
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/deadLetters",
+    tags=["Dead letters"],
+    responses=problems(ProblemKind.UNAVAILABLE),
+)
+
+
+@router.get("", response_model=LetterPage, responses=problems(ProblemKind.VALIDATION))
+async def list_dead_letters(
+    caller: DeadLetterReader,
+    services: Injected,
+    topic: Annotated[
+        Topic | None, any_case(Topic), Query(description="Where they came from, without prefix and `.dlq`")
+    ] = None,
+    code: Annotated[str | None, Query(max_length=128, description="Of the reason, like `invalid-message`")] = None,
+    take: Annotated[int, Query(ge=1, le=_MOST_TAKEN)] = 20,
+    after: Annotated[
+        Annotated[str, usable(ends_in, "invalid_after")] | None,
+        Query(max_length=8_192, description="The `next` of the page before"),
+    ] = None,
+) -> JsonResponse:
+    """Dead letters, the newest first. A search by code may find fewer than `take` and still have a `next`."""
+    check_unbound(caller)
+    topics = [each for each in FLOW if topic in (None, each)]
+    with await services.pages.rows(take):
+        async with _letters(services).opened() as letters:
+            page = await letters.newest(topics, take=take, code=code, ends=ends_in(after) if after else None)
+        times = await services.replays.counts([letter.id for letter in page.letters])
+        rows = [_row(letter, times.get(letter.id, 0)) for letter in page.letters]
+        return JsonResponse({"results": rows, "next": ends_text(page.rest) if page.rest else None})
+
+
+@router.get("/{topic}/{partition}/{offset}", response_model=Letter, responses=problems(ProblemKind.NOT_FOUND))
+async def read_dead_letter(
+    caller: DeadLetterReader, services: Injected, topic: str, partition: str, offset: str
+) -> JsonResponse:
+    """One dead letter with its value and headers, and what its consumer would say of it now."""
+    check_unbound(caller)
+    try:
+        place = place_in(f"{topic}/{partition}/{offset}")
+    except ValueError:
+        raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND) from None
+    with await services.pages.piece(_WHOLE_VALUE):
+        async with _letters(services).opened() as letters:
+            letter = await letters.at(place)
+        if letter is None:
+            raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
+        preview = preview_of(letter, place, _WHOLE_VALUE)
+        times = await services.replays.counts([preview.id])
+        headers = [(name, None if value is None else text_of(value)) for name, value in letter.headers]
+        refusal = await _refusal(place.topic, letter.value)
+        return JsonResponse({**_row(preview, times.get(preview.id, 0)), "headers": headers, "refusal": refusal})
+
+
+@router.post("/replay", **_COMMANDED)
+async def replay_dead_letters(
+    caller: DeadLetterReplayer,
+    replay: Annotated[Replay, Depends(REPLAY)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Publish letters to the topics that they came from, each once, or tell what would happen. A letter that was
+    replayed before is unchanged; what is refused again becomes another letter."""
+    check_unbound(caller)
+    places = list(dict.fromkeys(replay.places))
+    if replay.value is not None and len(places) > 1:
+        message = "A value mends one letter: name one place"
+        raise invalid([{"pointer": "/value", "code": "one-place", "message": message}])
+    if replay.dry_run:
+        mended = None if replay.value is None else replay.value.encode()
+        return JsonResponse({"results": await _tried(services, [place_in(place) for place in places], mended)})
+    return await carry_out(services, command, places, _messages(services, caller, command, places, replay.value))
+
+
+def _messages(
+    services: Services, caller: Caller, command: Command, places: list[str], mended: str | None
+) -> list[OutgoingMessage]:
+    """The commands, one for each letter. Raises ProblemError for a value that doesn't fit into one."""
+    told = {"value": mended, "moderator": caller.subject}
+    value = {name: each for name, each in told.items() if each is not None} | command.marks
+    topic, kind = Topic.DEAD_LETTER_COMMANDS, "dead-letter.replay"
+    messages = [services.message(topic, place, kind, {"place": place, **value}) for place in places]
+    if any(len(message.value or b"") > MAX_MESSAGE_BYTES for message in messages):
+        raise invalid([{"pointer": "/value", "code": "too-long", "message": "A mended value has at most 1 MiB"}])
+    return messages
+
+
+async def _tried(services: Services, places: list[LetterPlace], mended: bytes | None) -> list[TriedReplay]:
+    """The outcomes that replays would have; one letter at a time is in memory."""
+    results: list[TriedReplay] = []
+    async with _letters(services).opened() as letters:
+        for place in places:
+            results.append(await _tried_at(services, letters, place, mended))
+    return results
+
+
+async def _tried_at(
+    services: Services, letters: OpenedLetters, place: LetterPlace, mended: bytes | None
+) -> TriedReplay:
+    with await services.pages.piece(_WHOLE_VALUE):
+        letter = await letters.at(place)
+        if letter is None:
+            return {"id": str(place), "outcome": Outcome.NOT_FOUND}
+        reason = await _hindrance(services, letter, mended)
+        refusal = await _refusal(place.topic, letter.value if mended is None else mended)
+    if reason is None:
+        return {"id": str(place), "outcome": Outcome.APPLIED, "refusal": refusal}
+    outcome = Outcome.UNCHANGED if reason is Hindrance.REPLAYED else Outcome.REFUSED
+    return {"id": str(place), "outcome": outcome, "reason": reason.value, "refusal": refusal}
+
+
+async def _hindrance(services: Services, letter: RawRecord, mended: bytes | None) -> Hindrance | None:
+    id = letter_id(letter)
+    times = await services.replays.counts([id])
+    is_spared = bool(await services.erasures.spared([letter]))
+    return hindrance(letter, mended, times=times.get(id, 0), is_spared=is_spared)
+
+
+async def _refusal(topic: Topic, value: bytes | None) -> RefusedAgain | None:
+    """The reason for which the consumer of the topic would set this value aside."""
+    error: InvalidMessageError | None = await in_template_thread(refusal_of, value, READERS[topic])
+    if error is None:
+        return None
+    errors: list[ItemError] = [{"pointer": p, "code": c, "message": m} for p, c, m in error.errors]
+    return {"code": error.code, "message": str(error), "errors": errors}
+
+
+def _letters(services: Services) -> Letters:
+    if services.letters is None:
+        raise unavailable("The message broker")
+    return services.letters
+
+
+def _row(letter: LetterPreview, times: int) -> LetterRow:
+    return {
+        "place": str(letter.place),
+        "topic": letter.place.topic,
+        "partition": letter.place.partition,
+        "offset": letter.place.offset,
+        "at": moment_of(letter.timestamp),
+        "code": letter.code,
+        "reason": letter.reason,
+        "key": None if letter.key is None else text_of(letter.key),
+        "value": None if letter.value is None else text_of(letter.value),
+        "valueBytes": letter.value_bytes,
+        "replayed": times,
+        "replayedFrom": letter.replayed_from or None,
+    }

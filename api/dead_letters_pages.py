@@ -1,0 +1,46 @@
+"""Texts of dead letters, and of the places where their pages begin."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from domain.timestamps import from_milliseconds, timestamp
+from messaging.decoding import LATEST_MS
+from messaging.kafka.dead_letters import Ends
+from messaging.replays import place_in
+
+_TOPIC: Final = re.compile(r"([a-z-]+)((?:~[0-9]{1,10}\.[0-9]{1,19})+)")
+
+
+def ends_text(ends: Ends) -> str:
+    """Ends as a text for an address: `mail-commands~0.17~3.4_order-events~1.2`."""
+    topics = sorted({topic for topic, _ in ends})
+    return "_".join(
+        topic.value + "".join(f"~{number}.{end}" for (each, number), end in sorted(ends.items()) if each is topic)
+        for topic in topics
+    )
+
+
+def ends_in(text: str) -> Ends:
+    """The ends that `ends_text` wrote. Raises ValueError."""
+    ends = {}
+    for part in text.split("_"):
+        found = _TOPIC.fullmatch(part)
+        if found is None:
+            raise ValueError("Must be the `next` of a page")
+        for end in found[2][1:].split("~"):
+            number, _, offset = end.partition(".")
+            place = place_in(f"{found[1]}/{number}/{offset}")
+            ends[place.topic, place.partition] = place.offset
+    return ends
+
+
+def text_of(data: bytes) -> str:
+    """Bytes as text; what is no UTF-8 is written as `\\xff`."""
+    return data.decode(errors="backslashreplace")
+
+
+def moment_of(milliseconds: int) -> str | None:
+    """The moment of a record; None if it carries none that can be one."""
+    return timestamp(from_milliseconds(milliseconds)) if 0 <= milliseconds <= LATEST_MS else None

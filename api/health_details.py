@@ -1,0 +1,173 @@
+"""The endpoint that says how the service is, part by part, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
+
+import structlog
+from fastapi import APIRouter, Request
+from typing_extensions import TypedDict
+
+from api.auth.permissions import MetricsReader
+from api.metrics import Gauges
+from api.services import Services
+from api.stores.bounds import check_unbound
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.findings import Finding, Level, failed, ok
+from domain.timestamps import timestamp
+from messaging.kafka.connection import is_broker_away
+from storage.checks import check_mongo
+from storage.database import is_database_away, unless_away
+
+_FRESH_S: Final = 5.0
+"""For so long an answer is good enough: some checks count documents."""
+
+_PATIENCE_S: Final = 8.0
+"""For the checks of one server."""
+
+_log = structlog.get_logger(__name__)
+
+
+class TopicLag(TypedDict):
+    """The records of a topic that its consumer group, which is named as the topic is at the broker, has yet to commit.
+    `standsForSeconds`: the longest time for which one of its partitions has made no progress in spite of a backlog."""
+
+    topic: str
+    group: str
+    records: int
+    standsForSeconds: int
+
+
+class Parked(TypedDict):
+    """Commands that wait for what they are about."""
+
+    reviews: int
+    returns: int
+
+
+class Check(TypedDict):
+    """One check: how it is, and what to do if it isn't well."""
+
+    check: str
+    level: Level
+    text: str
+    advice: str
+
+
+class Health(TypedDict):
+    """The health of the service: the worst level of its checks, then each part; null is what can't be told now.
+    `outbox`: batches of messages that Kafka is owed. `at`: when it was looked at."""
+
+    at: str
+    level: Level
+    lag: list[TopicLag] | None
+    parked: Parked | None
+    outbox: int | None
+    checks: list[Check]
+
+
+@dataclass(slots=True)
+class Examination:
+    """The health of the service, looked at when somebody asks, and every few seconds at most."""
+
+    services: Services
+    gauges: Gauges
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    latest: Health | None = None
+    asked_at: float = 0.0
+
+    async def health(self) -> Health:
+        """The health now, or a moment ago."""
+        async with self.asking:
+            if self.latest is None or monotonic() - self.asked_at >= _FRESH_S:
+                self.latest = await self._look()
+                self.asked_at = monotonic()
+            return self.latest
+
+    async def _look(self) -> Health:
+        await self.gauges.refresh()
+        parts = await asyncio.gather(
+            _found("mongodb", self._mongo(), "Start it, or correct PLAUDIT_MONGO__URI."),
+            _found("kafka", self._kafka(), "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS."),
+        )
+        findings = [finding for part in parts for finding in part] + [self._progress()]
+        waiting = self.gauges.waiting
+        return {
+            "at": timestamp(datetime.now(UTC)),
+            "level": _worst(findings),
+            "lag": self._lag(),
+            "parked": {"reviews": waiting.parked_reviews, "returns": waiting.parked_returns} if waiting else None,
+            "outbox": waiting.owed if waiting else None,
+            "checks": [{"check": f.check, "level": f.level, "text": f.text, "advice": f.advice} for f in findings],
+        }
+
+    async def _mongo(self) -> list[Finding]:
+        examined = self.services.examination
+        days = examined.expected.remember_days if examined else 0
+        return [finding async for finding in check_mongo(self.services.database, days)]
+
+    async def _kafka(self) -> list[Finding]:
+        examined = self.services.examination
+        if examined is None:
+            return []
+        replayed = await unless_away(self.services.replays.count(), None)
+        return await examined.findings(self.gauges.lag, replayed)
+
+    def _progress(self) -> Finding:
+        standing = self.gauges.standstill.describe()
+        if standing:
+            return failed("progress", "; ".join(standing), "See the log of the workers for what they wait for.")
+        return ok("progress", "no partition stands")
+
+    def _lag(self) -> list[TopicLag] | None:
+        lag = self.gauges.lag
+        if lag is None:
+            return None
+        seconds = self.gauges.standstill.seconds()
+        rows: list[TopicLag] = []
+        for topic in sorted({topic for topic, _ in lag}):
+            places = [place for place in lag if place[0] is topic]
+            rows.append(
+                {
+                    "topic": topic,
+                    "group": self.services.topics.name(topic),
+                    "records": sum(lag[place].records for place in places),
+                    "standsForSeconds": int(max(seconds.get(place, 0.0) for place in places)),
+                }
+            )
+        return rows
+
+
+router = APIRouter(route_class=PlainRoute, prefix="/api/health", tags=["Operation"])
+
+
+@router.get("/details", response_model=Health)
+async def read_health(caller: MetricsReader, request: Request) -> JsonResponse:
+    """Lag, parked commands, the outbox, and the checks of `plaudit doctor` that the API can run. A server that is away
+    is a check that failed, and what only it knows is null."""
+    check_unbound(caller)
+    examination: Examination = request.app.state.examination
+    return JsonResponse(await examination.health())
+
+
+async def _found(server: str, looking: Awaitable[list[Finding]], advice: str) -> list[Finding]:
+    """The findings on a server; one that says so if it is away, or takes too long."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await looking
+    except Exception as error:
+        if not (isinstance(error, TimeoutError) or is_broker_away(error) or is_database_away(error)):
+            raise
+        _log.warning("Not examined", away=server, error=repr(error)[:300])
+        return [failed(server, f"does not answer ({type(error).__name__})", advice)]
+
+
+def _worst(findings: Iterable[Finding]) -> Level:
+    levels = {finding.level for finding in findings}
+    return next((level for level in (Level.FAIL, Level.WARN) if level in levels), Level.OK)

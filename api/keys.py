@@ -1,0 +1,61 @@
+"""The endpoint that lists API keys. They are made and revoked by the command line alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from fastapi import APIRouter
+from typing_extensions import TypedDict
+
+from api.auth.permissions import KeyReader
+from api.services import Injected
+from api.stores.bounds import check_unbound
+from api.web.documents import problems
+from api.web.problems import ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.permissions import Permission
+from domain.timestamps import timestamp
+from storage.keys import ApiKey
+
+
+class ShownKey(TypedDict):
+    """A key without its secret, which its owner alone has. `stores` is null for all, `expiryDate` for never."""
+
+    id: str
+    subject: str | None
+    permissions: list[Permission]
+    stores: list[str] | None
+    state: Literal["valid", "expired", "revoked"]
+    createdDate: str
+    expiryDate: str | None
+    revokedDate: str | None
+
+
+router = APIRouter(
+    route_class=PlainRoute, prefix="/api/keys", tags=["Callers"], responses=problems(ProblemKind.UNAVAILABLE)
+)
+
+
+@router.get("", response_model=list[ShownKey])
+async def list_keys(caller: KeyReader, services: Injected) -> JsonResponse:
+    """Every API key, also those that are revoked or have expired. Not for callers bound to stores."""
+    check_unbound(caller)
+    now = datetime.now(UTC)
+    with await services.pages.piece(await services.keys.size()):
+        return JsonResponse([_shown(key, now) for key in await services.keys.all()])
+
+
+def _shown(key: ApiKey, now: datetime) -> ShownKey:
+    caller = key.caller
+    return {
+        "id": key.id,
+        "subject": caller.subject,
+        "permissions": sorted(caller.permissions),
+        "stores": None if caller.stores is None else sorted(caller.stores),
+        "state": "valid" if key.is_valid(now) else "revoked" if key.revoked else "expired",
+        "createdDate": timestamp(key.created),
+        "expiryDate": timestamp(key.expires) if key.expires else None,
+        "revokedDate": timestamp(key.revoked) if key.revoked else None,
+    }

@@ -1,0 +1,140 @@
+"""The endpoint that previews reminders: who would be asked for a review now, and why others wouldn't."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+from typing_extensions import TypedDict
+
+from api.auth.permissions import SettingsReader
+from api.services import Injected, Services
+from api.stores.bounds import check_store
+from api.web.documents import problems
+from api.web.paging import DEFAULT_TAKE
+from api.web.problems import ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.permissions import Caller
+from domain.reminders import Decided, Reminder, Skip
+from domain.stores import ReminderSettings
+from domain.timestamps import timestamp
+from messaging.cron import InvalidCronError, in_words, next_times
+from messaging.schemas import OptionalId
+from storage.reminders_decisions import Decisions
+
+MAX_TAKE: Final = 200
+NEXT_RUNS: Final = 5
+
+REMIND: Final = "remind"
+
+
+class PreviewedOrder(TypedDict):
+    """The decision on an order: `remind`, or the reason for no reminder. `dueDate` is set where it is not due yet;
+    `products` are those that the mail would ask about, or all of the order; `remindersSent` counts those for it."""
+
+    orderId: str
+    number: str | None
+    storeId: str | None
+    customerId: str | None
+    statusDate: str
+    decision: Literal["remind"] | Skip
+    dueDate: str | None
+    remindersSent: int
+    products: list[str]
+
+
+class ReminderPreview(TypedDict):
+    """The decisions of a run at that moment, those to remind first; the cron expression in words and its next times
+    in UTC, which are null and empty where it can't be read."""
+
+    at: str
+    enabled: bool
+    cron: str
+    cronInWords: str | None
+    nextRuns: list[str]
+    results: list[PreviewedOrder]
+
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/reminders",
+    tags=["Reminders"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.get("/preview", response_model=ReminderPreview)
+async def preview_reminders(
+    caller: SettingsReader,
+    services: Injected,
+    store_id: Annotated[OptionalId, Query(alias="storeId", description="Missing: all that the caller may see")] = None,
+    order_id: Annotated[OptionalId, Query(alias="orderId", description="The decision on this order alone")] = None,
+    take: Annotated[
+        int, Query(ge=0, le=MAX_TAKE, description="At most so many orders that are due, and as many others")
+    ] = DEFAULT_TAKE,
+) -> JsonResponse:
+    """What a run would decide now on orders that are due and on the latest others in the status. Sends nothing."""
+    if store_id is not None:
+        check_store(caller, store_id)
+    now = datetime.now(UTC)
+    settings = (await services.stores.general()).reminder
+    with await services.pages.rows(2 * take):
+        decided = await _decided(services, caller, settings, now, (store_id, order_id), take)
+        return JsonResponse(
+            {
+                "at": timestamp(now),
+                "enabled": settings.enabled,
+                "cron": settings.cron,
+                **_schedule(settings.cron, now),
+                "results": [_shown(each, settings) for each in sorted(decided, key=_is_skipped)],
+            }
+        )
+
+
+async def _decided(
+    services: Services,
+    caller: Caller,
+    settings: ReminderSettings,
+    now: datetime,
+    wanted: tuple[str | None, str | None],
+    take: int,
+) -> Sequence[Decided]:
+    decisions, (store_id, order_id) = Decisions(services.database), wanted
+    within = caller.stores if store_id is None else [store_id]
+    if order_id is None:
+        return await decisions.on_some(settings, now, take, within=within) if take else []
+    orders = await services.reminders.of_ids([order_id])
+    return await decisions.on([each for each in orders if within is None or each.store_id in within], settings, now)
+
+
+def _schedule(cron: str, now: datetime) -> dict[str, object]:
+    try:
+        return {"cronInWords": in_words(cron), "nextRuns": [timestamp(at) for at in next_times(cron, now, NEXT_RUNS)]}
+    except InvalidCronError:
+        # Only by a change in the database itself; the scheduler goes on by the previous one, and says so in its log.
+        return {"cronInWords": None, "nextRuns": []}
+
+
+def _is_skipped(decided: Decided) -> bool:
+    return isinstance(decided.decision, Skip)
+
+
+def _shown(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:
+    order, decision = decided.order, decided.decision
+    due = order.counted_from + timedelta(days=settings.days_in_status) if decision is Skip.NOT_YET else None
+    reminder = decision if isinstance(decision, Reminder) else None
+    return {
+        "orderId": order.id,
+        "number": order.number,
+        "storeId": order.store_id,
+        "customerId": order.customer.id,
+        "statusDate": timestamp(order.status_since),
+        "decision": REMIND if isinstance(decision, Reminder) else decision,
+        "dueDate": timestamp(due) if due else None,
+        # The order is as it would be afterwards.
+        "remindersSent": order.reminders.sent - (1 if reminder else 0),
+        "products": [item.name for item in (reminder or order).items],
+    }

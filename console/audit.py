@@ -1,0 +1,58 @@
+"""The audit log, by filters that are addresses, and its export."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from console.screens import Screens
+from console.visits import Visit
+from domain.permissions import Permission
+
+ROWS: Final = 50
+MOST_EXPORTED: Final = 10_000
+_KINDS: Final = ("review", "return", "store", "settings", "template")
+
+screens = Screens()
+
+
+@screens.get("/audit", Permission.READ_AUDIT)
+async def audit(visit: Visit) -> Response:
+    """A page of the log, the newest entry first, without a count."""
+    skip = int(skipped) if (skipped := visit.query.get("after", "")).isdecimal() else 0
+    page = {"take": ROWS + 1, "skip": skip, "withTotal": "false"}
+    found = await visit.facade.ask("GET", "/api/audit", query={**_criteria(visit.query), **page})
+    rows = found["results"]
+    return visit.page(
+        "audit.html",
+        rows=rows[:ROWS],
+        next=skip + ROWS if len(rows) > ROWS else None,
+        kinds=_KINDS,
+        most=MOST_EXPORTED,
+    )
+
+
+@screens.get("/audit/export", Permission.READ_AUDIT)
+async def export(visit: Visit) -> Response:
+    """The newest entries that match, as a file."""
+    format = "jsonl" if visit.query.get("format") == "jsonl" else "csv"
+    query = {**_criteria(visit.query), "format": format, "take": MOST_EXPORTED}
+    content, kind = await visit.facade.content("/api/audit/export", query)
+    headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
+    return Response(content, media_type=kind, headers=headers)
+
+
+def _criteria(query: Mapping[str, str]) -> dict[str, Any]:
+    """The search that the parameters of an address stand for; days are whole ones, in UTC."""
+    since, until = query.get("since"), query.get("until")
+    return {
+        "kind": query.get("kind"),
+        "subject": query.get("subject"),
+        "action": query.get("action"),
+        "storeId": query.get("store"),
+        "reviewId": query.get("review"),
+        "since": f"{since}T00:00:00Z" if since else None,
+        "until": f"{until}T23:59:59.999Z" if until else None,
+    }

@@ -1,0 +1,44 @@
+"""Object types as they are registered, and the names of objects as their resolvers tell them."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.screens import Screens
+from console.visits import Visit
+from domain.permissions import Permission
+
+screens = Screens()
+
+
+@screens.get("/entity-types", Permission.READ_REVIEWS)
+async def entity_types(visit: Visit) -> Response:
+    """The registered types, and the object that was asked for."""
+    types = await visit.facade.ask("GET", "/api/entityTypes")
+    found, refused = await _tried(visit)
+    picture = str((found or {}).get("imageUrl") or "")
+    return visit.page(
+        "entity_types.html",
+        types=types,
+        found=found,
+        refused=refused,
+        # Others would be refused by the page's own policy.
+        is_shown=any(picture.startswith(f"{origin}/") for origin in visit.options.images.split()),
+    )
+
+
+async def _tried(visit: Visit) -> tuple[dict[str, Any] | None, Refused | None]:
+    type, id = visit.query.get("type"), visit.query.get("id")
+    if not type or not id:
+        return None, None
+    try:
+        path = f"/api/entityTypes/{quote(type, safe='')}/{quote(id, safe='')}"
+        return await visit.facade.ask("GET", path), None
+    except Refused as refused:
+        if refused.status not in (404, 422, 503):
+            raise
+        return None, refused

@@ -1,0 +1,171 @@
+"""Settings as fields of a form: what was typed, what changed, and whence a value comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from starlette.datastructures import FormData
+
+from console.facade import Refused
+
+
+class Kind(StrEnum):
+    """The way in which a field is typed."""
+
+    TEXT = "text"
+    CHECK = "check"
+    CHOICE = "choice"
+    LINES = "lines"
+    NUMBER = "number"
+
+
+class Field(NamedTuple):
+    """A setting by its name in the interface, with dots. `general`: the name of the general setting that holds where
+    this one is null."""
+
+    name: str
+    label: str
+    kind: Kind = Kind.TEXT
+    hint: str = ""
+    choices: Sequence[tuple[str, str]] = ()
+    default: Any = None
+    general: str | None = None
+
+
+class Shown(NamedTuple):
+    """A field with its own value, the one in effect, and whence that comes; `error`: why what was typed can't be."""
+
+    field: Field
+    own: Any
+    effective: Any
+    source: str
+    error: str = ""
+
+
+class Change(NamedTuple):
+    """A field with another value than before; `is_conflict`: somebody else has changed it meanwhile."""
+
+    field: Field
+    before: Any
+    after: Any
+    is_conflict: bool
+
+
+DEFAULT: Final = "default"
+GENERAL: Final = "general settings"
+
+
+def value_at(document: Mapping[str, Any], name: str) -> Any:
+    """The value of a name with dots in it; None where there is none."""
+    value: Any = document
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by names with dots as the body of a request."""
+    body: dict[str, Any] = {}
+    for name, value in values.items():
+        place = body
+        *parents, last = name.split(".")
+        for part in parents:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return body
+
+
+def typed(form: FormData, fields: Sequence[Field]) -> dict[str, Any]:
+    """The values that were typed. What is no number stays text, which the interface refuses with a reason."""
+    return {field.name: _typed(form, field) for field in fields}
+
+
+def _typed(form: FormData, field: Field) -> Any:
+    text = str(form.get(field.name) or "").replace("\r\n", "\n")
+    match field.kind:
+        case Kind.CHECK:
+            return field.name in form
+        case Kind.LINES:
+            return [line.strip() for line in text.splitlines() if line.strip()]
+        case Kind.NUMBER:
+            return number(text)
+    return text.strip() or None
+
+
+def number(text: str) -> int | float | str | None:
+    """The number that a text is; None for none, and the text where it is no number."""
+    text = text.strip()
+    try:
+        return int(text) if text else None
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def changes(
+    fields: Sequence[Field], loaded: Mapping[str, Any], typed: Mapping[str, Any], current: Mapping[str, Any]
+) -> list[Change]:
+    """The fields that somebody changed in a form: `loaded` is what it began with, `current` what holds now."""
+    return [
+        Change(
+            each, now := value_at(current, each.name), typed[each.name], is_conflict=now != loaded.get(each.name, now)
+        )
+        for each in fields
+        if typed[each.name] != loaded.get(each.name, value_at(current, each.name))
+    ]
+
+
+def shown(
+    fields: Sequence[Field],
+    document: Mapping[str, Any],
+    own_source: str,
+    *,
+    general: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
+    refused: Refused | None = None,
+) -> list[Shown]:
+    """Fields with their values, or those that were typed (`values`), and the errors beside them."""
+    return [_shown(each, document, own_source, general, values, refused) for each in fields]
+
+
+def _shown(
+    field: Field,
+    document: Mapping[str, Any],
+    own_source: str,
+    general: Mapping[str, Any] | None,
+    values: Mapping[str, Any] | None,
+    refused: Refused | None,
+) -> Shown:
+    own = value_at(document, field.name)
+    effective, source = own, DEFAULT if own == field.default else own_source
+    if own is None and field.general:
+        effective = value_at(general or {}, field.general)
+        source = DEFAULT if general is not None and effective == field.default else GENERAL
+    return Shown(field, values[field.name] if values else own, effective, source, _error(field, refused))
+
+
+def _error(field: Field, refused: Refused | None) -> str:
+    for error in refused.errors if refused else ():
+        name = error.get("pointer", "").strip("/").replace("/", ".")
+        if name == field.name or name.startswith(f"{field.name}."):
+            return error.get("message", "")
+    return ""
+
+
+def in_words(value: Any) -> str:
+    """A value as a person reads it."""
+    match value:
+        case True:
+            return "yes"
+        case False:
+            return "no"
+        case None | "" | []:
+            return "none"
+        case list():
+            return ", ".join(map(str, value))
+    return str(value)

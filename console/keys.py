@@ -1,0 +1,19 @@
+"""API keys: who has which. They are made and revoked by the command line."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from console.screens import Screens
+from console.visits import Visit
+from domain.permissions import Permission
+
+screens = Screens()
+
+
+@screens.get("/keys", Permission.READ_KEYS)
+async def keys(visit: Visit) -> Response:
+    """All keys, those that are valid first."""
+    found = await visit.facade.ask("GET", "/api/keys")
+    found.sort(key=lambda key: key["state"] != "valid")
+    return visit.page("keys.html", keys=found)

@@ -1,0 +1,154 @@
+"""Templates of mails: all of them, and an editor with a preview in a frame of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from console.facade import Refused
+from console.screens import Screens
+from console.templating import address
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+
+PATH: Final = "/console/templates"
+PARTS: Final = ("subject", "text", "html")
+
+MAIL_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
+    "sandbox"
+)
+"""The policy of a rendered mail: nothing runs in it, nothing is loaded or sent, and it belongs to no origin. Styles
+stand in mails themselves."""
+
+_CONFLICT: Final = "Somebody else has changed this template meanwhile. Save again to replace theirs."
+_LINE: Final = re.compile(r"Line (\d+): ")
+
+screens = Screens()
+
+
+@screens.get("/templates", Permission.READ_TEMPLATES)
+async def templates(visit: Visit) -> Response:
+    """The built-in templates, and those that were saved for stores and languages."""
+    found = await visit.facade.ask("GET", "/api/notificationTemplates")
+    return visit.page("mail_templates.html", templates=found)
+
+
+@screens.get("/templates/{name}", Permission.READ_TEMPLATES)
+async def template(visit: Visit) -> Response:
+    """The editor, with the template in effect for a store and a language."""
+    return await _editor(visit)
+
+
+@screens.post("/templates/{name}", Permission.READ_TEMPLATES, Permission.UPDATE_TEMPLATES)
+async def change_template(visit: Visit) -> Response:
+    """Save a template for a store and a language, or go back to the next better one."""
+    form, api = await visit.form(), _api(visit)
+    here = address(f"{PATH}/{quote(visit.path['name'], safe='')}", visit.query)
+    if form.get("step") == "delete":
+        answer = await visit.facade.command("DELETE", api, query=_place(visit), key=key_of(form))
+        return visit.back(here, "accepted" if answer["outcome"] == "accepted" else "removed")
+    given = {part: _text(form.get(part)) for part in PARTS}
+    try:
+        # Nobody saves over what he hasn't seen.
+        now = await visit.facade.ask("GET", api, query=_place(visit))
+        if form.get("seen") != _seen(now):
+            refused = Refused(409, {"detail": _CONFLICT})
+            return await _editor(visit, given, refused)
+        answer = await visit.facade.command("PUT", api, given, query=_place(visit), key=key_of(form))
+    except Refused as refused:
+        if refused.status != 422:
+            raise
+        return await _editor(visit, given, refused)
+    return visit.back(here, "accepted" if answer["outcome"] == "accepted" else "saved")
+
+
+@screens.get("/templates/{name}/preview", Permission.READ_TEMPLATES)
+async def preview(visit: Visit) -> Response:
+    """The mail by the template in effect, with sample data."""
+    return await _rendered(visit, None, "html")
+
+
+@screens.post("/templates/{name}/preview", Permission.READ_TEMPLATES)
+async def preview_typed(visit: Visit) -> Response:
+    """The mail by what was typed, with sample data. Nothing is saved."""
+    form = await visit.form()
+    return await _rendered(visit, {part: _text(form.get(part)) for part in PARTS}, str(form.get("step")))
+
+
+async def _rendered(visit: Visit, given: Mapping[str, str] | None, shown: str) -> Response:
+    try:
+        mail = await visit.facade.ask("POST", f"{_api(visit)}/preview", given, _place(visit))
+    except Refused as refused:
+        if refused.status != 422:
+            raise
+        page = visit.page("mail_template_errors.html", status=422, errors=_errors(refused, given or {}))
+        page.headers["Content-Security-Policy"] = MAIL_POLICY
+        return page
+    headers = {"Content-Security-Policy": MAIL_POLICY}
+    if shown == "text":
+        return PlainTextResponse(f"Subject: {mail['subject']}\n\n{mail['text']}", headers=headers)
+    return HTMLResponse(mail["html"], headers=headers)
+
+
+async def _editor(visit: Visit, given: Mapping[str, str] | None = None, refused: Refused | None = None) -> Response:
+    found = await visit.facade.ask("GET", _api(visit), query=_place(visit))
+    return visit.page(
+        "mail_template.html",
+        status=refused.status if refused else 200,
+        found=found,
+        given=given or found,
+        seen=_seen(found),
+        is_here=_is_here(visit, found),
+        errors=_errors(refused, given or {}) if refused else {},
+        refused=refused,
+        here=address(f"{PATH}/{quote(visit.path['name'], safe='')}", _address_place(visit)),
+        frame=address(f"{PATH}/{quote(visit.path['name'], safe='')}/preview", _address_place(visit)),
+    )
+
+
+def _api(visit: Visit) -> str:
+    return f"/api/notificationTemplates/{quote(visit.path['name'], safe='')}"
+
+
+def _place(visit: Visit) -> dict[str, str | None]:
+    return {"storeId": visit.query.get("store"), "languageCode": visit.query.get("language")}
+
+
+def _address_place(visit: Visit) -> dict[str, str | None]:
+    return {name: visit.query.get(name) for name in ("store", "language")}
+
+
+def _is_here(visit: Visit, found: Mapping[str, Any]) -> bool:
+    """True if the template in effect was saved for exactly this store and language."""
+    store, language = visit.query.get("store"), visit.query.get("language")
+    same_language = (found["languageCode"] or "").lower() == (language or "").replace("_", "-").lower()
+    return found["source"] != "built-in" and found["storeId"] == store and same_language
+
+
+def _seen(found: Mapping[str, Any]) -> str:
+    """A mark of the template in effect: another one when somebody has changed it."""
+    return sha256("\0".join(str(found[name]) for name in ("source", *PARTS)).encode()).hexdigest()
+
+
+def _errors(refused: Refused, given: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The error of each part, with its line as it was typed."""
+    errors: dict[str, dict[str, Any]] = {}
+    for error in refused.errors:
+        part, message = error.get("pointer", "").strip("/"), error.get("message", "")
+        line = _LINE.match(message)
+        lines = given.get(part, "").splitlines()
+        number = int(line[1]) if line else None
+        source = lines[number - 1] if number and number <= len(lines) else None
+        errors.setdefault(part, {"message": message, "line": number, "source": source})
+    return errors
+
+
+def _text(value: object) -> str:
+    # A browser sends line ends as CRLF.
+    return str(value or "").replace("\r\n", "\n")

@@ -1,0 +1,176 @@
+"""The moderation rules of a store: a form, and a trial on its last reviews before they are saved."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.fields import number
+from console.screens import Screens
+from console.stores import PATH, address_of
+from console.visits import Visit, key_of
+from domain.moderation_rules import MOST_RULES, RuleKind, RuleOutcome
+from domain.permissions import Permission
+
+TRIED: Final = 200
+"""So many of the latest reviews of the store are tried."""
+
+_SHOWN: Final = 50
+_NUMBERS: Final = ("below", "above", "publishAfterHours")
+_AT_RULE: Final = re.compile(r"/(?:rules|moderationRules)/(\d+)(?:/(\w+))?")
+
+Rule = Mapping[str, Any]
+
+screens = Screens()
+
+
+class Difference(NamedTuple):
+    """A rule that is new, gone or another one: None where there is none."""
+
+    id: str
+    before: Rule | None
+    after: Rule | None
+
+
+@screens.get("/stores/{id}/rules", Permission.READ_SETTINGS)
+async def rules(visit: Visit) -> Response:
+    """The rules in force, as a form."""
+    store = await _store(visit)
+    current = store["settings"]["moderationRules"]
+    return _form(visit, store, current, loaded=current)
+
+
+@screens.post("/stores/{id}/rules", Permission.READ_SETTINGS)
+async def change_rules(visit: Visit) -> Response:
+    """Try the rules of the form, or save them if those in force are still the ones that it began with."""
+    form, store = await visit.form(), await _store(visit)
+    wanted, loaded = _typed(form), _loaded(form)
+    current = store["settings"]["moderationRules"]
+    if form.get("step") == "edit":
+        return _form(visit, store, wanted, loaded=loaded)
+    try:
+        if form.get("step") != "save" or current != loaded:
+            return await _trial(visit, store, wanted, is_conflict=current != loaded)
+        body = {"settings": {"moderationRules": wanted}}
+        answer = await visit.facade.command("PUT", address_of(store["id"]), body, key=key_of(form))
+    except Refused as refused:
+        if refused.status != 422:
+            raise
+        return _form(visit, store, wanted, loaded=loaded, refused=refused)
+    here = f"{PATH}/{quote(store['id'], safe='')}/rules"
+    return visit.back(here, "accepted" if answer["outcome"] == "accepted" else "saved")
+
+
+async def _store(visit: Visit) -> dict[str, Any]:
+    answer: dict[str, Any] = await visit.facade.ask("GET", address_of(visit.path["id"]))
+    return answer
+
+
+def _form(
+    visit: Visit, store: Rule, rules: Sequence[Rule], *, loaded: Sequence[Rule], refused: Refused | None = None
+) -> Response:
+    errors: dict[int, str] = {}
+    for error in refused.errors if refused else ():
+        if found := _AT_RULE.match(error["pointer"].replace("/settings", "", 1)):
+            field = f"{found[2]}: " if found[2] else ""
+            errors.setdefault(int(found[1]), f"{field}{error['message']}")
+    return visit.page(
+        "moderation_rules.html",
+        status=refused.status if refused else 200,
+        store=store,
+        rules=rules,
+        loaded=json.dumps(loaded),
+        kinds=list(RuleKind),
+        outcomes=list(RuleOutcome),
+        errors=errors,
+        refused=refused,
+        rows=[*rules, {}][:MOST_RULES],
+    )
+
+
+async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflict: bool) -> Response:
+    current = store["settings"]["moderationRules"]
+    reviews = await _reviews(visit, store["id"])
+    path = f"{address_of(store['id'])}/moderationRules/try"
+    # The rules are checked in any case, also where there is no review.
+    sample = reviews or [{"review": "-", "rating": 5}]
+    then = await visit.facade.ask("POST", path, {"reviews": sample, "rules": rules})
+    now = await visit.facade.ask("POST", path, {"reviews": sample, "rules": current})
+    rows = [
+        {"review": review, "now": before, "then": after}
+        for review, before, after in zip(sample, now["results"], then["results"], strict=True)
+        if before["fired"] or after["fired"]
+    ]
+    rows.sort(key=lambda row: row["now"]["outcome"] == row["then"]["outcome"])
+    return visit.page(
+        "moderation_rules_trial.html",
+        store=store,
+        count=len(reviews),
+        may_read=visit.may("customerReviews:read"),
+        now=now["summary"],
+        then=then["summary"],
+        rows=rows[:_SHOWN] if reviews else [],
+        left_off=max(0, len(rows) - _SHOWN),
+        differences=_differences(current, rules),
+        is_reordered=[each["id"] for each in current] != [each["id"] for each in rules],
+        rules=rules,
+        rules_json=json.dumps(rules),
+        loaded=json.dumps(current),
+        is_conflict=is_conflict,
+    )
+
+
+async def _reviews(visit: Visit, store_id: str) -> list[dict[str, Any]]:
+    """The latest reviews of the store, as a trial takes them; none for a visitor who may not read them."""
+    if not visit.may("customerReviews:read"):
+        return []
+    search = {"storeId": store_id, "take": TRIED, "withTotal": False}
+    found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
+    names = ("id", "userId", "entityId", "entityType", "title", "review", "rating", "verifiedPurchase", "language")
+    return [{name: row[name] for name in names} for row in found["results"] if (row["review"] or "").strip()]
+
+
+def _differences(before: Sequence[Rule], after: Sequence[Rule]) -> list[Difference]:
+    old, new = ({str(rule.get("id")): rule for rule in rules} for rules in (before, after))
+    return [Difference(id, old.get(id), new.get(id)) for id in {**old, **new} if old.get(id) != new.get(id)]
+
+
+def _typed(form: FormData) -> list[dict[str, Any]]:
+    """The rules that a form says: whole, or field by field; one that is taken out, or has no id, is left out."""
+    if "rules" in form:
+        return _list_in(form, "rules")
+    found = []
+    for index in range(MOST_RULES + 1):
+        of_rule = {name: str(form.get(f"{index}.{name}") or "").strip() for name in ("id", "kind", "outcome")}
+        if of_rule["id"] and f"{index}.remove" not in form:
+            found.append({**of_rule, **_details(form, index)})
+    return found
+
+
+def _details(form: FormData, index: int) -> dict[str, Any]:
+    words = [line.strip() for line in str(form.get(f"{index}.words") or "").splitlines() if line.strip()]
+    languages = re.findall(r"[^\s,]+", str(form.get(f"{index}.languages") or ""))
+    numbers = {name: number(str(form.get(f"{index}.{name}") or "")) for name in _NUMBERS}
+    given = {"words": words, "languages": languages, **numbers}
+    return {name: value for name, value in given.items() if value not in (None, [])}
+
+
+def _loaded(form: FormData) -> list[dict[str, Any]]:
+    return _list_in(form, "loaded")
+
+
+def _list_in(form: FormData, name: str) -> list[dict[str, Any]]:
+    try:
+        rules = json.loads(str(form.get(name) or ""))
+    except ValueError:
+        rules = None
+    if not isinstance(rules, list):
+        raise Refused(422, {"detail": "The form is incomplete. Open the page again."})
+    return rules

@@ -1,0 +1,52 @@
+"""Reminders: who is due, why others aren't, and when the next runs are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from starlette.responses import Response
+
+from console.screens import Screens
+from console.visits import Visit
+from domain.permissions import Permission
+
+ROWS: Final = 50
+REASONS: Final = {
+    "not-in-status": "not in the status",
+    "not-yet": "not due yet",
+    "too-old": "too old to be asked about",
+    "request-viewed": "the customer has seen the request",
+    "order-cancelled": "the order was cancelled",
+    "no-customer": "no customer is known",
+    "no-address": "no e-mail address is known",
+    "nothing-to-review": "no product in the order",
+    "everything-reviewed": "everything is reviewed already",
+    "products-disabled": "its products take no reviews",
+    "reviews-disabled": "the store takes no reviews",
+    "customer-limit": "the customer has got as many mails as may be",
+    "mail-failed": "the mail could not be written",
+}
+
+screens = Screens()
+
+
+@screens.get("/reminders", Permission.READ_SETTINGS)
+async def reminders(visit: Visit) -> Response:
+    """What a run would decide now."""
+    query = visit.query
+    wanted = {"storeId": query.get("store"), "orderId": query.get("order"), "take": ROWS}
+    found = await visit.facade.ask("GET", "/api/reminders/preview", query=wanted)
+    due = [row for row in found["results"] if row["decision"] == "remind"]
+    others = [row for row in found["results"] if row["decision"] != "remind"]
+    stores = await visit.facade.ask("GET", "/api/stores")
+    return visit.page(
+        "reminders.html",
+        found=found,
+        due=due,
+        others=others,
+        counts=Counter(row["decision"] for row in others).most_common(),
+        reasons=REASONS,
+        stores=stores,
+        most=ROWS,
+    )

@@ -1,0 +1,162 @@
+"""The general settings, and the way of any settings from a form over a page of what would change to the interface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.fields import GENERAL, Field, Kind, changes, nested, shown, typed, value_at
+from console.screens import Screens
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+from domain.ratings import RatingMethod
+from domain.returns_statuses import DEFAULT_STATUSES
+from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, ReminderSettings
+
+PATH: Final = "/console/settings"
+METHODS: Final = [(RatingMethod.AVERAGE.value, "average"), (RatingMethod.WILSON.value, "lower bound (Wilson)")]
+
+_REMINDER: Final = ReminderSettings()
+_FIELDS: Final = (
+    Field("ratingCalculationMethod", "Ratings", Kind.CHOICE, choices=METHODS, default=RatingMethod.AVERAGE.value),
+    Field(
+        "returnNumberTemplate",
+        "Numbers of returns",
+        hint="With a {date:…} and a {sequence:…}",
+        default=DEFAULT_RETURN_NUMBER_TEMPLATE,
+    ),
+    Field(
+        "returnStatuses",
+        "Statuses of returns",
+        Kind.LINES,
+        hint="One a line; New and Canceled among them",
+        default=list(DEFAULT_STATUSES),
+    ),
+    Field("reminder.enabled", "Ask customers for reviews by mail", Kind.CHECK, default=_REMINDER.enabled),
+    Field("reminder.cron", "When reminders are sent", hint="A cron expression, in UTC", default=_REMINDER.cron),
+    Field("reminder.orderStatus", "Status of an order that is asked about", default=_REMINDER.order_status),
+    Field("reminder.daysInStatus", "Days in that status", Kind.NUMBER, default=_REMINDER.days_in_status),
+    Field(
+        "reminder.maxAgeDays",
+        "Days after which nobody is asked any more",
+        Kind.NUMBER,
+        hint="Beyond the days in the status",
+        default=_REMINDER.max_age_days,
+    ),
+    Field(
+        "reminder.maxEmailsPerCustomer",
+        "Mails for each customer",
+        Kind.NUMBER,
+        default=_REMINDER.max_emails_per_customer,
+    ),
+    Field(
+        "reminder.limitPeriodDays",
+        "Within so many days",
+        Kind.NUMBER,
+        hint="Empty: for good",
+        default=_REMINDER.limit_period_days,
+    ),
+)
+
+screens = Screens()
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Something with settings: its title, its fields, where it is in the interface and in the console, what it says
+    now, and where else its values come from."""
+
+    title: str
+    fields: Sequence[Field]
+    api: str
+    path: str
+    source: str
+    document: Mapping[str, Any]
+    general: Mapping[str, Any] | None = None
+
+
+@screens.get("/settings", Permission.READ_SETTINGS)
+async def settings(visit: Visit) -> Response:
+    """The settings that hold for all stores."""
+    return form_page(visit, await _general(visit))
+
+
+@screens.post("/settings", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
+async def change_settings(visit: Visit) -> Response:
+    """Show what would change, or save it."""
+    return await change(visit, await _general(visit))
+
+
+async def _general(visit: Visit) -> Configured:
+    document = await visit.facade.ask("GET", "/api/settings")
+    return Configured("General settings", _FIELDS, "/api/settings", PATH, GENERAL, document)
+
+
+def form_page(
+    visit: Visit,
+    configured: Configured,
+    *,
+    form: FormData | None = None,
+    refused: Refused | None = None,
+    **values: Any,
+) -> Response:
+    """The form, with what was typed where there is something."""
+    given = typed(form, configured.fields) if form else None
+    loaded = _loaded(form) if form else {}
+    rows = shown(
+        configured.fields,
+        configured.document,
+        configured.source,
+        general=configured.general,
+        values=given,
+        refused=refused,
+    )
+    now = {each.name: value_at(configured.document, each.name) for each in configured.fields}
+    return visit.page(
+        "settings.html",
+        status=refused.status if refused else 200,
+        configured=configured,
+        rows=rows,
+        loaded=json.dumps({**now, **loaded}),
+        refused=refused,
+        **values,
+    )
+
+
+async def change(visit: Visit, configured: Configured) -> Response:
+    """The page of what would change, the form again, or the way back once it is saved."""
+    form = await visit.form()
+    step, given, loaded = str(form.get("step")), typed(form, configured.fields), _loaded(form)
+    if step == "edit":
+        return form_page(visit, configured, form=form)
+    changed = changes(configured.fields, loaded, given, configured.document)
+    # Nothing is overwritten that the page of changes didn't show.
+    if step != "save" or not changed or any(each.is_conflict for each in changed):
+        seen = {**loaded, **{each.field.name: each.before for each in changed}}
+        typed_again = [(name, text) for name, text in form.multi_items() if name not in ("key", "step", "loaded")]
+        return visit.page(
+            "settings_changes.html", configured=configured, changes=changed, typed=typed_again, loaded=json.dumps(seen)
+        )
+    body = nested({each.field.name: each.after for each in changed})
+    try:
+        answer = await visit.facade.command("PUT", configured.api, body, key=key_of(form))
+    except Refused as refused:
+        if refused.status != 422:
+            raise
+        return form_page(visit, configured, form=form, refused=refused)
+    return visit.back(configured.path, "accepted" if answer["outcome"] == "accepted" else "saved")
+
+
+def _loaded(form: FormData) -> dict[str, Any]:
+    """The values with which a form began, as it says."""
+    try:
+        loaded = json.loads(str(form.get("loaded") or "{}"))
+    except ValueError as error:
+        raise Refused(422, {"detail": "The form is incomplete. Open the page again."}) from error
+    return loaded if isinstance(loaded, dict) else {}

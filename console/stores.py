@@ -1,0 +1,130 @@
+"""Stores: all of them, and the settings of one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.fields import Field, Kind
+from console.screens import Screens
+from console.settings import METHODS, Configured, change, form_page
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+from domain.ratings import RatingMethod
+from domain.stores import DEFAULT_RETURN_NUMBER_TEMPLATE, StoreSettings
+
+PATH: Final = "/console/stores"
+
+_SETTINGS: Final = StoreSettings()
+_FIELDS: Final = (
+    Field("name", "Name"),
+    Field("email", "E-mail address", hint="With a name or without: Shop <shop@example.org>"),
+    Field("languages", "Languages", Kind.LINES, hint="One a line, like en-US", default=[]),
+    Field("settings.reviewsEnabled", "Take reviews", Kind.CHECK, default=_SETTINGS.reviews_enabled),
+    Field(
+        "settings.anonymousReviewsAllowed",
+        "Take reviews of those who are not signed in",
+        Kind.CHECK,
+        default=_SETTINGS.anonymous_reviews_allowed,
+    ),
+    Field(
+        "settings.purchaseRequired",
+        "Only from those who bought the object",
+        Kind.CHECK,
+        default=_SETTINGS.purchase_required,
+    ),
+    Field(
+        "settings.oneReviewPerCustomer",
+        "One review of an object from each customer",
+        Kind.CHECK,
+        default=_SETTINGS.one_review_per_customer,
+    ),
+    Field(
+        "settings.editsKeepStatus",
+        "A review that its author edits keeps its status",
+        Kind.CHECK,
+        default=_SETTINGS.edits_keep_status,
+    ),
+    Field(
+        "settings.ratingCalculationMethod",
+        "Ratings",
+        Kind.CHOICE,
+        choices=[("", "as in the general settings"), *METHODS],
+        default=RatingMethod.AVERAGE.value,
+        general="ratingCalculationMethod",
+    ),
+    Field(
+        "settings.returnNumberTemplate",
+        "Numbers of returns",
+        hint="Empty: as in the general settings",
+        default=DEFAULT_RETURN_NUMBER_TEMPLATE,
+        general="returnNumberTemplate",
+    ),
+    Field(
+        "settings.reviewUrl",
+        "Page where a customer writes a review",
+        hint="With {productId} and {token}; empty: mails have no links",
+    ),
+)
+
+screens = Screens()
+
+
+@screens.get("/stores", Permission.READ_SETTINGS)
+async def stores(visit: Visit) -> Response:
+    """All stores that the visitor may see."""
+    return visit.page("stores.html", stores=await visit.facade.ask("GET", "/api/stores"))
+
+
+@screens.post("/stores", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
+async def register(visit: Visit) -> Response:
+    """Register a store, which takes no reviews yet."""
+    form = await visit.form()
+    id = str(form.get("id") or "").strip()
+    if not id:
+        raise Refused(422, {"detail": "A store needs an id."})
+    try:
+        await visit.facade.ask("GET", address_of(id))
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        await visit.facade.command("PUT", address_of(id), {"name": form.get("name") or None}, key=key_of(form))
+        return visit.back(f"{PATH}/{quote(id, safe='')}", "created")
+    return visit.problem(Refused(409, {"detail": f"There is a store with the id {id} already."}))
+
+
+@screens.get("/stores/{id}", Permission.READ_SETTINGS)
+async def store(visit: Visit) -> Response:
+    """One store: each value, and whence it comes."""
+    found = await _store(visit)
+    return form_page(visit, found, rules=found.document["settings"]["moderationRules"])
+
+
+@screens.post("/stores/{id}", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
+async def change_store(visit: Visit) -> Response:
+    """Show what would change, or save it."""
+    return await change(visit, await _store(visit))
+
+
+def address_of(store_id: str) -> str:
+    """The address of a store in the interface."""
+    return f"/api/stores/{quote(store_id, safe='')}"
+
+
+async def _store(visit: Visit) -> Configured:
+    id = visit.path["id"]
+    document = await visit.facade.ask("GET", address_of(id))
+    path = f"{PATH}/{quote(id, safe='')}"
+    title = document["name"] or id
+    return Configured(title, _FIELDS, address_of(id), path, "this store", document, await _general(visit))
+
+
+async def _general(visit: Visit) -> dict[str, Any] | None:
+    """The general settings; None for those who are bound to stores, who may not see them."""
+    if visit.caller.stores is not None:
+        return None
+    answer: dict[str, Any] = await visit.facade.ask("GET", "/api/settings")
+    return answer

@@ -1,0 +1,74 @@
+"""Consume commands to replay dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from consumers.services import Services
+from domain.commands import Outcome
+from messaging.decoding import RawRecord, Received
+from messaging.envelope import mark_in
+from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.replays import Hindrance, ReplayCommand, hindrance, letter_id, place_in, replayed_message
+from storage.audit import AuditEntry, Replaying
+from storage.unit_of_work import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayConsumer:
+    """Publishes dead letters to their topics again, each once.
+
+    Delivered at least once, effective once: that a letter was replayed is remembered in the transaction that owes its
+    message to Kafka, with audit entry and answer. A letter that was replayed before is answered "unchanged", one about
+    a person who was forgotten since is refused.
+    """
+
+    services: Services
+    letters: DeadLetterReader
+
+    async def __call__(self, batch: Sequence[Received[ReplayCommand]]) -> None:
+        """Replay a batch, one transaction for each letter: they are few, and may be large."""
+        async with self.letters.opened() as opened:
+            for received in batch:
+                letter = await opened.at(place_in(received.message.place))
+                await self.services.transactions.run(partial(_replay, received, letter))
+
+
+async def _replay(received: Received[ReplayCommand], letter: RawRecord | None, work: UnitOfWork) -> None:
+    command, stored = received.message, work.repositories
+    answer = partial(work.answer, command.command_id, command.place, mark=mark_in(received.record.headers))
+    if await work.is_answered(command.command_id, command.place):
+        return
+    if letter is None:
+        answer(Outcome.NOT_FOUND)
+        return
+    id, mended = letter_id(letter), None if command.value is None else command.value.encode(errors="surrogatepass")
+    times = (await stored.replays.counts([id], work.session)).get(id, 0)
+    is_spared = bool(await stored.erasures.spared([letter]))
+    reason = hindrance(letter, mended, times=times, is_spared=is_spared)
+    if reason is not None:
+        answer(Outcome.UNCHANGED if reason is Hindrance.REPLAYED else Outcome.REFUSED, reason.value)
+        return
+    await stored.replays.remember([id], datetime.now(UTC), work.session)
+    work.emit([replayed_message(letter, value=mended, earlier=times)])
+    work.audit([_audit_entry(received)])
+    answer(Outcome.APPLIED)
+
+
+def _audit_entry(received: Received[ReplayCommand]) -> AuditEntry:
+    command = received.message
+    return AuditEntry(
+        at=received.at,
+        subject=command.moderator,
+        action=Replaying.REPLAY,
+        review_id=None,
+        entity=None,
+        store_id=None,
+        reason=None,
+        command_id=command.command_id,
+        letter=command.place,
+        fields=() if command.value is None else ("value",),
+    )

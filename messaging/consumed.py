@@ -1,0 +1,39 @@
+"""The readers of all topics that are consumed, for those who ask if a value would be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from messaging.feedback import FEEDBACK_COMMAND
+from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
+from messaging.mails import mail_command
+from messaging.moderation import MODERATION_COMMAND
+from messaging.objects import OBJECT_UPDATE
+from messaging.orders import order_event
+from messaging.reading import Reader
+from messaging.reminders import REMINDER_COMMAND
+from messaging.replays import REPLAY_COMMAND
+from messaging.returns import RETURN_COMMAND
+from messaging.reviews import REVIEW_CHANGE, submissions_in
+from messaging.stores import STORE_UPDATE
+from messaging.topics import Topic
+from messaging.verdicts import MODERATION_VERDICT
+
+READERS: Final[Mapping[Topic, Callable[[bytes], object]]] = {
+    Topic.STORE_UPDATES: Reader(STORE_UPDATE),
+    Topic.OBJECT_UPDATES: Reader(OBJECT_UPDATE),
+    Topic.ORDER_EVENTS: order_event,
+    Topic.IMAGE_UPLOADS: Reader(IMAGE_UPLOAD),
+    Topic.REVIEW_SUBMISSIONS: submissions_in,
+    Topic.MODERATION_COMMANDS: Reader(MODERATION_COMMAND),
+    Topic.REVIEW_FEEDBACK: Reader(FEEDBACK_COMMAND),
+    Topic.IMAGE_COMMANDS: Reader(IMAGE_COMMAND),
+    Topic.MODERATION_VERDICTS: Reader(MODERATION_VERDICT),
+    Topic.REVIEW_CHANGES: Reader(REVIEW_CHANGE),
+    Topic.RETURN_COMMANDS: Reader(RETURN_COMMAND),
+    Topic.REMINDER_COMMANDS: Reader(REMINDER_COMMAND),
+    Topic.MAIL_COMMANDS: mail_command,
+    Topic.DEAD_LETTER_COMMANDS: Reader(REPLAY_COMMAND),
+}
+"""By topic; each raises InvalidContentError or InvalidMessageError, as in the consumer of the topic."""

@@ -1,0 +1,197 @@
+"""Dead letters, read by their places and from the newest on: a few at a time, whatever there is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+from aiokafka import TopicPartition
+
+from messaging.decoding import RawRecord
+from messaging.kafka.administration import admin_client, partitions_of
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.reading import TopicReader
+from messaging.replays import FLOW, REPLAYED_FROM, LetterPlace, header, letter_id
+from messaging.topics import Topic, TopicNames
+
+PREVIEW_BYTES: Final = 4 * 1024
+"""Of a value in a list."""
+
+_TEXT_LENGTH: Final = 1_000
+_READS_AT_ONCE: Final = 2
+_PATIENCE_S: Final = 10.0
+_SEARCH_S: Final = 4.0
+_MOST_SEARCHED: Final = 5_000
+"""Letters that are looked at for a page, however few of them are wanted."""
+
+_CHUNK: Final = 25
+"""Letters of one partition that are read at a time, from its end towards its beginning."""
+
+Ends = Mapping[tuple[Topic, int], int]
+"""Of each partition: the offset before which the next page begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPreview:
+    """A dead letter as a list shows it: the beginning of its texts and of its value, and the bytes of the whole value.
+
+    `replayed_from` is the id of the letter whose replay it was, empty without one; `timestamp` is in milliseconds.
+    """
+
+    place: LetterPlace
+    id: str
+    timestamp: int
+    code: str
+    reason: str
+    replayed_from: str
+    key: bytes | None
+    value: bytes | None
+    value_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPage:
+    """Dead letters, the newest first, and where the next page begins: None if there is nothing more."""
+
+    letters: list[LetterPreview]
+    rest: Ends | None
+
+
+class DeadLetterReader:
+    """Reads dead letters without a consumer group, and commits nothing.
+
+    At most two reads of a process at a time, so that memory holds what Kafka answers to those. Raises BrokerAwayError
+    if Kafka doesn't answer within seconds, or what aiokafka raises if it is away.
+    """
+
+    def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._turns = asyncio.Semaphore(_READS_AT_ONCE)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[OpenedLetters]:
+        """The letters that are there, connected within the block."""
+        names = {self._topics.dead_letters(topic): topic for topic in FLOW}
+        async with self._turns, AsyncExitStack() as stack:
+            async with _in_time():
+                async with admin_client(self._connection) as admin:
+                    partitions = await partitions_of(admin, list(names))
+                reader = await stack.enter_async_context(TopicReader.opened(self._connection))
+            yield OpenedLetters(reader, {p: LetterPlace(names[p.topic], p.partition, 0) for p in partitions})
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            yield
+    except TimeoutError as error:
+        raise BrokerAwayError("Kafka did not answer in time") from error
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLetters:
+    """The dead letters of some partitions, each with its first place."""
+
+    reader: TopicReader
+    partitions: Mapping[TopicPartition, LetterPlace]
+
+    async def at(self, place: LetterPlace) -> RawRecord | None:
+        """The letter at a place, None if there is none (any more)."""
+        for partition, first in self.partitions.items():
+            if (first.topic, first.partition) == (place.topic, place.partition):
+                async with _in_time():
+                    return await self.reader.record(partition, place.offset)
+        return None
+
+    async def newest(
+        self, topics: Collection[Topic], *, take: int, code: str | None = None, ends: Ends | None = None
+    ) -> LetterPage:
+        """Letters of these topics, of one code or of any, the newest first, before `ends`.
+
+        A search that finds little ends after thousands of letters, or some seconds; the rest says where it goes on.
+        """
+        async with _in_time():
+            spans = await self.reader.spans([p for p, first in self.partitions.items() if first.topic in topics])
+            left = {p: self._before(p, span, ends) for p, span in spans.items()}
+            merge = _Merge(self, {p: span for p, span in left.items() if span})
+            letters = await merge.take(take, code)
+        return LetterPage(letters, merge.rest())
+
+    def _before(self, partition: TopicPartition, span: range, ends: Ends | None) -> range:
+        first = self.partitions[partition]
+        end = span.stop if ends is None else ends.get((first.topic, first.partition), span.start)
+        return range(span.start, min(span.stop, end))
+
+
+@dataclass(slots=True)
+class _Merge:
+    """Partitions read backwards, and merged by the times of their letters; `left` is what is not taken yet."""
+
+    letters: OpenedLetters
+    left: dict[TopicPartition, range]
+    waiting: dict[TopicPartition, list[LetterPreview]] = field(default_factory=dict)
+
+    async def take(self, wanted: int, code: str | None) -> list[LetterPreview]:
+        """The newest letters of this code, or of any."""
+        until, found, searched = monotonic() + _SEARCH_S, list[LetterPreview](), 0
+        await self._read({place: span[-1:] for place, span in self.left.items()})
+        while len(found) < wanted and searched < _MOST_SEARCHED and monotonic() < until:
+            for place in [place for place in self.left if not self.waiting.get(place)]:
+                await self._read_chunk(place)
+            if not self.left:
+                break
+            place = max(self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place))
+            letter = self.waiting[place].pop()
+            self.left[place] = range(self.left[place].start, letter.place.offset)
+            searched += 1
+            if code in (None, letter.code):
+                found.append(letter)
+        return found
+
+    def rest(self) -> Ends | None:
+        """The ends before which there is more; None if there is nothing."""
+        ends = {}
+        for place, span in self.left.items():
+            first = self.letters.partitions[place]
+            if span:
+                ends[first.topic, first.partition] = span.stop
+        return ends or None
+
+    async def _read_chunk(self, place: TopicPartition) -> None:
+        """Read the end of a partition, or drop it if nothing is left of it. Offsets may have no letter."""
+        while (span := self.left[place]) and not self.waiting.get(place):
+            chunk = span[-_CHUNK:]
+            await self._read({place: chunk})
+            if not self.waiting.get(place):
+                self.left[place] = range(span.start, chunk.start)
+        if not self.left[place]:
+            del self.left[place]
+
+    async def _read(self, spans: Mapping[TopicPartition, range]) -> None:
+        async for records in self.letters.reader.between(spans):
+            for record in records:
+                place = TopicPartition(record.topic, record.partition)
+                first = self.letters.partitions[place]
+                at = LetterPlace(first.topic, first.partition, record.offset)
+                self.waiting.setdefault(place, []).append(preview_of(record, at))
+
+
+def preview_of(letter: RawRecord, place: LetterPlace, value_bytes: int = PREVIEW_BYTES) -> LetterPreview:
+    """A letter at this place as a list shows it, with so much of its value."""
+    return LetterPreview(
+        place,
+        letter_id(letter),
+        letter.timestamp,
+        header(letter, "x-error-code")[:_TEXT_LENGTH],
+        header(letter, "x-error-message")[:_TEXT_LENGTH],
+        header(letter, REPLAYED_FROM)[:_TEXT_LENGTH],
+        None if letter.key is None else bytes(letter.key[:_TEXT_LENGTH]),
+        None if letter.value is None else bytes(letter.value[:value_bytes]),
+        len(letter.value or b""),
+    )

@@ -1,0 +1,79 @@
+"""The audit log beyond reviews and returns: who changed settings, stores and templates; and its export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.support.facade import Facade, new_id, once, submission
+from tests.support.messages import message
+from tests.support.service import Service
+from tests.support.waiting import eventually
+
+TEMPLATE = "/api/notificationTemplates/OrderReviewRequest"
+
+
+async def entries(facade: Facade, **query: str) -> list[Any]:
+    return list((await facade.get("/api/audit", **query))["results"])
+
+
+async def test_changes_of_stores_are_entered_with_the_names_of_what_changed(facade: Facade) -> None:
+    store, repeated = new_id("store"), once()
+    path = f"/api/stores/{store}"
+    await facade.command("PUT", path, {"name": "Photo", "settings": {"reviewsEnabled": True}})
+    for _ in range(2):
+        await facade.command("PUT", path, {"name": "Photo", "settings": {"purchaseRequired": False}}, repeated)
+    await facade.command("PUT", path, {"name": "Photo"})
+    changed, registered = await entries(facade, storeId=store)
+    assert (registered["kind"], registered["action"]) == ("store", "register")
+    assert registered["fields"] == ["name", "settings.reviewsEnabled"]
+    assert (changed["action"], changed["fields"]) == ("change", ["settings.purchaseRequired"])
+    assert await entries(facade, storeId=store, kind="store", action="register") == [registered]
+    assert await entries(facade, storeId=store, kind="template") == []
+    assert await entries(facade, storeId=store, until="2020-01-01T00:00:00Z") == []
+
+
+async def test_changes_of_templates_and_settings_are_entered(own_service: Service, own_facade: Facade) -> None:
+    store, at = new_id("store"), datetime.now(UTC).isoformat()
+    await own_facade.command("PUT", f"{TEMPLATE}?storeId={store}&languageCode=de", {"subject": "Wie war es?"})
+    for _ in range(2):
+        await own_facade.command("DELETE", f"{TEMPLATE}?storeId={store}&languageCode=de")
+    await own_facade.command("PUT", "/api/settings", {"reminder": {"daysInStatus": 7}, "returnStatuses": None})
+    foreign = {"generalSettings": {"ratingCalculationMethod": "wilson"}, "user": "=upstream"}
+    await own_service.publish("store-updates", message(foreign, "general"))
+    await eventually(lambda: entries(own_facade, kind="settings"), lambda found: len(found) == 2)
+    told = [
+        [row[name] for name in ("kind", "action", "storeId", "templateName", "languageCode", "fields", "subject")]
+        for row in await entries(own_facade, since=at)
+        if row["storeId"] in (store, None)
+    ]
+    name = "OrderReviewRequest"
+    assert told == [
+        ["settings", "change", None, None, None, ["ratingCalculationMethod"], "=upstream"],
+        ["settings", "change", None, None, None, ["reminder.daysInStatus"], None],
+        ["template", "delete", store, name, "de", [], None],
+        ["template", "change", store, name, "de", ["subject"], None],
+    ]
+    await _exports(own_facade)
+
+
+async def _exports(facade: Facade) -> None:
+    """Every entry, whatever the size of a page, in both formats."""
+    ids = await facade.submit(*(submission(new_id()) for _ in range(250)))
+    await facade.moderate("approve", *ids)
+    shown = await entries(facade, take="1000")
+    lines = await facade.http.get("/api/audit/export", params={"format": "jsonl"})
+    assert lines.headers["content-type"] == "application/jsonl"
+    assert [json.loads(line) for line in lines.text.splitlines()] == shown
+    table = await facade.http.get("/api/audit/export", params={"kind": "settings"})
+    assert 'filename="audit.csv"' in table.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(table.text)))
+    assert [(row["subject"], row["fields"], row["storeId"]) for row in rows] == [
+        ("'=upstream", "ratingCalculationMethod", ""),
+        ("", "reminder.daysInStatus", ""),
+    ]
+    unknown = await facade.http.get("/api/audit/export", params={"kind": "nothing"})
+    assert unknown.status_code == 422

@@ -1,0 +1,180 @@
+"""Stores, rules, reminders, templates, the audit log, types and keys in the console, without JavaScript."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import httpx
+import pytest
+from markupsafe import escape
+
+from tests.support.console_pages import Console, text_of
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Json
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
+MAIL = "/console/templates/OrderReviewRequest"
+
+
+@pytest.fixture
+def console(http: httpx.AsyncClient) -> Console:
+    return Console(http)
+
+
+@pytest.fixture
+async def store(facade: Facade) -> str:
+    id = new_id("store")
+    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+    await facade.command("PUT", f"/api/stores/{id}", {"name": "Photo", "settings": settings})
+    return id
+
+
+async def _settings(facade: Facade, store: str) -> Json:
+    settings: Json = (await facade.get(f"/api/stores/{store}"))["settings"]
+    return settings
+
+
+async def test_a_store_is_registered_and_changed_after_a_look_at_the_changes(console: Console, facade: Facade) -> None:
+    id = new_id("store")
+    page = await console.send(
+        await console.open("/console/stores"), "/console/stores", {"id": id, "name": HOSTILE}, status=200
+    )
+    here = f"/console/stores/{id}"
+    assert HOSTILE not in page
+    assert str(escape(HOSTILE)) in page
+    typed = {"name": "Garden", "settings.reviewsEnabled": "on", "languages": "en\nde", "step": "review"}
+    changes = await console.send(page, here, typed)
+    assert "3 values would change. Nothing is saved yet." in text_of(changes)
+    assert (await facade.get(f"/api/stores/{id}"))["name"] == HOSTILE
+    back = await console.send(changes, here, {"step": "edit"})
+    assert 'value="Garden"' in back
+    saved = await console.send(changes, here, {"step": "save"})
+    assert "Saved." in text_of(saved)
+    found = await facade.get(f"/api/stores/{id}")
+    assert (found["name"], found["languages"], found["settings"]["reviewsEnabled"]) == ("Garden", ["en", "de"], True)
+    assert found["settings"]["purchaseRequired"] is True
+    changed, registered = (await facade.get("/api/audit", storeId=id))["results"]
+    assert (registered["fields"], changed["fields"]) == (["name"], ["name", "languages", "settings.reviewsEnabled"])
+
+
+async def test_each_value_says_whence_it_comes(console: Console, facade: Facade, store: str) -> None:
+    await facade.command(
+        "PUT", f"/api/stores/{store}", {"settings": {"returnNumberTemplate": "A{date:%y}-{sequence:d}"}}
+    )
+    words = text_of(await console.open(f"/console/stores/{store}"))
+    assert "now A{date:%y}-{sequence:d} this store" in words
+    assert "Only from those who bought the object now no this store" in words
+    assert "A review that its author edits keeps its status now no default" in words
+    general = text_of(await console.open("/console/settings"))
+    assert "A cron expression, in UTC · now" in general
+
+
+async def test_what_cannot_be_is_told_beside_the_field_and_stays_typed(console: Console, store: str) -> None:
+    here = f"/console/stores/{store}"
+    typed = {"settings.reviewUrl": "ftp://nowhere", "step": "review"}
+    changes = await console.send(await console.open(here), here, typed)
+    refused = await console.send(changes, here, {"step": "save"}, status=422)
+    assert 'value="ftp://nowhere"' in refused
+    assert 'aria-invalid="true"' in refused
+
+
+async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: Facade, store: str) -> None:
+    here = f"/console/stores/{store}"
+    changes = await console.send(await console.open(here), here, {"name": "Mine", "step": "review"})
+    theirs = {"name": "Theirs", "settings": {"oneReviewPerCustomer": True}}
+    await facade.command("PUT", f"/api/stores/{store}", theirs)
+    again = await console.send(changes, here, {"step": "save"})
+    assert "Somebody else has changed some of these meanwhile" in text_of(again)
+    assert "Theirs" in text_of(again)
+    assert (await facade.get(f"/api/stores/{store}"))["name"] == "Theirs"
+    await console.send(again, here, {"step": "save"})
+    found = await facade.get(f"/api/stores/{store}")
+    assert (found["name"], found["settings"]["oneReviewPerCustomer"]) == ("Mine", True)
+
+
+async def test_rules_are_tried_on_reviews_before_they_are_saved(
+    console: Console, facade: Facade, store: str, product: str
+) -> None:
+    await facade.submit(
+        submission(product, title="Advert", review="Look at www.example.com", storeId=store),
+        submission(product, title=HOSTILE, review="Sharp", storeId=store),
+    )
+    here = f"/console/stores/{store}/rules"
+    page = await console.open(here)
+    wrong = {"0.id": "stars", "0.kind": "stars", "0.outcome": "hold", "step": "try"}
+    refused = await console.send(page, here, wrong, status=422)
+    assert 'value="stars"' in refused
+    typed = {"0.id": "links", "0.kind": "links", "0.outcome": "hold", "step": "try"}
+    trial = await console.send(refused, here, typed)
+    words = text_of(trial)
+    assert "On the last 2 reviews" in words
+    assert "held 0 1" in words
+    assert "Advert" in words
+    assert (await _settings(facade, store))["moderationRules"] == []
+    await console.send(trial, here, {"step": "save"})
+    assert (await _settings(facade, store))["moderationRules"] == [{"id": "links", "kind": "links", "outcome": "hold"}]
+    overtaken = await console.send(trial, here, {"step": "save", "key": new_id("key")})
+    assert "Somebody else has changed the rules" in text_of(overtaken)
+    gone = await console.send(await console.open(here), here, {"0.remove": "on", "step": "try"})
+    assert "links links, hold none" in text_of(gone)
+    await console.send(gone, here, {"step": "save"})
+    assert (await _settings(facade, store))["moderationRules"] == []
+
+
+async def test_a_template_is_previewed_saved_and_taken_back(console: Console, facade: Facade, store: str) -> None:
+    place = f"{MAIL}?store={store}&language=de"
+    page = await console.open(place)
+    assert "the built-in one holds" in text_of(page)
+    typed = {"subject": "Wie war {{ order.number }}?", "html": f"<p>Hallo</p>{HOSTILE}", "text": "Hallo"}
+    action, preview = MAIL, f"{MAIL}/preview?store={store}&language=de"
+    mail = await console.http.post(preview, data={**typed, "step": "html"})
+    policy = mail.headers["content-security-policy"].split("; ")
+    assert mail.status_code == 200
+    assert "sandbox" in policy
+    assert "default-src 'none'" in policy
+    assert not any("script" in each or "allow-" in each for each in policy)
+    assert "<p>Hallo</p>" in mail.text
+    as_text = await console.http.post(preview, data={**typed, "step": "text"})
+    assert as_text.headers["content-type"].startswith("text/plain")
+    assert as_text.text.startswith("Subject: Wie war ")
+    broken = await console.http.post(preview, data={**typed, "html": "<p>\n{% if %}", "step": "html"})
+    assert broken.status_code == 422
+    assert "Line 2" in broken.text
+    refused = await console.send(page, action, {**typed, "html": "<p>\n{% if %}", "step": "save"}, status=422)
+    assert "2: {% if %}" in text_of(refused)
+    assert str(escape("Wie war {{ order.number }}?")) in refused
+    saved = await console.send(page, action, {**typed, "step": "save"})
+    assert "saved here" in text_of(saved)
+    shown = await facade.get("/api/notificationTemplates/OrderReviewRequest", storeId=store, languageCode="de")
+    assert (shown["subject"], shown["html"]) == (typed["subject"], typed["html"])
+    conflict = await console.send(page, action, {**typed, "text": "Mein", "step": "save"}, status=409)
+    assert "Somebody else has changed this template" in text_of(conflict)
+    removed = await console.send(saved, action, {"step": "delete"})
+    assert "the built-in one holds" in text_of(removed)
+    assert "OrderReviewRequest" in await console.open("/console/templates")
+
+
+async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Console, facade: Facade) -> None:
+    id = new_id("store")
+    await facade.command("PUT", f"/api/stores/{id}", {"name": "Photo"})
+    await facade.command("PUT", f"/api/stores/{id}", {"email": "shop@example.org"})
+    words = text_of(await console.open(f"/console/audit?store={id}&kind=store"))
+    assert "change store" in words
+    assert "register store" in words
+    assert "No entry is like this" in await console.open(f"/console/audit?store={id}&until=2020-01-01")
+    table = await console.http.get(f"/console/audit/export?store={id}&format=csv")
+    assert "attachment" in table.headers["content-disposition"]
+    assert [row["fields"] for row in csv.DictReader(io.StringIO(table.text))] == ["email", "name"]
+    lines = await console.http.get(f"/console/audit/export?store={id}&format=jsonl")
+    assert len(lines.text.splitlines()) == 2
+    assert (await console.open("/console/audit?since=never", status=422)).count("since")
+
+
+async def test_reminders_types_and_keys(console: Console, store: str) -> None:
+    words = text_of(await console.open(f"/console/reminders?store={store}&order=unheard-of"))
+    assert "No order with this id is known" in words
+    assert "Next runs" in words
+    types = text_of(await console.open("/console/entity-types?type=Product&id=camera-1"))
+    assert "Object types" in types
+    assert "plaudit keys create" in await console.open("/console/keys")

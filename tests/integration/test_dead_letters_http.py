@@ -1,0 +1,188 @@
+"""Dead letters by HTTP: listed, read, tried and replayed; and the health of the service."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.messages import Message
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually, free_port
+
+LETTERS = "/api/deadLetters"
+TOPIC = "review-submissions"
+
+
+async def dead(service: Service, product: str, *reviews: Json, **headers: bytes) -> list[str]:
+    """Publish submissions that can't be read, and return the places of their letters, the oldest first."""
+    values = [json.dumps(review).encode() for review in reviews]
+    await service.publish(TOPIC, *(Message(product, value, list(headers.items())) for value in values))
+    letters = await service.letters(TOPIC, product, len(values))
+    return [f"{TOPIC}/{letter.partition}/{letter.offset}" for letter in letters]
+
+
+async def listed(http: httpx.AsyncClient, **query: Any) -> Json:
+    return body_of(await http.get(LETTERS, params=query), dict)
+
+
+async def tried(http: httpx.AsyncClient, place: str, **more: Any) -> Json:
+    """The result of a dry run."""
+    body = {"places": [place], "dryRun": True, **more}
+    (result,) = body_of(await http.post(f"{LETTERS}/replay", json=body), dict)["results"]
+    assert result["id"] == place
+    return {name: value for name, value in result.items() if name != "id"}
+
+
+async def test_a_letter_is_found_tried_mended_and_replayed_once(
+    facade: Facade, service: Service, http: httpx.AsyncClient, product: str
+) -> None:
+    review = submission(product)
+    (place,) = await dead(service, product, {**review, "rating": 9}, trace=b"\xff")
+    row = next(row for row in (await listed(http, topic=TOPIC, take=200))["results"] if row["place"] == place)
+    assert (row["code"], row["key"], row["replayed"], row["replayedFrom"]) == ("invalid-message", product, 0, None)
+    assert json.loads(row["value"])["rating"] == 9
+    assert "/rating" in row["reason"]
+    letter = await facade.get(f"{LETTERS}/{place}")
+    assert ["trace", "\\xff"] in letter["headers"]
+    assert [error["pointer"] for error in letter["refusal"]["errors"]] == ["/rating"]
+
+    as_it_is = await tried(http, place)
+    assert (as_it_is["outcome"], as_it_is["refusal"]["code"]) == ("applied", "invalid-message")
+    mended = json.dumps(review)
+    assert await tried(http, place, value=mended) == {"outcome": "applied", "refusal": None}
+    assert await facade.listed(entityIds=[product]) == []
+
+    replay = {"places": [place, place], "value": mended}
+    headers = once()
+    first = await facade.command("POST", f"{LETTERS}/replay", replay, headers)
+    assert first == await facade.command("POST", f"{LETTERS}/replay", replay, headers)
+    assert first == [{"id": place, "outcome": "applied"}]
+    await facade.until_listed(product, 1)
+    (again,) = await facade.command("POST", f"{LETTERS}/replay", {"places": [place]})
+    assert (again["outcome"], again["reason"]) == ("unchanged", "replayed-before")
+    assert (await tried(http, place))["reason"] == "replayed-before"
+    assert (await facade.get(f"{LETTERS}/{place}"))["replayed"] == 1
+    said = await service.run("dlq", "replay", "--topic", TOPIC)
+    assert " were replayed before" in said.stdout
+    replayed = [record for record in await service.keyed(TOPIC, product) if "x-replayed-from" in dict(record.headers)]
+    assert [json.loads(record.value) for record in replayed] == [review]
+    (entry,) = [e for e in (await facade.get("/api/audit", action="replay"))["results"] if e["letter"] == place]
+    assert (entry["subject"], entry["fields"], entry["reviewId"]) == (None, ["value"], None)
+
+
+async def test_pages_go_on_where_the_last_one_ended(service: Service, http: httpx.AsyncClient) -> None:
+    keys = [new_id() for _ in range(8)]
+    places = [(await dead(service, key, {"number": number}))[0] for number, key in enumerate(keys)]
+    await service.publish("store-updates", Message(new_id("store"), b"no JSON"))
+    await eventually(partial(listed, http, topic="store-updates", code="invalid-json"), lambda page: page["results"])
+
+    seen: list[Json] = []
+    query: Json = {"topic": TOPIC, "take": 3}
+    while True:
+        page = await listed(http, **query)
+        seen += page["results"]
+        if page["next"] is None:
+            break
+        assert len(page["results"]) == 3
+        query["after"] = page["next"]
+    assert [row["place"] for row in seen if row["key"] in keys] == places[::-1]
+    assert len({row["place"] for row in seen}) == len(seen) == len(await service.records(f"{TOPIC}.dlq"))
+    everything = await listed(http, take=200)
+    assert {row["topic"] for row in everything["results"]} >= {TOPIC, "store-updates"}
+    wanted = await listed(http, code="invalid-json", take=200)
+    assert {row["code"] for row in wanted["results"]} == {"invalid-json"}
+
+
+async def test_letters_that_have_odd_values(service: Service, http: httpx.AsyncClient, product: str) -> None:
+    large = b'{"review": "' + b"x" * 2 * 1024 * 1024
+    await service.publish(TOPIC, Message(product, None), Message(product, b"\xff\xfe\0"), Message(product, large))
+    letters = await service.letters(TOPIC, product, 3)
+    empty, odd, too_large = (f"{TOPIC}/{letter.partition}/{letter.offset}" for letter in letters)
+    rows = {row["place"]: row for row in (await listed(http, topic=TOPIC, take=200))["results"]}
+    assert rows[empty]["value"] is None
+    assert rows[odd]["value"] == "\\xff\\xfe\0"
+    assert (len(rows[too_large]["value"]), rows[too_large]["valueBytes"]) == (4096, len(large))
+    shown = body_of(await http.get(f"{LETTERS}/{too_large}"), dict)
+    assert len(shown["value"]) == 1024 * 1024
+    results = {}
+    for place in (empty, odd, too_large):
+        result = await tried(http, place)
+        results[place] = (result["outcome"], result.get("reason"), result["refusal"]["code"])
+    assert results == {
+        empty: ("refused", "empty", "empty"),
+        odd: ("applied", None, "invalid-json"),
+        too_large: ("refused", "too-large", "too-large"),
+    }
+    sent = await http.post(f"{LETTERS}/replay", json={"places": [empty, too_large]}, headers=WAIT)
+    assert [result["reason"] for result in problem_of(sent, 409)["results"]] == ["empty", "too-large"]
+
+
+async def test_places_without_a_letter(http: httpx.AsyncClient, facade: Facade) -> None:
+    nowhere = [f"{TOPIC}/0/999999", f"{TOPIC}/99/0"]
+    for place in (*nowhere, "events/0/0", f"{TOPIC}/0/-1"):
+        problem_of(await http.get(f"{LETTERS}/{place}"), 404)
+    for place in nowhere:
+        assert await tried(http, place) == {"outcome": "not-found"}
+    sent = await http.post(f"{LETTERS}/replay", json={"places": nowhere}, headers=WAIT)
+    assert [result["outcome"] for result in problem_of(sent, 409)["results"]] == ["not-found", "not-found"]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({"places": []}, ("/places", "too-short")),
+        ({"places": ["events/0/0"]}, ("/places/0", "invalid-place")),
+        ({"places": ["mail-commands/0/99999999999999999999"]}, ("/places/0", "invalid-place")),
+        ({"places": ["mail-commands/0/1", "mail-commands/0/2"], "value": "{}"}, ("/value", "one-place")),
+    ],
+)
+async def test_replays_that_are_not_taken(http: httpx.AsyncClient, body: Json, error: tuple[str, str]) -> None:
+    assert errors_of(await http.post(f"{LETTERS}/replay", json=body)) == [error]
+
+
+@pytest.mark.parametrize("after", ["x", "events~0.1", "mail-commands", "mail-commands~0", "mail-commands~0.1_"])
+async def test_pages_that_never_were(http: httpx.AsyncClient, after: str) -> None:
+    assert errors_of(await http.get(LETTERS, params={"after": after})) == [("/after", "invalid-after")]
+
+
+async def test_health_part_by_part(http: httpx.AsyncClient, service: Service) -> None:
+    health = body_of(await http.get("/api/health/details"), dict)
+    checks = {check["check"]: check for check in health["checks"]}
+    assert {"mongodb", "replica set", "indexes", "outbox", "kafka", "topics", "lag", "dead letters"} <= checks.keys()
+    assert all(check["advice"] for check in checks.values() if check["level"] != "ok")
+    assert {"topic": TOPIC, "group": service.topic(TOPIC)}.items() <= next(
+        lag for lag in health["lag"] if lag["topic"] == TOPIC
+    ).items()
+    assert set(health["parked"]) == {"reviews", "returns"}
+    assert isinstance(health["outbox"], int)
+
+
+async def test_a_server_that_is_away_is_a_part_of_the_answer(service: Service, servers: Servers) -> None:
+    away = Servers(f"127.0.0.1:{free_port()}", servers.mongo, is_tansu=servers.is_tansu)
+    alone = Service(away, service.folder, prefix=service.prefix)
+    alone.start("api", "api-alone")
+    try:
+        async with alone.client() as http:
+
+            async def answer() -> Json | None:
+                try:
+                    response = await http.get("/api/health/details")
+                except httpx.TransportError:
+                    return None
+                return body_of(response, dict)
+
+            health = await eventually(answer, lambda found: found is not None)
+            assert health is not None
+            assert (health["level"], health["lag"]) == ("fail", None)
+            (kafka,) = [check for check in health["checks"] if check["check"] == "kafka"]
+            assert kafka["level"] == "fail"
+            assert "does not answer" in kafka["text"]
+            assert health["outbox"] is not None
+            problem_of(await http.get(LETTERS), 503)
+    finally:
+        await alone.stop("api-alone")

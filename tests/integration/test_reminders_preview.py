@@ -1,0 +1,53 @@
+"""The preview of reminders over HTTP, by the clock of the machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from messaging.cron import next_times
+from tests.support.facade import Facade, new_id
+from tests.support.orders import order_event
+from tests.support.reminders import order_with_products
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
+
+CRON = "0 9 * * 1-5"
+
+
+async def test_the_preview_tells_who_is_due_and_why_others_are_not(own_service: Service, own_facade: Facade) -> None:
+    store, other, now = new_id("store"), new_id("store"), datetime.now(UTC)
+    everyone = {"reviewsEnabled": True, "purchaseRequired": False}
+    for id in (store, other):
+        await own_facade.command("PUT", f"/api/stores/{id}", {"settings": everyone})
+    await own_facade.command("PUT", "/api/settings", {"reminder": {"cron": CRON, "daysInStatus": 10}})
+
+    def order(customer: str, days: float, shop: str = store, **fields: Any) -> Json:
+        return order_with_products("Complete", customer, shop, now - timedelta(days=days), "camera", **fields)
+
+    due, young = order("anna", 11), order("bert", 3)
+    silent, elsewhere = order("cleo", 12, customerEmail=None), order("dora", 13, other)
+    orders = [due, young, silent, elsewhere]
+    await own_service.publish("order-events", *map(order_event, orders))
+
+    async def seen(**query: str) -> dict[str, str]:
+        rows = (await own_facade.get("/api/reminders/preview", **query))["results"]
+        return {row["orderId"]: row["decision"] for row in rows}
+
+    await eventually(seen, lambda found: len(found) == len(orders))
+    expected = {due["id"]: "remind", young["id"]: "not-yet", silent["id"]: "no-address"}
+    assert await seen(storeId=store) == expected
+    assert await seen() == {**expected, elsewhere["id"]: "remind"}
+    assert await seen(orderId=silent["id"]) == {silent["id"]: "no-address"}
+    assert await seen(orderId=due["id"], storeId=other) == {}
+    assert await seen(take="1", storeId=store) != expected
+    preview = await own_facade.get("/api/reminders/preview", storeId=store)
+    assert preview["enabled"] is False
+    assert (preview["cron"], preview["cronInWords"]) == (CRON, "At 09:00 on Monday through Friday")
+    runs = [datetime.fromisoformat(run) for run in preview["nextRuns"]]
+    assert runs == next_times(CRON, datetime.fromisoformat(preview["at"]), 5)
+    first, *_ = preview["results"]
+    assert (first["orderId"], first["remindersSent"], first["products"]) == (due["id"], 0, ["Camera"])
+    (not_yet,) = [row for row in preview["results"] if row["decision"] == "not-yet"]
+    left = datetime.fromisoformat(not_yet["dueDate"]) - now
+    assert timedelta(days=6.9) < left < timedelta(days=7.1)

@@ -1,0 +1,115 @@
+"""Pages of the console as a browser without JavaScript has them: forms are filled and sent."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from urllib.parse import urlsplit
+
+import httpx
+
+
+@dataclass
+class PageForm:
+    """A form: where it goes, and its fields with what they hold; buttons and unchecked boxes have no part in it."""
+
+    method: str
+    action: str
+    fields: dict[str, str] = field(default_factory=dict)
+    buttons: dict[str, str] = field(default_factory=dict)
+    """The addresses of the buttons, by the value of their `step` or `action`."""
+
+
+@dataclass
+class Console:
+    """A visitor of the console."""
+
+    http: httpx.AsyncClient
+
+    async def open(self, path: str, status: int = 200) -> str:
+        """A page that must be answered with this status; nothing in it may run by itself, or come from elsewhere."""
+        return self._page(await self.http.get(path), status)
+
+    async def send(self, page: str, action: str, typed: Mapping[str, str | None], *, status: int = 200) -> str:
+        """Fill the form of a page that goes to this path, send it, and follow to the next page. A field that is None is
+        not sent."""
+        form = next(each for each in forms(page) if urlsplit(each.action).path == action)
+        given = {name: value for name, value in {**form.fields, **typed}.items() if value is not None}
+        where = form.buttons.get(given.get("step", "")) or form.action
+        response = await self.http.request(form.method, where, data=given)
+        if response.status_code == 303:
+            response = await self.http.get(response.headers["location"])
+        return self._page(response, status)
+
+    def _page(self, response: httpx.Response, status: int) -> str:
+        assert response.status_code == status, response.text
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe-inline" not in policy
+        parser = _Forms()
+        parser.feed(response.text)
+        assert parser.inline == []
+        return response.text
+
+
+class _Forms(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[PageForm] = []
+        self.inline: list[str] = []
+        self._form: PageForm | None = None
+        self._text: str | None = None
+        self._select: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.inline += [each for each in given if each == "style" or each.startswith("on")]
+        if tag == "script" and not (given.get("src") or "").startswith("/console/static/"):
+            self.inline.append(tag)
+        name, value = given.get("name"), given.get("value") or ""
+        if tag == "form":
+            self._form = PageForm((given.get("method") or "get").upper(), given.get("action") or "")
+            self.found.append(self._form)
+        elif self._form is None or (name is None and tag != "option"):
+            return
+        elif tag == "input" and (given.get("type") != "checkbox" or "checked" in given):
+            self._form.fields[str(name)] = value or ("on" if given.get("type") == "checkbox" else "")
+        elif tag == "textarea":
+            self._text = str(name)
+            self._form.fields[self._text] = ""
+        elif tag == "select":
+            self._select = str(name)
+        elif tag == "option" and self._select and "value" in given:
+            if "selected" in given or self._select not in self._form.fields:
+                self._form.fields[self._select] = value
+        elif tag == "button":
+            self._form.buttons[value] = given.get("formaction") or ""
+
+    def handle_data(self, data: str) -> None:
+        if self._form is not None and self._text is not None:
+            self._form.fields[self._text] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._form is not None and self._text is not None:
+            # A browser drops the line end with which the content begins.
+            self._form.fields[self._text] = self._form.fields[self._text].removeprefix("\n")
+            self._text = None
+        elif tag == "select":
+            self._select = None
+        elif tag == "form":
+            self._form = None
+
+
+def forms(page: str) -> list[PageForm]:
+    """The forms of a page."""
+    parser = _Forms()
+    parser.feed(page)
+    return parser.found
+
+
+def text_of(page: str) -> str:
+    """The words of a page, without its tags."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
