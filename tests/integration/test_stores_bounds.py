@@ -106,8 +106,35 @@ async def test_ratings_of_other_stores_are_not_seen(shops: Shops, product: str) 
     await shops.all.submit_approved(*(submission(product, storeId=s) for s in (shops.mine, shops.other, None)))
     assert len(await shops.all.ratings(product)) == 3
     assert [rating["storeId"] for rating in await shops.bound.ratings(product)] == [shops.mine]
+    details = await shops.bound.get(f"/api/rating/objects/Product/{product}")
+    assert [rating["storeId"] for rating in details["ratings"]] == [shops.mine]
+    assert sum(week["reviewCount"] for week in details["trend"]["weeks"]) == 1
+
+    async def listed(facade: Facade) -> list[Json]:
+        page = body_of(await facade.http.post("/api/rating/objects", json={"searchPhrase": product}), dict)
+        return list(page["results"])
+
+    await eventually(partial(listed, shops.all), lambda rows: len(rows) == 3)
+    assert [row["storeId"] for row in await listed(shops.bound)] == [shops.mine]
+    await shops.refused("POST", "/api/rating/objects", {"storeId": shops.other})
     await shops.refused("POST", f"/api/rating/calculateStore?storeId={shops.other}")
     await shops.refused("POST", "/api/rating/calculateStore?storeId=")
+
+
+async def test_orders_of_other_stores_are_not_seen(shops: Shops) -> None:
+    both = {"ids": list(shops.orders.values())}
+    for search in (both, {"keyword": shops.orders[shops.other]}, {"customerId": "anna"}):
+        page = body_of(await shops.bound.http.post("/api/orders/search", json=search), dict)
+        assert {row["storeId"] for row in page["results"]} <= {shops.mine}
+    assert len(body_of(await shops.all.http.post("/api/orders/search", json=both), dict)["results"]) == 2
+    await shops.refused("POST", "/api/orders/search", {"storeId": shops.other})
+    await shops.refused("GET", f"/api/orders/{shops.orders[shops.other]}", status=404)
+    await shops.refused("POST", f"{RETURNS}/search", {"storeId": shops.other})
+    counts = [
+        body_of(await facade.http.post(f"{RETURNS}/counts", json={"ids": list(shops.returns.values())}), dict)["New"]
+        for facade in (shops.all, shops.bound)
+    ]
+    assert counts == [2, 1]
     await shops.bound.command("POST", f"/api/rating/calculateStore?storeId={shops.mine}")
 
 
