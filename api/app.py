@@ -25,6 +25,8 @@ from api import (
     review_claims,
     templates,
 )
+from api.orders import routes as orders
+from api.ratings import objects as rated_objects
 from api.ratings import routes as ratings
 from api.returns import routes as returns
 from api.reviews import impact, requests
@@ -60,6 +62,8 @@ ROUTERS: Final = (
     review_claims.router,
     reviews.router,
     returns.router,
+    orders.router,
+    rated_objects.router,
     stores.router,
     policy.router,
     moderation_rules.router,

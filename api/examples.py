@@ -46,6 +46,10 @@ REPORT: Final = {
 VIEWED_REQUEST: Final = {"customerOrderId": "8b4e3c1f5a6d4e0f9c2b7a1d3e5f6a7b", "storeId": "Electronics"}
 CHANGES: Final = {"modifiedDate": "2022-10-04T00:00:00Z"}
 ENTITY_RATING: Final = {"entityIds": ["9cbd8f316e254a679ba34a900fccb076"], "entityType": "Product"}
+RATED_OBJECTS: Final[dict[str, Any]] = {
+    "By words of the name": {"searchPhrase": "quadcopter"},
+    "Of a store": {"storeId": "Electronics", "take": 50},
+}
 SETTINGS: Final = {"ratingCalculationMethod": "wilson", "reminder": {"enabled": True, "daysInStatus": 14}}
 STORE: Final = {
     "name": "Electronics",
@@ -73,6 +77,16 @@ RETURN_SEARCHES: Final[dict[str, Any]] = {
         "take": 20,
     },
     "How many are approved": {"keyword": "Approved", "take": 0},
+    "The oldest that wait": {"status": ["New", "Approved"], "sort": "createdDate:asc", "withTotal": False},
+}
+ORDER_SEARCHES: Final[dict[str, Any]] = {
+    "Orders of a customer": {"customerId": "c2e5d1a4", "storeId": "Electronics"},
+    "By id, number or customer": {"keyword": "CO220314-00001"},
+    "Who has bought it": {
+        "customerId": "c2e5d1a4",
+        "entityType": "Product",
+        "entityId": "9cbd8f316e254a679ba34a900fccb076",
+    },
 }
 NEW_RETURN: Final[dict[str, Any]] = {
     "orderId": "8b4e3c1f5a6d4e0f9c2b7a1d3e5f6a7b",

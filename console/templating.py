@@ -34,6 +34,11 @@ def moment(text: str) -> str:
     return f"{_parsed(text):%-d %b %Y, %H:%M}"
 
 
+def day(text: str) -> str:
+    """The day of a moment as `21 Nov 2026`, in UTC."""
+    return f"{_parsed(text):%-d %b %Y}"
+
+
 def is_before(text: str, other: datetime) -> bool:
     """True for a moment before this one."""
     return _parsed(text) < other
@@ -67,6 +72,7 @@ def _pages() -> Environment:
         in_words=in_words,
         age=age,
         moment=moment,
+        day=day,
         is_before=is_before,
         stars=stars,
         segment=lambda text: quote(str(text), safe=""),

@@ -31,7 +31,7 @@ DONE: Final = {
     "created": "Created.",
     "hidden": "The image is hidden.",
     "shown": "The image is shown again.",
-    "recounted": "The ratings are recounted.",
+    "recounted": "The recount is under way. The ratings follow in a moment.",
     "replayed": "Replayed.",
     "accepted": "Accepted. It takes effect in a moment.",
     "signed-out": "You are signed out.",

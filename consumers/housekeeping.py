@@ -1,4 +1,5 @@
-"""Periodic work of a worker: overdue parked commands, remains of processes that died, unused images, expired ids."""
+"""Periodic work of a worker: overdue parked commands, remains of processes that died, unused images, expired ids, and
+names of rated objects."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import structlog
 from consumers.images_sweeping import forget_images, sweep_images
 from consumers.parked import ParkedCommands
 from consumers.publications import publish_due
+from consumers.ratings_names import name_rated_objects
 from consumers.returns import ReturnConsumer
 from consumers.services import Services
 from messaging.metrics import note_wait
@@ -52,6 +54,7 @@ async def keep_house(
                 await forget_images(services, now, remember)
                 forgotten = now
             await sweep_images(services, now)
+            await name_rated_objects(services)
             if reported := await commands.report_overdue(now - PARKING_LIMIT):
                 log.warning("commands without a review", count=reported)
             if published := await publish_due(services, now):

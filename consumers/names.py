@@ -12,6 +12,7 @@ import structlog
 from consumers.names_known import KnownNames
 from domain.entity_types import EntityTypes, Resolver, ResolverError
 from domain.ratings import Entity
+from storage.ratings_objects import RatedObjectRepository
 from storage.reviews import ReviewRepository
 
 log = structlog.get_logger()
@@ -39,13 +40,15 @@ LONGEST_PAUSE_UNKNOWN_S: Final = 600.0
 _MOST_PAUSES: Final = 50_000
 
 
-async def fill_names(reviews: ReviewRepository, types: EntityTypes, known: KnownNames) -> None:
+async def fill_names(
+    reviews: ReviewRepository, rated: RatedObjectRepository, types: EntityTypes, known: KnownNames
+) -> None:
     """Run until cancelled; ends at once where no type has a resolver.
 
     Reviews are marked as wanting a name, so nothing is lost with a worker, and several workers do the same twice at
     worst. Each type has a task of its own: one that hangs doesn't hold up the others.
     """
-    types_names = [TypeNames(t.entity_type, t.get_entity, reviews, known) for t in types if t.get_entity]
+    types_names = [TypeNames(t.entity_type, t.get_entity, reviews, rated, known) for t in types if t.get_entity]
     async with asyncio.TaskGroup() as group:
         for names in types_names:
             group.create_task(names.keep_filling())
@@ -64,6 +67,7 @@ class TypeNames:
         type: str,
         resolver: Resolver,
         reviews: ReviewRepository,
+        rated: RatedObjectRepository,
         known: KnownNames,
         *,
         timeout: float = RESOLVE_S,
@@ -72,6 +76,7 @@ class TypeNames:
         self._type = type
         self._resolver = resolver
         self._reviews = reviews
+        self._rated = rated
         self._known = known
         self._timeout = timeout
         self._clock = clock
@@ -127,6 +132,7 @@ class TypeNames:
             self._known.learn(Entity(self._type, id), name)
         # Known first, filled in then: a submission between the two either finds the name or is found by the next round.
         await self._reviews.fill_names(self._type, names)
+        await self._rated.forget_names([Entity(self._type, id) for id in names])
         now = self._clock()
         for id in ids:
             if id in names:

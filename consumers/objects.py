@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from consumers.services import Services
-from domain.objects import ObjectFacts
+from domain.objects import NAME, ObjectFacts
 from messaging.decoding import Received
 from messaging.objects import ObjectUpdate
 from storage.unit_of_work import UnitOfWork
@@ -25,6 +25,8 @@ class ObjectConsumer:
     async def __call__(self, batch: Sequence[Received[ObjectUpdate]]) -> None:
         """Store a batch."""
         await self.services.transactions.run(partial(_store, batch))
+        named = {received.message.place.entity for received in batch if NAME in received.message.facts()}
+        await self.services.rated_objects.forget_names(named)
 
 
 async def _store(batch: Sequence[Received[ObjectUpdate]], work: UnitOfWork) -> None:

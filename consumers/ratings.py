@@ -26,16 +26,21 @@ _FAN_OUT_BATCH: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Recounter:
-    """Sets tallies to what the approved reviews say. Called at least once; a repeat finds nothing to change."""
+    """Sets tallies to what the approved reviews say, and has their names looked up anew.
+
+    Called at least once; a repeat finds nothing to change.
+    """
 
     services: Services
 
     async def recount(self, orders: Iterable[Received[ReviewChange]]) -> None:
         """Count the ratings of objects anew, one transaction for each; of a store or of everything, order that."""
         orders = list(orders)
-        entities = [order for _, order in orders if isinstance(order, RecountOfEntity)]
-        for entity in sorted({Entity(order.entity_type, order.entity_id) for order in entities}):
+        wanted = [order for _, order in orders if isinstance(order, RecountOfEntity)]
+        entities = sorted({Entity(order.entity_type, order.entity_id) for order in wanted})
+        for entity in entities:
             await self.services.transactions.run(partial(self._recount, entity))
+        await self.services.rated_objects.forget_names(entities)
         for record, order in orders:
             if isinstance(order, RecountOfStore):
                 await self._fan_out(order, mark_in(record.headers))

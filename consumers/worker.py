@@ -116,7 +116,7 @@ async def running_worker(
         group_prefix=topics.prefix,
     )
     house = asyncio.create_task(keep_house(database, services, parked, returns, remember=remember))
-    naming = asyncio.create_task(fill_names(services.reviews, entity_types, names))
+    naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:
         await start(broker)

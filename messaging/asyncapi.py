@@ -113,7 +113,7 @@ CHANNELS: Final = {
     ),
     Topic.REVIEW_CLAIMS: _Channel(
         "Reviews that moderators look at; advice, for two minutes",
-        "inside",
+        "out",
         "review id",
         {"ReviewClaimed": REVIEW_CLAIMED},
     ),

@@ -130,6 +130,12 @@ async def in_transaction(database: Database, work: Callable[[Session], Awaitable
         )
 
 
+def one_of(values: Collection[Any]) -> Any:
+    """The condition that a field has one of these values; of a single one MongoDB plans better without `$in`."""
+    several = list(values)
+    return several[0] if len(several) == 1 else {"$in": several}
+
+
 def own_values(values: Mapping[Any, Document]) -> list[Document]:
     """The update of many documents that sets fields of each to values of its own, by `_id`.
 

@@ -21,7 +21,7 @@ from storage import (
     parking,
     privacy_erasures,
     ratings,
-    reminders_states,
+    ratings_objects,
     replays,
     returns,
     review_tokens,
@@ -32,7 +32,7 @@ from storage import (
 )
 from storage.database import Database, create_indexes, drop_indexes
 
-SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: reminders_states.SUPERSEDED}
+SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: orders.SUPERSEDED}
 """The names of indexes that earlier versions made, by collection."""
 
 
@@ -47,7 +47,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
     the records, so that none takes effect again."""
     return {
         reviews.COLLECTION: reviews.INDEXES,
-        ratings.COLLECTION: ratings.INDEXES,
+        ratings.COLLECTION: [*ratings.INDEXES, *ratings_objects.INDEXES],
         parking.COLLECTION: parking.INDEXES,
         moderation_rules.TEXTS: moderation_rules.TEXT_INDEXES,
         moderation_rules.PUBLICATIONS: moderation_rules.PUBLICATION_INDEXES,

@@ -12,11 +12,18 @@ from domain.reminders import status_key
 from storage import reminders_states
 from storage.database import Database, Document, Session
 from storage.moments import microseconds, moment
+from storage.orders_search import NEWEST, OrderPage, OrderPlace, OrderSearch, criteria
 
 COLLECTION: Final = "orders"
 
+SUPERSEDED: Final = (*reminders_states.SUPERSEDED, "customer_store")
+"""Indexes of earlier versions that others have taken the place of."""
+
 INDEXES: Final = [
-    IndexModel([("customerId", ASCENDING), ("storeId", ASCENDING)], name="customer_store"),
+    IndexModel([("customerId", ASCENDING), *NEWEST], name="customer_newest"),
+    IndexModel([("storeId", ASCENDING), *NEWEST], name="store_newest"),
+    IndexModel([("number", ASCENDING), *NEWEST], name="number_newest"),
+    IndexModel(NEWEST, name="newest"),
     reminders_states.INDEX,
 ]
 
@@ -51,6 +58,21 @@ class OrderRepository:
         """The known ones among these order ids."""
         found = self._orders.find({"_id": {"$in": list(ids)}}, {"_id": 1})
         return {document["_id"] async for document in found}
+
+    async def ids_of_customer(self, customer_id: str, *, most: int) -> list[str]:
+        """The ids of the newest orders of a customer, so many at most."""
+        found = self._orders.find({"customerId": customer_id}, {"_id": 1}).sort(NEWEST).limit(most)
+        return [document["_id"] async for document in found]
+
+    async def page(self, search: OrderSearch) -> OrderPage:
+        """One page, the newest first, without the orders themselves; ties are broken by id."""
+        shown = {"modified": 1, "size": {"$bsonSize": "$$ROOT"}}
+        # One more tells if there is another page.
+        found = self._orders.find(criteria(search), shown).sort(NEWEST).limit(search.take + 1)
+        documents = await found.to_list()
+        page = documents[: search.take]
+        end = OrderPlace(moment(page[-1]["modified"]), page[-1]["_id"]) if len(documents) > len(page) else None
+        return OrderPage({document["_id"]: document["size"] for document in page}, end)
 
     async def save(self, orders: Iterable[Order], session: Session) -> None:
         """Write orders as they are now. Another transaction that writes one of them conflicts and is repeated."""

@@ -38,7 +38,8 @@ from storage.orders import OrderRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.parking import FEEDBACK, MODERATION
 from storage.reminders import CUSTOMERS, ReminderRepository
-from storage.returns import ParkedReturn, ReturnRepository, ReturnSearch
+from storage.returns import ParkedReturn, ReturnRepository
+from storage.returns_search import ReturnSearch
 from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import orjson
 
-from domain.orders import Purchase
+from domain.orders import Order, Purchase
 from domain.purchases import VerifiableReview
+from domain.ratings import Entity
 from storage.database import Database, Document
 from storage.orders import COLLECTION
 from storage.reviews import COLLECTION as REVIEWS
@@ -48,12 +49,27 @@ class PurchaseRepository:
             },
             shown,
         )
-        bought: dict[tuple[str | None, str], set[tuple[str, str]]] = {}
+        bought: dict[tuple[str | None, str], set[tuple[str, str | None]]] = {}
         async for order in found:
             held = bought.setdefault((order["storeId"], order["customerId"]), set())
+            products = [line["productId"] for line in order["lines"]]
             for field in fields:
-                held.update((field, id) for id in _ids(order, field))
+                held.update((field, id) for id in _ids(products, order.get("body", b""), field))
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
+
+    def needs_bodies(self, entity_type: str) -> bool:
+        """True if only the bodies of orders tell whether they hold an object of this type."""
+        return self._item_fields.get(entity_type, _PRODUCT_FIELD) != _PRODUCT_FIELD
+
+    def proofs(self, orders: Iterable[Order], entity: Entity) -> set[str]:
+        """The ids of those of these orders by which their customers have bought the object; never a cancelled one."""
+        field = self._item_fields.get(entity.type)
+        return {
+            order.id
+            for order in orders
+            if not order.is_cancelled
+            and (field is None or entity.id in _ids([line.product_id for line in order.lines], order.body, field))
+        }
 
     async def reviews_of(self, customers: Collection[str]) -> list[VerifiableReview]:
         """The reviews of these customers that purchases verify: all but those that a token has verified for good."""
@@ -80,7 +96,9 @@ class PurchaseRepository:
             proven = {"verifiedPurchase": True, "provenByToken": True}
             await self._reviews.update_many(_is_review(review_ids), {"$set": proven})
 
-    def _is_made(self, purchase: Purchase, bought: Mapping[tuple[str | None, str], set[tuple[str, str]]]) -> bool:
+    def _is_made(
+        self, purchase: Purchase, bought: Mapping[tuple[str | None, str], set[tuple[str, str | None]]]
+    ) -> bool:
         held = bought.get((purchase.store_id, purchase.customer_id))
         if held is None:
             return False
@@ -98,10 +116,11 @@ def _is_review(ids: Collection[str]) -> Document:
     return {"_id": {"$in": list(ids)}, "createdDate": {"$gte": SINCE_EVER}}
 
 
-def _ids(order: Document, field: str) -> list[str]:
+def _ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | None]:
+    """The ids that the items of an order hold in this field, as its products or in its body."""
     if field == _PRODUCT_FIELD:
-        return [line["productId"] for line in order["lines"]]
-    told = {name.casefold(): content for name, content in orjson.loads(order["body"]).items()}
+        return [*products]
+    told = {name.casefold(): content for name, content in orjson.loads(body).items()}
     items = next((items for name in _ITEMS if isinstance(items := told.get(name), list)), ())
     return [
         str(content)

@@ -66,8 +66,8 @@ class RatingRepository:
         for entity_type, entity_ids in ids_of_type.items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
             async for document in self._ratings.find(condition, batch_size=_AT_ONCE, session=session):
-                key = _key(document)
-                ids[key], tallies[key] = document["_id"], _tally(document)
+                key = key_from(document)
+                ids[key], tallies[key] = document["_id"], tally_from(document)
         return ids, tallies
 
     async def of_entities(
@@ -82,7 +82,7 @@ class RatingRepository:
         )
         tallies: dict[str, dict[str | None, RatingTally]] = {}
         async for document in found:
-            tallies.setdefault(document["entityId"], {})[document["storeId"]] = _tally(document)
+            tallies.setdefault(document["entityId"], {})[document["storeId"]] = tally_from(document)
         return tallies
 
     async def count_reviews(self, search: ReviewSearch) -> int | None:
@@ -102,7 +102,7 @@ class RatingRepository:
         )
         right = {_counted_key(document): _counted_tally(document) async for document in found}
         stored = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
-        kept = {_key(document): _tally(document) async for document in stored}
+        kept = {key_from(document): tally_from(document) async for document in stored}
         wrong = {
             key: right.get(key, RatingTally())
             for key in right.keys() | kept.keys()
@@ -143,7 +143,7 @@ class RatingRepository:
         )
         counted = {_counted_key(document): _counted_tally(document) async for document in counts}
         async for document in self._ratings.find({}, session=session):
-            key, stored = _key(document), _tally(document)
+            key, stored = key_from(document), tally_from(document)
             if (right := counted.pop(key, RatingTally())) != stored:
                 yield key, stored, right
         for key, right in counted.items():
@@ -174,12 +174,13 @@ def _key_document(key: TallyKey) -> Document:
     return {"entityType": key.entity.type, "entityId": key.entity.id, "storeId": key.store_id}
 
 
-def _key(document: Document) -> TallyKey:
+def key_from(document: Document) -> TallyKey:
+    """The key in a tally's document."""
     return TallyKey(Entity(document["entityType"], document["entityId"]), document["storeId"])
 
 
 def _counted_key(document: Document) -> TallyKey:
-    return _key(document["_id"])
+    return key_from(document["_id"])
 
 
 def _is_from(stars: int) -> Document:
@@ -198,5 +199,6 @@ def _tally_document(tally: RatingTally) -> Document:
     return {"count": tally.count, "sumHundredths": tally.sum, "histogram": histogram}
 
 
-def _tally(document: Document) -> RatingTally:
+def tally_from(document: Document) -> RatingTally:
+    """The tally in its document."""
     return RatingTally.stored(document["count"], document["sumHundredths"], document.get("histogram"))

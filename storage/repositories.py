@@ -20,6 +20,7 @@ from storage.outcomes import OutcomeRepository
 from storage.parking import FEEDBACK, MODERATION, ParkingRepository
 from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
+from storage.ratings_objects import RatedObjectRepository
 from storage.reminders import ReminderRepository
 from storage.returns import ReturnRepository
 from storage.returns_numbers import ReturnNumbers
@@ -56,6 +57,7 @@ class Repositories:
         self.feedback = FeedbackRepository(database)
         self.reports = ReportRepository(database)
         self.votes = VoteRepository(database)
+        self.rated_objects = RatedObjectRepository(database)
         self.ratings = RatingRepository(database)
         self.reminders = ReminderRepository(database)
         self.return_numbers = ReturnNumbers(database)

@@ -6,28 +6,25 @@ news.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.commands import CommandMark, mark_from
 from domain.returns import Return
-from domain.sorting import Direction
 from storage.database import Database, Document, Session
 from storage.returns_documents import StoredReturn, document_of, stored_from
+from storage.returns_search import IS_RETURN, ReturnPage, ReturnPlace, ReturnSearch, criteria, order, place_of
 
 COLLECTION: Final = "returns"
 PARKED: Final = "parkedReturns"
 
 SUPERSEDED: Final = ("number",)
 """Indexes of earlier versions that stand in the way: this one had numbers unique over all stores."""
-
-_IS_RETURN: Final[Document] = {"number": {"$type": "string"}}
+_OLDEST: Final = [("createdDate", ASCENDING), ("_id", ASCENDING)]
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
@@ -42,6 +39,9 @@ def indexes(remember_days: int) -> list[IndexModel]:
         ),
         IndexModel([("createdDate", DESCENDING), ("_id", DESCENDING)], name="newest"),
         IndexModel([("storeId", ASCENDING), ("number", ASCENDING)], name="store"),
+        IndexModel([("status", ASCENDING), *_OLDEST], name="status_oldest"),
+        IndexModel([("storeId", ASCENDING), ("status", ASCENDING), *_OLDEST], name="store_status_oldest"),
+        IndexModel([("storeId", ASCENDING), *_OLDEST], name="store_oldest"),
         IndexModel(
             [("refusedAt", ASCENDING)],
             name="refused_expiry",
@@ -56,40 +56,6 @@ PARKED_INDEXES: Final = [
     IndexModel([("parkedAt", ASCENDING)], name="parked"),
     IndexModel([("commandId", ASCENDING)], name="command", sparse=True),
 ]
-
-
-class ReturnSortField(StrEnum):
-    """A sort field of a list of returns."""
-
-    NUMBER = "number"
-    STATUS = "status"
-    CREATED_DATE = "createdDate"
-    MODIFIED_DATE = "modifiedDate"
-    CREATED_BY = "createdBy"
-    MODIFIED_BY = "modifiedBy"
-    ORDER_ID = "orderId"
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnSearch:
-    """Criteria of a search; every one that is set must hold. No sort: by number, ascending."""
-
-    order_id: str | None = None
-    ids: Collection[str] | None = None
-    keyword: str | None = None
-    sort: Sequence[tuple[ReturnSortField, Direction]] = ()
-    skip: int = 0
-    take: int = 20
-    stores: Collection[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnPlace:
-    """The place of a return on a page: its ids, and the bytes it takes as it is stored."""
-
-    id: str
-    order_id: str
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +83,7 @@ class ReturnRepository:
 
     async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
         """The order of each return; unknown, refused and deleted ones are left out."""
-        found = self._returns.find({"_id": {"$in": list(ids)}, **_IS_RETURN}, {"orderId": 1})
+        found = self._returns.find({"_id": {"$in": list(ids)}, **IS_RETURN}, {"orderId": 1})
         return {document["_id"]: document["orderId"] async for document in found}
 
     async def save(self, returns: Iterable[StoredReturn], session: Session) -> None:
@@ -128,32 +94,41 @@ class ReturnRepository:
 
     async def get(self, id: str) -> Return | None:
         """One return, or None."""
-        document = await self._returns.find_one({"_id": id, **_IS_RETURN})
+        document = await self._returns.find_one({"_id": id, **IS_RETURN})
         stored = stored_from(document) if document else None
         return stored if isinstance(stored, Return) else None
 
     async def search(self, search: ReturnSearch) -> list[Return]:
         """One page; ties are broken by id."""
-        stored = [stored_from(document) for document in await self._page(search, None)]
+        stored = [stored_from(document) for document in await self._found(search, None, search.take)]
         return [each for each in stored if isinstance(each, Return)]
 
-    async def places(self, search: ReturnSearch) -> list[ReturnPlace]:
+    async def page(self, search: ReturnSearch) -> ReturnPage:
         """The same page, without the returns themselves."""
-        found = await self._page(search, {"orderId": 1, "size": {"$bsonSize": "$$ROOT"}})
-        return [ReturnPlace(document["_id"], document["orderId"], document["size"]) for document in found]
+        fields = dict.fromkeys(("orderId", *(name for name, _ in order(search))), 1)
+        shown = {**fields, "size": {"$bsonSize": "$$ROOT"}}
+        # One more tells if there is another page.
+        found = await self._found(search, shown, search.take + 1)
+        documents = found[: search.take]
+        places = [ReturnPlace(document["_id"], document["orderId"], document["size"]) for document in documents]
+        is_last = len(found) == len(documents)
+        return ReturnPage(places, None if is_last else place_of(documents[-1].get, search))
 
-    async def _page(self, search: ReturnSearch, fields: Document | None) -> list[Document]:
+    async def _found(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
         if search.take == 0:
             return []
-        keys = search.sort or [(ReturnSortField.NUMBER, Direction.ASC)]
-        order = [(key.value, ASCENDING if direction is Direction.ASC else DESCENDING) for key, direction in keys]
-        order.append(("_id", order[-1][1]))
-        found = self._returns.find(_filter(search), fields).sort(order).skip(search.skip).limit(search.take)
-        return await found.to_list()
+        return (
+            await self._returns.find(criteria(search), fields)
+            .sort(order(search))
+            .skip(search.skip)
+            .limit(limit)
+            .to_list()
+        )
 
-    async def count(self, search: ReturnSearch) -> int:
-        """The number of matching returns over all pages."""
-        return await self._returns.count_documents(_filter(search))
+    async def count(self, search: ReturnSearch, most: int | None = None) -> int:
+        """The number of matching returns over all pages; counted up to `most` at most."""
+        limit: dict[str, Any] = {} if most is None else {"limit": most}
+        return await self._returns.count_documents(criteria(search), **limit)
 
     async def park(self, parked: Iterable[ParkedReturn], at: datetime) -> None:
         """Park commands; one that is parked already stays as it is."""
@@ -199,20 +174,6 @@ class ReturnRepository:
         """The returns that a command still waits to create, by id, with the mark of the command."""
         found = self._parked.find({"commandId": command_id}, {"returnId": 1, "commandMark": 1})
         return {_parked_id(document): mark_from(document.get("commandMark")) async for document in found}
-
-
-def _filter(search: ReturnSearch) -> Document:
-    conditions: Document = dict(_IS_RETURN)
-    if search.order_id is not None:
-        conditions["orderId"] = search.order_id
-    if search.ids is not None:
-        conditions["_id"] = {"$in": list(search.ids)}
-    if search.stores is not None:
-        conditions["storeId"] = {"$in": list(search.stores)}
-    if search.keyword:
-        pattern = {"$regex": re.escape(search.keyword), "$options": "i"}
-        conditions["$or"] = [{"number": pattern}, {"status": pattern}]
-    return conditions
 
 
 def _parked(document: Document) -> ParkedReturn:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from pymongo import ASCENDING, DESCENDING
 
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
-from storage.database import Document
+from storage.database import Document, one_of
 from storage.keyset import SortValue, behind
 
 # The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never looks at documents.
@@ -129,9 +129,9 @@ def criteria(search: ReviewSearch) -> Document:
         created["$lte"] = search.created_to
     conditions: Document = {"createdDate": created, **_about(search)}
     if search.ids is not None:
-        conditions["_id"] = _one_of(list(search.ids))
+        conditions["_id"] = one_of(list(search.ids))
     if search.statuses is not None:
-        conditions["status"] = _one_of([int(status) for status in search.statuses])
+        conditions["status"] = one_of([int(status) for status in search.statuses])
     if search.user_id is not None:
         conditions["userId"] = search.user_id
     if search.is_reported is not None:
@@ -218,13 +218,9 @@ def _about(search: ReviewSearch) -> Document:
     conditions: Document = {}
     for name, values in (("entityType", search.entity_types), ("entityId", search.entity_ids)):
         if values is not None:
-            conditions[name] = _one_of(list(values))
+            conditions[name] = one_of(list(values))
     if search.store_id is not None:
         conditions["storeId"] = search.store_id
     if search.stores is not None:
         conditions["$and"] = [{"storeId": {"$in": list(search.stores)}}]
     return conditions
-
-
-def _one_of(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else {"$in": values}

@@ -1,9 +1,9 @@
-"""Endpoints of returns: search, available quantities, one return, create, change, delete."""
+"""Endpoints of returns: search, counts, available quantities, one return, create, change, delete."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
@@ -17,7 +17,7 @@ from api.auth.permissions import ReturnAuthor, ReturnDeleter, ReturnEditor, Retu
 from api.commands import Command, Commanded, carry_out, command_answers
 from api.returns.checks import check_change, check_new, new_return
 from api.returns.rows import ReturnList, ReturnRow, return_row
-from api.returns.search import RETURN_SEARCH, ReturnSearchRequest
+from api.returns.search import CUSTOMER_ORDERS, RETURN_SEARCH, ReturnSearchRequest
 from api.services import Injected, Services
 from api.stores.bounds import returns_within, stores_of
 from api.web.bodies import JsonBody
@@ -30,6 +30,7 @@ from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller, Permission
 from domain.returns import Return
+from domain.returns_statuses import DEFAULT_STATUSES
 from messaging.returns import (
     CreateReturn,
     DeleteReturn,
@@ -41,13 +42,16 @@ from messaging.returns import (
 )
 from messaging.schemas import MAX_ITEMS, Id
 from messaging.topics import Topic
-from storage.returns import ReturnPlace
+from storage.returns_search import ReturnPlace, ReturnSearch
 
 NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
 SAVED_RETURN: TypeAdapter[SavedReturn] = TypeAdapter(SavedReturn)
 SEARCH: Final = JsonBody(RETURN_SEARCH, examples.RETURN_SEARCHES)
 CREATION: Final = JsonBody(NEW_RETURN, {"One line": examples.NEW_RETURN})
 SAVED: Final = JsonBody(SAVED_RETURN, examples.RETURN_CHANGES)
+
+MOST_COUNTED: Final = 1_000
+"""A count by status ends there, so that its cost doesn't grow with the number of returns."""
 
 _WAIT_S: Final = 5
 """Virto's clients read a return as soon as they have the answer to its PUT, and know no `Prefer`."""
@@ -60,19 +64,25 @@ router = APIRouter(
 )
 
 
+SearchRequest = Annotated[ReturnSearchRequest, Depends(SEARCH)]
+
+
 @router.post("/search", response_model=ReturnList, responses=problems(ProblemKind.MALFORMED_JSON))
-async def search_returns(
-    caller: ReturnReader, request: Annotated[ReturnSearchRequest, Depends(SEARCH)], services: Injected
-) -> Response:
+async def search_returns(caller: ReturnReader, request: SearchRequest, services: Injected) -> Response:
     """List returns with their orders: filtered, sorted, one page at a time."""
-    search = returns_within(caller, request.criteria())
+    search = await _search(services, caller, request)
     with await services.pages.rows(search.take) as room:
-        places = await services.returns.places(search)
-        room.give_back(down_to=page_bytes(len(places), text=0))
-        sizes, total = await asyncio.gather(
-            services.orders.sizes({place.order_id for place in places}),
-            total_count(len(places), search.skip, search.take, partial(services.returns.count, search)),
-        )
+        page = await services.returns.page(search)
+        room.give_back(down_to=page_bytes(len(page.places), text=0))
+
+        async def total() -> int | None:
+            if not request.with_total:
+                return None
+            found, after = len(page.places), search.after is not None
+            count = partial(services.returns.count, replace(search, after=None))
+            return await (count() if after else total_count(found, search.skip, search.take, count))
+
+        sizes, number = await asyncio.gather(services.orders.sizes({place.order_id for place in page.places}), total())
 
         def size(place: ReturnPlace) -> int:
             return place.size + sizes.get(place.order_id, 0)
@@ -81,7 +91,28 @@ async def search_returns(
             with await services.pages.piece(sum(map(size, piece))):
                 return await _rows(services, caller, piece, with_orders=request.with_orders)
 
-        return await services.pages.response(room, {"totalCount": total}, pieces_of(places, size), rows)
+        about = {"totalCount": number, "next": request.next_page(search, page)}
+        said = {name: value for name, value in about.items() if value is not None}
+        return await services.pages.response(room, said, pieces_of(page.places, size), rows)
+
+
+@router.post("/counts", response_model=dict[str, int], responses=problems(ProblemKind.MALFORMED_JSON))
+async def count_by_status(caller: ReturnReader, request: SearchRequest, services: Injected) -> JsonResponse:
+    """Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and the page don't matter."""
+    search = await _search(services, caller, request)
+    statuses = (await services.lookups.general()).return_statuses
+    searches = [replace(search, statuses=[status], after=None) for status in statuses]
+    counts = await asyncio.gather(*(services.returns.count(each, MOST_COUNTED) for each in searches))
+    return JsonResponse(dict(zip(statuses, counts, strict=True)))
+
+
+async def _search(services: Services, caller: Caller, request: ReturnSearchRequest) -> ReturnSearch:
+    """The search to run, within the caller's stores. Raises ProblemError."""
+    orders: Sequence[str] | None = None
+    if request.customer_id is not None:
+        orders = await services.orders.ids_of_customer(request.customer_id, most=CUSTOMER_ORDERS)
+    statuses = (await services.lookups.general()).return_statuses if request.status else DEFAULT_STATUSES
+    return returns_within(caller, request.criteria(statuses, orders))
 
 
 async def _rows(

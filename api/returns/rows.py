@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 import orjson
 from pydantic import WithJsonSchema
@@ -53,9 +53,11 @@ class ReturnRow(TypedDict):
 
 
 class ReturnList(TypedDict):
-    """One page of a list, and how many returns there are over all pages."""
+    """One page of a list, and how many returns there are over all pages; `next` is `after` of the next page, if there
+    is one."""
 
-    totalCount: int
+    totalCount: NotRequired[int]
+    next: NotRequired[str]
     results: list[ReturnRow]
 
 

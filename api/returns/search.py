@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from api.web.paging import DEFAULT_TAKE, Skip, Take, one_of
+from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.paging import DEFAULT_TAKE, After, Moment, Skip, Take, WithTotal, check_no_skip, one_of
 from api.web.problems import ProblemError, ProblemKind
+from domain.returns_statuses import DEFAULT_STATUSES, status_named
 from domain.sorting import Direction, UnknownSortError, parse_direction, parse_sort
-from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase
-from storage.returns import ReturnSearch, ReturnSortField
+from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase, ReturnStatusName
+from storage.returns_search import ReturnPage, ReturnSearch, ReturnSortField, is_place, order
 
 
 class ResponseGroup(StrEnum):
@@ -23,6 +26,9 @@ class ResponseGroup(StrEnum):
     NONE = "None"
 
 
+CUSTOMER_ORDERS: Final = 1_000
+"""The returns of a customer are looked for among those of so many orders."""
+
 _GROUPS: Final = {group.lower(): group for group in ResponseGroup}
 
 
@@ -30,10 +36,27 @@ def _group(value: object) -> object:
     return _GROUPS.get(value.strip().lower(), value) if isinstance(value, str) and value.strip() else value or None
 
 
+def _several(value: object) -> object:
+    return ([value] if value else None) if isinstance(value, str) else value
+
+
+Statuses = Annotated[
+    Annotated[list[ReturnStatusName], Field(max_length=MAX_ITEMS)] | None,
+    BeforeValidator(_several, json_schema_input_type=ReturnStatusName | list[ReturnStatusName] | None),
+]
+
+
 class ReturnSearchRequest(Message):
     """Criteria of a list of returns. A field that is null, empty or missing doesn't restrict the list."""
 
     order_id: OptionalId = None
+    status: Annotated[Statuses, Field(description="One or several; any letter case")] = None
+    customer_id: Annotated[
+        OptionalId, Field(description=f"Of the {CUSTOMER_ORDERS:,} newest orders of the customer")
+    ] = None
+    store_id: OptionalId = None
+    start_date: Annotated[Moment | None, Field(description="Created then or later")] = None
+    end_date: Annotated[Moment | None, Field(description="Created then or earlier")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `objectIds`")] = None
     keyword: Annotated[Phrase | None, Field(description="Part of number or status, in any letter case")] = None
@@ -50,21 +73,49 @@ class ReturnSearchRequest(Message):
         ResponseGroup | None, BeforeValidator(_group), Field(description="`None`: `order` is null; else with orders")
     ] = None
 
+    after: After = None
+    with_total: WithTotal = True
+
     @property
     def with_orders(self) -> bool:
         """True if the answer is to hold the orders."""
         return self.response_group is not ResponseGroup.NONE
 
-    def criteria(self) -> ReturnSearch:
-        """The search to run. Raises ProblemError for an unknown sort field."""
-        return ReturnSearch(
+    def criteria(
+        self, statuses: Sequence[str] = DEFAULT_STATUSES, order_ids: Sequence[str] | None = None
+    ) -> ReturnSearch:
+        """The search to run; the statuses are those of the settings, the orders those of the customer. Raises
+        ProblemError for an unknown sort field, a place that isn't in this list, and fields that contradict each other.
+        """
+        search = ReturnSearch(
             order_id=self.order_id,
             ids=one_of(("objectIds", self.object_ids), ("ids", self.ids)),
             keyword=self.keyword or None,
             sort=_sort(self.sort or ""),
             skip=self.skip,
             take=self.take,
+            statuses=[status_named(each, statuses) or each for each in self.status] if self.status else None,
+            order_ids=order_ids,
+            store_id=self.store_id,
+            created_from=self.start_date,
+            created_to=self.end_date,
         )
+        if not self.after:
+            return search
+        check_no_skip(self.skip)
+        place = place_in(self.after, self._list(search))
+        if not is_place(place, search):
+            raise unknown_cursor()
+        return replace(search, after=place)
+
+    def next_page(self, search: ReturnSearch, page: ReturnPage) -> str | None:
+        """`after` of the next page; None behind the last one."""
+        return None if page.end is None else cursor(page.end, self._list(search))
+
+    def _list(self, search: ReturnSearch) -> Any:
+        """The list that the pages of this search are of."""
+        others = {"sort", "take", "skip", "after", "with_total", "response_group"}
+        return [self.model_dump(mode="json", exclude=others, exclude_none=True), order(search)]
 
 
 def _sort(expression: str) -> Sequence[tuple[ReturnSortField, Direction]]:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from api.web.cursors import MAX_CURSOR_LENGTH, cursor, place_in, unknown_cursor
-from api.web.paging import DEFAULT_TAKE, Moment, Skip, Take, one_of
-from api.web.problems import ProblemError, ProblemKind, invalid
+from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.paging import DEFAULT_TAKE, After, Moment, Skip, Take, WithTotal, check_no_skip, one_of
+from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
 from domain.reviews import ReviewStatus
@@ -85,11 +85,8 @@ class ReviewSearchRequest(Message):
     ] = None
     take: Take = DEFAULT_TAKE
     skip: Skip = 0
-    after: Annotated[
-        Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
-        Field(description="The `next` of the page before, instead of `skip`: as fast at any depth"),
-    ] = None
-    with_total: Annotated[bool, Field(description="false: without `totalCount`, which isn't counted")] = True
+    after: After = None
+    with_total: WithTotal = True
 
     def criteria(self, types: EntityTypes = SAMPLE) -> ReviewSearch:
         """The search to run; a type includes its known children. Raises ProblemError for an unknown sort, a place that
@@ -121,9 +118,7 @@ class ReviewSearchRequest(Message):
         )
         if not self.after:
             return search
-        if self.skip:
-            message = "Leave it out: a page with `after` begins behind the page before"
-            raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])
+        check_no_skip(self.skip)
         place = place_in(self.after, self._list(search))
         if not is_place(place, search):
             raise unknown_cursor()

@@ -10,7 +10,7 @@ from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
 from domain.permissions import Caller
 from messaging.reviews import SubmittedReview
-from storage.returns import ReturnSearch
+from storage.returns_search import ReturnSearch
 from storage.reviews_search import ReviewSearch
 
 
@@ -38,7 +38,9 @@ def reviews_within(caller: Caller, search: ReviewSearch) -> ReviewSearch:
 
 
 def returns_within(caller: Caller, search: ReturnSearch) -> ReturnSearch:
-    """The search, restricted to the caller's stores."""
+    """The search, restricted to the caller's stores. Raises ProblemError for one that names another store."""
+    if search.store_id is not None:
+        check_store(caller, search.store_id)
     return replace(search, stores=caller.stores)
 
 

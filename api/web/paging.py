@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeVar
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from api.web.cursors import MAX_CURSOR_LENGTH
 from api.web.problems import invalid
 from domain.timestamps import moment_in
 
@@ -47,6 +48,18 @@ Take = Annotated[
     Field(description="The size of the page; 0: only the count"),
 ]
 Skip = Annotated[int, Field(ge=0, le=MAX_SKIP), _or(0, most=MAX_SKIP)]
+After = Annotated[
+    Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
+    Field(description="The `next` of the page before, instead of `skip`: as fast at any depth"),
+]
+WithTotal = Annotated[bool, Field(description="false: without `totalCount`, which isn't counted")]
+
+
+def check_no_skip(skip: int) -> None:
+    """Raises ProblemError for a page that begins behind a place, and is to leave out rows as well."""
+    if skip:
+        message = "Leave it out: a page with `after` begins behind the page before"
+        raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])
 
 
 def one_of(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:

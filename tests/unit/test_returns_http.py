@@ -17,7 +17,7 @@ from domain.orders import OrderLine
 from domain.returns import Return, ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.sorting import Direction
-from storage.returns import ReturnSearch, ReturnSortField
+from storage.returns_search import ReturnSearch, ReturnSortField
 from tests.support.app import places_in, problem_in
 from tests.support.domain_orders import order_of
 

@@ -155,6 +155,11 @@ SEARCH: Json = {
     **{"ids": IDS, "objectIds": IDS, "keyword": "x", "after": "a", "withTotal": False},
     **{"reported": True, "flagged": True, "hasImages": False},
 }
+RETURN_SEARCH: Json = {
+    **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},
+    **{"status": ["New"], "customerId": "u", "storeId": "s", "after": "a", "withTotal": False, **PAGE},
+    **{"startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
+}
 VIEWED: Json = {"customerOrderId": "o", "storeId": "s"}
 OBJECT: Json = {
     **{"entityType": "Product", "entityId": "e", "storeId": "s", "name": "Camera", "url": "https://shop.example/e"},
@@ -181,6 +186,7 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/{id}/reply": REPLY,
     "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
     "DELETE /api/customerReviews/{id}/votes": {"userId": "u"},
+    "POST /api/customerReviews/{id}/claim": {"desk": "d"},
     "POST /api/customerReviews/{id}/reports": REPORT,
     "POST /api/customerReviews": [{**REVIEW, "editor": EDITOR}],
     "POST /api/customerReviews/reviewList": SEARCH,
@@ -193,9 +199,12 @@ BODIES: dict[str, Any] = {
     "POST /api/customerReviews/reset": IDS,
     "DELETE /api/customerReviews": {"ids": IDS},
     "POST /api/rating/entityRating": {"entityIds": IDS, "entityType": "Product", "histogram": True},
-    "POST /api/return/search": {
-        **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},
-        **PAGE,
+    "POST /api/rating/objects": {"searchPhrase": "x", "storeId": "s", "take": 5, "after": "a"},
+    "POST /api/return/search": RETURN_SEARCH,
+    "POST /api/return/counts": RETURN_SEARCH,
+    "POST /api/orders/search": {
+        **{"ids": IDS, "customerId": "u", "number": "N", "keyword": "x", "storeId": "s", "entityType": "Product"},
+        **{"entityId": "e", "take": 5, "after": "a"},
     },
     "POST /api/return": NEW_RETURN,
     "PUT /api/return": NEW_RETURN,
@@ -291,6 +300,7 @@ TOLERANT = {
     *("POST /api/customerReviews", "POST /api/customerReviews/reviewList", "POST /api/customerReviews/changes"),
     *("POST /api/customerReviews/search", "POST /api/customerReviews/counts"),
     *("POST /api/rating/entityRating", "POST /api/return/search", "POST /api/return", "PUT /api/return"),
+    *("POST /api/return/counts", "POST /api/orders/search", "POST /api/rating/objects"),
     *(Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_CHANGES, Topic.ORDER_EVENTS, Topic.MAIL_COMMANDS),
 }
 """What takes unknown fields and names them. All else configures or acts, and refuses them."""

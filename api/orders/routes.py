@@ -1,0 +1,69 @@
+"""Endpoints of orders: search, one order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from api import examples
+from api.auth.permissions import ReturnReader
+from api.orders.rows import OrderDetails, OrderList, OrderRow, order_details, order_row
+from api.orders.search import ORDER_SEARCH, OrderSearchRequest
+from api.services import Injected
+from api.stores.bounds import check_store
+from api.web.bodies import JsonBody
+from api.web.documents import problems
+from api.web.pages import page_bytes, pieces_of
+from api.web.problems import ProblemError, ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+
+SEARCH: Final = JsonBody(ORDER_SEARCH, examples.ORDER_SEARCHES)
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/orders",
+    tags=["Orders"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.post("/search", response_model=OrderList, responses=problems(ProblemKind.MALFORMED_JSON))
+async def search_orders(
+    caller: ReturnReader, request: Annotated[OrderSearchRequest, Depends(SEARCH)], services: Injected
+) -> Response:
+    """List the orders that were received, the newest first, one page at a time. They aren't counted."""
+    search, bought = request.criteria(), request.bought
+    if search.store_id is not None:
+        check_store(caller, search.store_id)
+    with await services.pages.rows(search.take) as room:
+        page = await services.orders.page(replace(search, stores=caller.stores))
+        room.give_back(down_to=page_bytes(len(page.sizes), text=0))
+        with_bodies = bought is not None and services.purchases.needs_bodies(bought.type)
+
+        async def rows(ids: list[str]) -> list[OrderRow]:
+            with await services.pages.piece(sum(page.sizes[id] for id in ids)):
+                known = await services.orders.of_ids(ids, with_bodies=with_bodies)
+                orders = [known[id] for id in ids if id in known]
+                if bought is None:
+                    return [order_row(each) for each in orders]
+                proofs = services.purchases.proofs(orders, bought)
+                return [{**order_row(each), "provesPurchase": each.id in proofs} for each in orders]
+
+        after = request.next_page(page)
+        return await services.pages.response(
+            room, {"next": after} if after else {}, pieces_of(page.sizes, page.sizes.__getitem__), rows
+        )
+
+
+# The id may hold slashes, as the shop has it.
+@router.get("/{id:path}", response_model=OrderDetails, responses=problems(ProblemKind.NOT_FOUND))
+async def read_order(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
+    """One order, with all fields of its last event."""
+    order = await services.orders.get(id)
+    if order is None or not caller.may_touch(order.store_id):
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no order with this id.")
+    return JsonResponse(order_details(order))

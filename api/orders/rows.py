@@ -1,0 +1,94 @@
+"""Orders as the interface shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, NotRequired
+
+import orjson
+from pydantic import WithJsonSchema
+from typing_extensions import TypedDict
+
+from domain.orders import Order, OrderLine
+from domain.timestamps import timestamp
+
+ORDER_SCHEMA: Final[dict[str, Any]] = {"type": "object", "description": "The order as its last event told it"}
+
+
+class OrderLineRow(TypedDict):
+    """A line of an order; `price` is per piece, `availableQuantity` is still returnable of all lines with its id."""
+
+    id: str
+    productId: str | None
+    name: str | None
+    quantity: int
+    price: float | None
+    availableQuantity: int
+
+
+class OrderRow(TypedDict):
+    """An order. `provesPurchase`, where an object is asked for: the customer has bought it by this order."""
+
+    id: str
+    number: str | None
+    status: str
+    statusSince: str
+    isCancelled: bool
+    storeId: str | None
+    customerId: str | None
+    customerName: str | None
+    modifiedDate: str
+    lineItems: list[OrderLineRow]
+    provesPurchase: NotRequired[bool]
+
+
+class OrderDetails(OrderRow):
+    """One order, with all that was told of it."""
+
+    customerEmail: str | None
+    languageCode: str | None
+    order: Annotated[Any, WithJsonSchema(ORDER_SCHEMA)]
+
+
+class OrderList(TypedDict):
+    """One page of a list, the newest first; `next` is `after` of the next page, if there is one."""
+
+    next: NotRequired[str]
+    results: list[OrderRow]
+
+
+def order_row(order: Order) -> OrderRow:
+    """An order as a row of a list."""
+    available = order.available()
+    return {
+        "id": order.id,
+        "number": order.number,
+        "status": order.status,
+        "statusSince": timestamp(order.status_since),
+        "isCancelled": order.is_cancelled,
+        "storeId": order.store_id,
+        "customerId": order.customer.id,
+        "customerName": order.customer.name,
+        "modifiedDate": timestamp(order.modified),
+        "lineItems": [_line_row(line, available[line.id]) for line in order.lines],
+    }
+
+
+def order_details(order: Order) -> OrderDetails:
+    """An order, whole."""
+    return {
+        **order_row(order),
+        "customerEmail": order.customer.email,
+        "languageCode": order.customer.language_code,
+        "order": orjson.Fragment(order.body),
+    }
+
+
+def _line_row(line: OrderLine, available: int) -> OrderLineRow:
+    return {
+        "id": line.id,
+        "productId": line.product_id,
+        "name": line.name,
+        "quantity": line.quantity,
+        "price": line.price,
+        "availableQuantity": available,
+    }

@@ -1,0 +1,84 @@
+"""The order search request, and what it asks the storage for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import Field, TypeAdapter
+
+from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.paging import DEFAULT_TAKE, After
+from api.web.problems import invalid
+from domain.ratings import Entity
+from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
+from storage.keyset import SortValue
+from storage.orders_search import OrderPage, OrderPlace, OrderSearch
+
+_MOST_TAKEN: Final = 100
+"""An order can have 10,000 lines."""
+
+
+class OrderSearchRequest(Message):
+    """Criteria of a list of orders. A field that is null, empty or missing doesn't restrict the list."""
+
+    ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of orders")] = None
+    customer_id: OptionalId = None
+    number: OptionalId = None
+    keyword: Annotated[OptionalId, Field(description="The id, the number or the customer's id, exactly")] = None
+    store_id: OptionalId = None
+    entity_type: Annotated[
+        OptionalId, Field(description="With `entityId`: each order tells if it proves a purchase of this object")
+    ] = None
+    entity_id: OptionalId = None
+    take: Annotated[int, Field(ge=1, le=_MOST_TAKEN)] = DEFAULT_TAKE
+    after: After = None
+
+    @property
+    def bought(self) -> Entity | None:
+        """The object whose purchases are of interest. Raises ProblemError for half of it."""
+        if self.entity_type and self.entity_id:
+            return Entity(self.entity_type, self.entity_id)
+        for name, other, value in (
+            ("entityId", "entityType", self.entity_type),
+            ("entityType", "entityId", self.entity_id),
+        ):
+            if value:
+                raise invalid([{"pointer": f"/{name}", "code": "missing", "message": f"Required with `{other}`"}])
+        return None
+
+    def criteria(self) -> OrderSearch:
+        """The search to run. Raises ProblemError for a place that isn't in this list."""
+        return OrderSearch(
+            ids=self.ids or None,
+            customer_id=self.customer_id,
+            number=self.number,
+            keyword=self.keyword,
+            store_id=self.store_id,
+            after=_place(place_in(self.after, self._list())) if self.after else None,
+            take=self.take,
+        )
+
+    def next_page(self, page: OrderPage) -> str | None:
+        """`after` of the next page; None behind the last one."""
+        return None if page.end is None else cursor([page.end.modified.isoformat(), page.end.id], self._list())
+
+    def _list(self) -> Any:
+        """The list that the pages of this search are of."""
+        fields = {"ids", "customer_id", "number", "keyword", "store_id"}
+        return ["orders", self.model_dump(mode="json", include=fields, exclude_none=True)]
+
+
+def _place(values: list[SortValue]) -> OrderPlace:
+    match values:
+        case [str(modified), str(id)]:
+            try:
+                moment = datetime.fromisoformat(modified)
+            except ValueError:
+                raise unknown_cursor() from None
+            if moment.tzinfo:
+                return OrderPlace(moment, id)
+    raise unknown_cursor()
+
+
+ORDER_SEARCH: TypeAdapter[OrderSearchRequest] = TypeAdapter(OrderSearchRequest)

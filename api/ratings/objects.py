@@ -1,0 +1,138 @@
+"""Endpoints of rated objects: found by name, and one with its trend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import Field, TypeAdapter
+
+from api import examples
+from api.auth.permissions import RatingReader
+from api.ratings.objects_rows import (
+    RatedObjectDetails,
+    RatedObjectList,
+    RatedObjectRow,
+    rated_object_row,
+    trend_weeks,
+)
+from api.services import Injected, Services
+from api.stores.bounds import check_store
+from api.web.bodies import JsonBody
+from api.web.cursors import cursor, place_in, unknown_cursor
+from api.web.documents import problems
+from api.web.paging import DEFAULT_TAKE, After
+from api.web.problems import ProblemError, ProblemKind
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.ratings import Entity
+from domain.ratings_names import folded, place_in_search
+from messaging.schemas import Message, OptionalId, Phrase
+from storage.ratings_objects import MOST_FOUND, RatedObject
+
+_MOST_TAKEN: Final = 100
+
+
+class RatedObjectRequest(Message):
+    """Criteria of a list of rated objects. A field that is null, empty or missing doesn't restrict the list."""
+
+    search_phrase: Annotated[
+        Phrase | None, Field(description="The id, or words of the name: from the beginning of one on")
+    ] = None
+    store_id: OptionalId = None
+    take: Annotated[int, Field(ge=1, le=_MOST_TAKEN)] = DEFAULT_TAKE
+    after: After = None
+
+    def place(self) -> str:
+        """The place behind which the page begins. Raises ProblemError for one that isn't in this list."""
+        match place_in(self.after, self.list()) if self.after else [""]:
+            case [str(place)]:
+                return place
+        raise unknown_cursor()
+
+    def list(self) -> Any:
+        """The list that the pages of this search are of."""
+        return ["objects", self.search_phrase, self.store_id]
+
+
+RATED_OBJECTS: Final = JsonBody(TypeAdapter(RatedObjectRequest), examples.RATED_OBJECTS)
+
+router = APIRouter(
+    route_class=PlainRoute,
+    prefix="/api/rating/objects",
+    tags=["Ratings"],
+    responses=problems(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.post("", response_model=RatedObjectList, responses=problems(ProblemKind.MALFORMED_JSON))
+async def list_rated_objects(
+    caller: RatingReader, request: Annotated[RatedObjectRequest, Depends(RATED_OBJECTS)], services: Injected
+) -> JsonResponse:
+    """List rated objects by name, with the ratings by both methods: a row for each store. Names follow in seconds."""
+    if request.store_id is not None:
+        check_store(caller, request.store_id)
+    stores = caller.stores if request.store_id is None else [request.store_id]
+    after = request.place()
+    with await services.pages.rows(MOST_FOUND if request.search_phrase else request.take):
+        found, is_partial = await _found(services, request, stores, after)
+        page = found[: request.take]
+        about: dict[str, Any] = {"isPartial": is_partial}
+        if len(found) > len(page):
+            about["next"] = cursor([page[-1][0]], request.list())
+        return JsonResponse({**about, "results": await _rows(services, [each for _, each in page])})
+
+
+@router.get(
+    "/{entityType}/{entityId:path}", response_model=RatedObjectDetails, responses=problems(ProblemKind.NOT_FOUND)
+)
+async def read_rated_object(
+    caller: RatingReader,
+    entity_type: Annotated[str, Path(alias="entityType")],
+    entity_id: Annotated[str, Path(alias="entityId")],
+    services: Injected,
+) -> JsonResponse:
+    """One object: its ratings by store, and its approved reviews of the last twelve weeks."""
+    entity = Entity(entity_type, entity_id)
+    ratings = await services.rated_objects.of_entity(entity, caller.stores)
+    if not ratings:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no rated object with this id.")
+    rows, trend = await asyncio.gather(
+        _rows(services, ratings), services.rated_objects.trend(entity, caller.stores, datetime.now(UTC))
+    )
+    name = next((each.name for each in ratings if each.name), None)
+    return JsonResponse(
+        {
+            "entityId": entity_id,
+            "entityType": entity_type,
+            "entityName": name,
+            "ratings": rows,
+            "trend": {"isPartial": trend.is_partial, "weeks": trend_weeks(trend)},
+        }
+    )
+
+
+async def _found(
+    services: Services, request: RatedObjectRequest, stores: Collection[str] | None, after: str
+) -> tuple[Sequence[tuple[str, RatedObject]], bool]:
+    """The rated objects of a page with their places, one more than it takes where there are more, and if the search
+    has ended before it had looked at all."""
+    wanted = request.take + 1
+    if not request.search_phrase:
+        listed = await services.rated_objects.listed(stores, after=after, take=wanted)
+        return [(each.place, each) for each in listed], False
+    phrase = folded(request.search_phrase)
+    if not phrase:
+        return [], False
+    found, is_partial = await services.rated_objects.found(phrase, stores)
+    places = ((place_in_search(phrase, each.place), each) for each in found)
+    return sorted((each for each in places if each[0] > after), key=lambda each: each[0])[:wanted], is_partial
+
+
+async def _rows(services: Services, rated: Sequence[RatedObject]) -> list[RatedObjectRow]:
+    general = await services.lookups.general()
+    stores = await services.lookups.stores({each.key.store_id for each in rated if each.key.store_id is not None})
+    return [rated_object_row(each, stores, general) for each in rated]

@@ -1,0 +1,80 @@
+"""Rated objects: found by name, and one with the values of both methods, its histogram and its trend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.screens import Screens
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+
+ROWS: Final = 50
+_HEIGHT: Final = 64
+_STEP: Final = 20
+_GAP: Final = 4
+
+screens = Screens()
+
+
+class Bar(NamedTuple):
+    """A week in the picture of a trend, in its units."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@screens.get("/objects", Permission.READ_RATINGS)
+async def objects(visit: Visit) -> Response:
+    """Rated objects by name."""
+    query = visit.query
+    body = {
+        "searchPhrase": query.get("q"),
+        "storeId": query.get("store"),
+        "take": ROWS,
+        "after": query.get("after"),
+    }
+    found = await visit.facade.ask("POST", "/api/rating/objects", body)
+    return visit.page("objects.html", rows=found["results"], next=found.get("next"), is_partial=found["isPartial"])
+
+
+@screens.get("/objects/{type}/{id:path}", Permission.READ_RATINGS)
+async def one_object(visit: Visit) -> Response:
+    """One object; without approved reviews there is nothing to show yet, and its reviews are a link away."""
+    type, id = visit.path["type"], visit.path["id"]
+    try:
+        found = await visit.facade.ask("GET", f"/api/rating/objects/{quote(type, safe='')}/{quote(id, safe='')}")
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        found = {"entityType": type, "entityId": id, "entityName": None, "ratings": [], "trend": None}
+    weeks = found["trend"]["weeks"] if found["trend"] else []
+    return visit.page(
+        "object.html", found=found, weeks=weeks, bars=_bars(weeks), width=_STEP * len(weeks), height=_HEIGHT
+    )
+
+
+@screens.post("/objects/{type}/{id:path}", Permission.RECALCULATE_RATINGS)
+async def recount(visit: Visit) -> Response:
+    """Have all ratings of the object's store counted anew, or all ratings where it has none."""
+    form = await visit.form()
+    store = {"storeId": form.get("storeId", "")}
+    await visit.facade.command("POST", "/api/rating/calculateStore", None, store, key=key_of(form))
+    return visit.back(_path(visit.path["type"], visit.path["id"]), "recounted")
+
+
+def _path(type: str, id: str) -> str:
+    return f"/console/objects/{quote(type, safe='')}/{quote(id, safe='')}"
+
+
+def _bars(weeks: Sequence[Mapping[str, Any]]) -> list[Bar]:
+    """The bars of a trend: as high as the number of reviews."""
+    most = max((week["reviewCount"] for week in weeks), default=0) or 1
+    heights = [round(_HEIGHT * week["reviewCount"] / most) for week in weeks]
+    return [Bar(_STEP * at, _HEIGHT - height, _STEP - _GAP, height) for at, height in enumerate(heights)]

@@ -1,0 +1,65 @@
+"""Orders as they were received: found by id, number or customer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.screens import Screens
+from console.visits import Visit
+from domain.permissions import Permission
+
+ROWS: Final = 50
+MOST_LINES: Final = 300
+_MOST_TOLD: Final = 20_000
+"""Characters of an order's last event that a page shows."""
+
+screens = Screens()
+
+
+@screens.get("/orders", Permission.READ_RETURNS)
+async def orders(visit: Visit) -> Response:
+    """Orders, the newest first."""
+    query = visit.query
+    body = {
+        "keyword": query.get("q", "").strip(),
+        "customerId": query.get("customer"),
+        "storeId": query.get("store"),
+        "take": ROWS,
+        "after": query.get("after"),
+    }
+    found = await visit.facade.ask("POST", "/api/orders/search", body)
+    return visit.page("orders.html", rows=found["results"], next=found.get("next"))
+
+
+@screens.get("/orders/{id:path}", Permission.READ_RETURNS)
+async def order(visit: Visit) -> Response:
+    """One order: its lines with what is still returnable, its returns, and all that was told of it."""
+    row = await visit.facade.ask("GET", f"/api/orders/{quote(visit.path['id'], safe='')}")
+    search = {"orderId": row["id"], "responseGroup": "None", "withTotal": False}
+    returned = await visit.facade.ask("POST", "/api/return/search", search)
+    told = json.dumps(row["order"], indent=2, ensure_ascii=False)
+    return visit.page(
+        "order.html",
+        row=row,
+        lines=row["lineItems"][:MOST_LINES],
+        returned=returned["results"],
+        is_returnable=any(line["availableQuantity"] for line in row["lineItems"]),
+        told=told[:_MOST_TOLD],
+        is_cut=len(told) > _MOST_TOLD,
+    )
+
+
+async def order_or_none(visit: Visit, id: str) -> dict[str, Any] | None:
+    """An order; None where it isn't known, or not to the visitor. Raises Refused."""
+    try:
+        found: dict[str, Any] = await visit.facade.ask("GET", f"/api/orders/{quote(id, safe='')}")
+    except Refused as refused:
+        if refused.status == 404:
+            return None
+        raise
+    return found

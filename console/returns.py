@@ -1,0 +1,205 @@
+"""Returns: worked through by status, changed one by one, created from an order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from secrets import token_urlsafe
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from console.facade import Refused
+from console.orders import order_or_none
+from console.returns_lines import MOST_LINES, LineField, line_items, lines_of_order, lines_of_return, typed
+from console.screens import Screens
+from console.visits import Visit, key_of
+from domain.permissions import Permission
+
+ROWS: Final = 50
+MOST_COUNTED: Final = 1_000
+"""A count that has reached it says that there may be more."""
+
+PATH: Final = "/console/returns"
+ALL: Final = "all"
+_PAGES_OF_THEIR_OWN: Final = (401, 403, 404)
+
+screens = Screens()
+
+
+@screens.get("/returns", Permission.READ_RETURNS)
+async def returns(visit: Visit) -> Response:
+    """The returns in one status, or in all, the oldest first; without a status: the first one."""
+    query = visit.query
+    filters = {"orderId": query.get("order"), "customerId": query.get("customer"), "storeId": query.get("store")}
+    counts = await visit.facade.ask("POST", "/api/return/counts", filters)
+    status = query.get("status") or next(iter(counts))
+    body = {
+        **filters,
+        "status": None if status == ALL else status,
+        "keyword": query.get("q"),
+        "sort": f"createdDate:{'desc' if query.get('sort') == 'newest' else 'asc'}",
+        "responseGroup": "None",
+        "take": ROWS,
+        "withTotal": False,
+        "after": query.get("after"),
+    }
+    found = await visit.facade.ask("POST", "/api/return/search", body)
+    rows = found["results"]
+    return visit.page(
+        "returns.html",
+        rows=[{**row, **_sums(row["lineItems"])} for row in rows],
+        orders=await _orders(visit, rows),
+        counts=counts,
+        most_counted=MOST_COUNTED,
+        tab=status,
+        next=found.get("next"),
+        is_filtered=bool(query.keys() & {"q", "store", "customer", "order", "after"}),
+    )
+
+
+@screens.get("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)
+async def new_return(visit: Visit) -> Response:
+    """The form of a return of an order; without one, the way to it."""
+    id = visit.query.get("orderId")
+    order = await visit.facade.ask("GET", f"/api/orders/{quote(id, safe='')}") if id else None
+    return _new(visit, order, lines_of_order(order) if order else [])
+
+
+@screens.post("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)
+async def create(visit: Visit) -> Response:
+    """Create a return; what the interface refuses is told beside what was typed."""
+    form = await visit.form()
+    wanted = {
+        "orderId": form.get("orderId"),
+        "resolution": form.get("resolution") or None,
+        "lineItems": line_items(form),
+    }
+    try:
+        answer = await visit.facade.command("POST", "/api/return", wanted, key=key_of(form))
+    except Refused as refused:
+        if refused.status in _PAGES_OF_THEIR_OWN:
+            raise
+        order = await visit.facade.ask("GET", f"/api/orders/{quote(str(wanted['orderId']), safe='')}")
+        return _new(visit, order, typed(lines_of_order(order), form, refused), form, refused)
+    if answer["outcome"] == "accepted":
+        return visit.back(f"{PATH}?status={ALL}", "accepted")
+    return visit.back(f"{PATH}/{quote(answer['id'], safe='')}", "created")
+
+
+@screens.get("/returns/{id}", Permission.READ_RETURNS)
+async def one_return(visit: Visit) -> Response:
+    """One return, whole, with the forms that change it."""
+    row, order = await _stored(visit)
+    return await _page(visit, row, order, lines_of_return(row, order))
+
+
+@screens.post("/returns/{id}/status", Permission.READ_RETURNS, Permission.UPDATE_RETURNS)
+async def set_status(visit: Visit) -> Response:
+    """Change the status and the resolution."""
+    form = await visit.form()
+    return await _change(visit, form, {"status": form.get("status"), "resolution": form.get("resolution")})
+
+
+@screens.post("/returns/{id}/lines", Permission.READ_RETURNS, Permission.UPDATE_RETURNS)
+async def set_lines(visit: Visit) -> Response:
+    """Change the quantities and the reasons."""
+    form = await visit.form()
+    return await _change(visit, form, {"lineItems": line_items(form)})
+
+
+@screens.post("/returns/{id}/delete", Permission.DELETE_RETURNS)
+async def delete(visit: Visit) -> Response:
+    """Delete a return for good."""
+    form = await visit.form()
+    await visit.facade.command("DELETE", "/api/return", None, {"ids": visit.path["id"]}, key=key_of(form))
+    return visit.back(PATH, "deleted")
+
+
+async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> Response:
+    id = visit.path["id"]
+    try:
+        answer = await visit.facade.command("PUT", "/api/return", {"id": id, **changes}, key=key_of(form))
+    except Refused as refused:
+        if refused.status in _PAGES_OF_THEIR_OWN:
+            raise
+        row, order = await _stored(visit)
+        lines = lines_of_return(row, order)
+        if "lineItems" in changes:
+            lines = typed(lines, form, refused)
+        return await _page(visit, row, order, lines, form, refused)
+    return visit.back(f"{PATH}/{quote(id, safe='')}", "accepted" if answer["outcome"] == "accepted" else "saved")
+
+
+async def _stored(visit: Visit) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The return and its order. Raises Refused."""
+    row = await visit.facade.ask("GET", f"/api/return/{quote(visit.path['id'], safe='')}")
+    return row, await order_or_none(visit, row["orderId"])
+
+
+async def _page(
+    visit: Visit,
+    row: Mapping[str, Any],
+    order: Mapping[str, Any] | None,
+    lines: Sequence[LineField],
+    form: FormData | None = None,
+    refused: Refused | None = None,
+) -> Response:
+    counts, others = await asyncio.gather(
+        visit.facade.ask("POST", "/api/return/counts", {"ids": [row["id"]]}),
+        visit.facade.ask(
+            "POST", "/api/return/search", {"orderId": row["orderId"], "responseGroup": "None", "withTotal": False}
+        ),
+    )
+    return visit.page(
+        "return.html",
+        status=refused.status if refused else 200,
+        row={**row, **_sums(row["lineItems"])},
+        order=order,
+        lines=lines[:MOST_LINES],
+        more_lines=max(0, len(lines) - MOST_LINES),
+        statuses=list(dict.fromkeys([*counts, row["status"]])),
+        others=[each for each in others["results"] if each["id"] != row["id"]],
+        **_shown_again(form, refused),
+    )
+
+
+def _new(
+    visit: Visit,
+    order: Mapping[str, Any] | None,
+    lines: Sequence[LineField],
+    form: FormData | None = None,
+    refused: Refused | None = None,
+) -> Response:
+    return visit.page(
+        "return_new.html",
+        status=refused.status if refused else 200,
+        order=order,
+        lines=lines[:MOST_LINES],
+        more_lines=max(0, len(lines) - MOST_LINES),
+        **_shown_again(form, refused),
+    )
+
+
+def _shown_again(form: FormData | None, refused: Refused | None) -> dict[str, Any]:
+    """A form that was refused, with its key where the same is to be sent again: the servers were away."""
+    key = key_of(form) if form and refused and refused.status >= 500 else None
+    return {"typed": form or {}, "refused": refused, "form_key": (lambda: key) if key else token_urlsafe}
+
+
+async def _orders(visit: Visit, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The orders of these returns by id; those that aren't known are left out."""
+    ids = list(dict.fromkeys(row["orderId"] for row in rows))
+    if not ids:
+        return {}
+    found = await visit.facade.ask("POST", "/api/orders/search", {"ids": ids, "take": ROWS})
+    return {order["id"]: order for order in found["results"]}
+
+
+def _sums(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The number of items of a return, and what they cost: None where a price isn't known."""
+    prices = [line["price"] for line in lines]
+    total = None if None in prices else sum(line["price"] * line["quantity"] for line in lines)
+    return {"items": sum(line["quantity"] for line in lines), "total": total}

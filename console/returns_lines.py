@@ -1,0 +1,84 @@
+"""The lines of a return as fields of a form: what stands in them, and what is read from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from starlette.datastructures import FormData
+
+from console.facade import Refused
+
+MOST_LINES: Final = 300
+"""Lines in a form: an order can have 10,000, and a form has a bound."""
+
+_PLACE: Final = re.compile(r"/lineItems/(\d+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class LineField:
+    """A line of an order in a form: the most that may be returned of it, what stands in its fields, and what is wrong
+    with that."""
+
+    id: str
+    name: str
+    price: float | None
+    most: int
+    quantity: str = "0"
+    reason: str = ""
+    error: str = ""
+
+
+def lines_of_order(order: Mapping[str, Any]) -> list[LineField]:
+    """Fields for each line of an order, nothing returned yet; lines with one id are one."""
+    lines: dict[str, LineField] = {}
+    for line in order["lineItems"]:
+        name = line["name"] or line["productId"] or line["id"]
+        lines.setdefault(line["id"], LineField(line["id"], name, line["price"], line["availableQuantity"]))
+    return list(lines.values())
+
+
+def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) -> list[LineField]:
+    """Fields for each line of a return as it is, and for the other lines of its order, if that is known."""
+    others = {line.id: line for line in lines_of_order(order)} if order else {}
+    own = []
+    for line in stored["lineItems"]:
+        id = line["orderLineItemId"]
+        name = others[id].name if id in others else id
+        quantity, reason = str(line["quantity"]), line["reason"] or ""
+        own.append(LineField(id, name, line["price"], line["availableQuantity"], quantity, reason))
+    taken = {line.id for line in own}
+    return [*own, *(line for id, line in others.items() if id not in taken)]
+
+
+def line_items(form: FormData) -> list[dict[str, Any]]:
+    """The lines that a form asks for: those with a quantity. The interface refuses what isn't a number."""
+    return [
+        {"orderLineItemId": id, "quantity": int(number) if number.isdecimal() else number, "reason": reason or None}
+        for id, number, reason in _rows(form)
+        if number not in ("", "0")
+    ]
+
+
+def typed(lines: Sequence[LineField], form: FormData, refused: Refused) -> list[LineField]:
+    """The fields with what was typed into them, and what the interface has against it."""
+    rows = _rows(form)
+    if [id for id, _, _ in rows] != [line.id for line in lines[:MOST_LINES]]:
+        return list(lines)
+    messages: dict[int, str] = {}
+    for error in refused.errors:
+        if place := _PLACE.match(error["pointer"]):
+            messages.setdefault(int(place[1]), error["message"])
+    sent = (index for index, (_, number, _) in enumerate(rows) if number not in ("", "0"))
+    wrong = {at: messages[index] for index, at in enumerate(sent) if index in messages}
+    return [
+        replace(line, quantity=number, reason=reason, error=wrong.get(at, ""))
+        for at, (line, (_, number, reason)) in enumerate(zip(lines, rows, strict=False))
+    ]
+
+
+def _rows(form: FormData) -> list[tuple[str, str, str]]:
+    columns = ([str(each).strip() for each in form.getlist(name)] for name in ("line", "quantity", "reason"))
+    return list(zip(*columns, strict=False))

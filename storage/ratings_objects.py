@@ -1,0 +1,173 @@
+"""Rated objects: their names, by which they are found, and the trend of their ratings.
+
+A tally gets its name after it was stored, so that an approval has nothing to do with it: one without is found by its
+missing `listKey`. Whatever changes a name marks it as `renamed`, and counts up `namings`, so that a name which was
+looked up before isn't written then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from bson import ObjectId
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
+
+from domain.ratings import Entity, RatingTally, TallyKey
+from domain.ratings_names import list_key, search_keys
+from domain.ratings_trend import Trend, mondays, trend
+from domain.reviews import ReviewStatus
+from storage.database import Database, Document, one_of
+from storage.ratings import COLLECTION, key_from, tally_from
+
+_REVIEWS: Final = "reviews"
+
+INDEXES: Final = [
+    IndexModel([("listKey", ASCENDING)], name="listed"),
+    IndexModel([("storeId", ASCENDING), ("listKey", ASCENDING)], name="store_listed"),
+    IndexModel([("searchKeys", ASCENDING)], name="searched"),
+    IndexModel([("storeId", ASCENDING), ("searchKeys", ASCENDING)], name="store_searched"),
+    IndexModel([("renamed", ASCENDING)], name="renamed", sparse=True),
+]
+
+MOST_FOUND: Final = 500
+"""A search looks at so many objects at most."""
+
+MOST_COUNTED: Final = 10_000
+"""A trend looks at so many reviews at most, the newest."""
+
+_NAMES_LOOKED_AT: Final = 100
+_LAST: Final = "\U0010ffff"
+_NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
+
+
+@dataclass(frozen=True, slots=True)
+class RatedObject:
+    """The rating of an object in a store, or without one, with its name; `place` is where it stands in a list."""
+
+    key: TallyKey
+    tally: RatingTally
+    name: str | None
+    place: str
+
+
+class UnnamedTally(NamedTuple):
+    """A tally whose name is wanted, with its id in the database and how often it was asked for."""
+
+    id: str
+    key: TallyKey
+    namings: int
+
+
+class RatedObjectRepository:
+    """Reads tallies by the names of their objects."""
+
+    def __init__(self, database: Database) -> None:
+        self._ratings = database[COLLECTION]
+        self._reviews = database[_REVIEWS]
+
+    async def listed(self, stores: Collection[str] | None, *, after: str = "", take: int) -> list[RatedObject]:
+        """Rated objects in these stores, or in all and without one, by name, behind the place `after`."""
+        condition = {"listKey": {"$gt": after}, **_rated_in(stores)}
+        found = self._ratings.find(condition).sort("listKey", ASCENDING).limit(take)
+        return [_rated(document) async for document in found]
+
+    async def found(self, phrase: str, stores: Collection[str] | None) -> tuple[list[RatedObject], bool]:
+        """Rated objects in these stores, or in all and without one, that have a word which begins like this folded
+        phrase, in no order; and if there are more than these, which are MOST_FOUND then."""
+        # One key within both bounds; without `$elemMatch` two keys would do, and the index would be read from one on.
+        begins = {"$elemMatch": {"$gte": phrase, "$lt": phrase + _LAST}}
+        condition = {"searchKeys": begins, **_rated_in(stores)}
+        found = [_rated(document) async for document in self._ratings.find(condition).limit(MOST_FOUND + 1)]
+        return found[:MOST_FOUND], len(found) > MOST_FOUND
+
+    async def of_entity(self, entity: Entity, stores: Collection[str] | None) -> list[RatedObject]:
+        """The ratings of one object by store, in these stores, or in all and without one."""
+        condition = {"entityType": entity.type, "entityId": entity.id, **_rated_in(stores)}
+        return [_rated(document) async for document in self._ratings.find(condition).sort("storeId", ASCENDING)]
+
+    async def trend(self, entity: Entity, stores: Collection[str] | None, now: datetime) -> Trend:
+        """The trend of an object in these stores, or everywhere. The cost is bounded by MOST_COUNTED."""
+        since = next(mondays(now))
+        condition = {"entityType": entity.type, "entityId": entity.id, "createdDate": {"$gte": since}}
+        is_approved = {"$eq": ["$status", int(ReviewStatus.APPROVED)]}
+        week = {"$dateTrunc": {"date": "$createdDate", "unit": "week", "startOfWeek": "monday"}}
+        groups = await self._reviews.aggregate(
+            [
+                {"$match": {**condition, **_in(stores)}},
+                {"$sort": dict(_NEWEST)},
+                {"$limit": MOST_COUNTED},
+                {
+                    "$group": {
+                        "_id": week,
+                        "reviews": {"$sum": 1},
+                        "count": {"$sum": {"$cond": [is_approved, 1, 0]}},
+                        "sum": {"$sum": {"$cond": [is_approved, "$ratingHundredths", 0]}},
+                    }
+                },
+            ]
+        )
+        found = await groups.to_list()
+        counted = {group["_id"]: RatingTally(group["count"], group["sum"], None) for group in found}
+        return trend(now, counted, is_partial=sum(group["reviews"] for group in found) >= MOST_COUNTED)
+
+    async def unnamed(self, limit: int) -> list[UnnamedTally]:
+        """Tallies whose names are wanted, so many at most."""
+        shown = {"entityType": 1, "entityId": 1, "storeId": 1, "namings": 1}
+        wanted = [{"listKey": None}, {"renamed": True}]
+        found = self._ratings.find({"$or": wanted}, shown).limit(limit)
+        return [UnnamedTally(str(d["_id"]), key_from(d), d.get("namings", 0)) async for d in found]
+
+    async def name_in_reviews(self, key: TallyKey) -> str | None:
+        """The name that the newest review of the object in the store has, if one of the newest has any."""
+        condition = {"entityType": key.entity.type, "entityId": key.entity.id}
+        newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(_NEWEST)
+        async for review in newest.limit(_NAMES_LOOKED_AT):
+            if review["entityName"] and review["storeId"] == key.store_id:
+                name: str = review["entityName"]
+                return name
+        return None
+
+    async def name(self, names: Sequence[tuple[UnnamedTally, str | None]]) -> None:
+        """Give tallies their names, None where there is none; not those that have been asked for anew since."""
+        if not names:
+            return
+        await self._ratings.bulk_write(
+            [
+                UpdateOne(
+                    {"_id": ObjectId(tally.id), "namings": tally.namings or None},
+                    {"$set": _named(tally, name), "$unset": {"renamed": ""}},
+                )
+                for tally, name in names
+            ],
+            ordered=False,
+        )
+
+    async def forget_names(self, entities: Collection[Entity]) -> None:
+        """Have the names of these objects looked up anew."""
+        ids_of_type: dict[str, set[str]] = {}
+        for entity in entities:
+            ids_of_type.setdefault(entity.type, set()).add(entity.id)
+        for entity_type, ids in ids_of_type.items():
+            condition = {"entityType": entity_type, "entityId": {"$in": list(ids)}}
+            await self._ratings.update_many(condition, {"$set": {"renamed": True}, "$inc": {"namings": 1}})
+
+
+def _rated_in(stores: Collection[str] | None) -> Document:
+    return {"count": {"$gt": 0}, **_in(stores)}
+
+
+def _in(stores: Collection[str] | None) -> Document:
+    return {} if stores is None else {"storeId": one_of(stores)}
+
+
+def _named(tally: UnnamedTally, name: str | None) -> Document:
+    id = tally.key.entity.id
+    # With its id no two have the same place.
+    return {"name": name, "listKey": f"{list_key(name, id)} {tally.id}", "searchKeys": search_keys(name, id)}
+
+
+def _rated(document: Document) -> RatedObject:
+    return RatedObject(key_from(document), tally_from(document), document.get("name"), document.get("listKey", ""))

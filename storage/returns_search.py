@@ -1,0 +1,125 @@
+"""The search for returns, and its filter and order in MongoDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from pymongo import ASCENDING, DESCENDING
+
+from domain.sorting import Direction
+from storage.database import Document, one_of
+from storage.keyset import SortValue, behind
+
+IS_RETURN: Final[Document] = {"number": {"$type": "string"}}
+"""The filter that leaves out the places of refused and deleted returns."""
+
+
+class ReturnSortField(StrEnum):
+    """A sort field of a list of returns."""
+
+    NUMBER = "number"
+    STATUS = "status"
+    CREATED_DATE = "createdDate"
+    MODIFIED_DATE = "modifiedDate"
+    CREATED_BY = "createdBy"
+    MODIFIED_BY = "modifiedBy"
+    ORDER_ID = "orderId"
+
+
+_NULLABLE: Final[Mapping[str, SortValue]] = dict.fromkeys(("createdBy", "modifiedBy"), "")
+_DATES: Final = ("createdDate", "modifiedDate")
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnSearch:
+    """Criteria of a search; every one that is set must hold, bounds included. No sort: by number, ascending.
+
+    `stores` bounds the search to what belongs to one of them. `after` is the place of a return in the sort: the page
+    begins behind it.
+    """
+
+    order_id: str | None = None
+    ids: Collection[str] | None = None
+    keyword: str | None = None
+    sort: Sequence[tuple[ReturnSortField, Direction]] = ()
+    skip: int = 0
+    take: int = 20
+    stores: Collection[str] | None = None
+    statuses: Collection[str] | None = None
+    order_ids: Collection[str] | None = None
+    store_id: str | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    after: Sequence[SortValue] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnPlace:
+    """The place of a return on a page: its ids, and the bytes it takes as it is stored."""
+
+    id: str
+    order_id: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnPage:
+    """One page of a list, without the returns themselves. `end` is the place of the last one in the sort, if there are
+    more behind it."""
+
+    places: Sequence[ReturnPlace]
+    end: Sequence[SortValue] | None = None
+
+
+def criteria(search: ReturnSearch) -> Document:
+    """The filter of MongoDB for a search."""
+    # Only returns have a status; with one, a count needs nothing but an index.
+    conditions: Document = {} if search.statuses is not None else dict(IS_RETURN)
+    every: list[Document] = []
+    if search.order_id is not None:
+        every.append({"orderId": search.order_id})
+    if search.order_ids is not None:
+        every.append({"orderId": one_of(search.order_ids)})
+    if search.ids is not None:
+        conditions["_id"] = {"$in": list(search.ids)}
+    if search.store_id is not None:
+        every.append({"storeId": search.store_id})
+    if search.stores is not None:
+        every.append({"storeId": one_of(search.stores)})
+    if search.statuses is not None:
+        conditions["status"] = one_of(search.statuses)
+    created = {"$gte": search.created_from, "$lte": search.created_to}
+    if created := {bound: moment for bound, moment in created.items() if moment is not None}:
+        conditions["createdDate"] = created
+    if search.keyword:
+        pattern = {"$regex": re.escape(search.keyword), "$options": "i"}
+        conditions["$or"] = [{"number": pattern}, {"status": pattern}]
+    if search.after is not None:
+        every += behind(order(search), search.after, _NULLABLE)
+    return {**conditions, "$and": every} if every else conditions
+
+
+def order(search: ReturnSearch) -> list[tuple[str, int]]:
+    """The order of MongoDB for a search: by number by default; ties are broken by id."""
+    keys = search.sort or [(ReturnSortField.NUMBER, Direction.ASC)]
+    fields = [(key.value, ASCENDING if direction is Direction.ASC else DESCENDING) for key, direction in keys]
+    return [*fields, ("_id", fields[-1][1])]
+
+
+def place_of(value: Callable[[str], SortValue], search: ReturnSearch) -> list[SortValue]:
+    """The place of a return in the sort of a search, by the values of its fields."""
+    return [value(name) for name, _ in order(search)]
+
+
+def is_place(values: Sequence[SortValue], search: ReturnSearch) -> bool:
+    """True if a return of this search can have this place."""
+    fields = [name for name, _ in order(search)]
+    return len(values) == len(fields) and all(
+        type(value) is (datetime if name in _DATES else str) or (value is None and name in _NULLABLE)
+        for name, value in zip(fields, values, strict=True)
+    )

@@ -1,0 +1,49 @@
+"""The screens of rated objects."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import httpx
+
+from tests.support.console import page_of, sent
+from tests.support.facade import Facade, new_id, submission
+from tests.support.waiting import eventually
+
+SCREEN = "/console/objects"
+
+
+async def test_an_object_is_found_and_shown_with_both_values(facade: Facade, http: httpx.AsyncClient) -> None:
+    store, brand = await facade.open_store(ratingCalculationMethod="wilson"), new_id("brand")
+    product = new_id("camera/of slashes?")
+    name = f"{brand} <camera>"
+    await facade.submit_approved(*(submission(product, r, storeId=store, EntityName=name) for r in (5, 4, 4)))
+    found = await eventually(partial(page_of, http, SCREEN, q=brand), lambda page: f"{brand} &lt;camera&gt;" in page)
+    (link,) = re.findall(rf'<a href="({SCREEN}/Product/[^"]+)"', found)
+    assert '<td class="n">4.33</td>' in found
+
+    page = await page_of(http, link)
+    assert f'<h1 dir="auto">{brand} &lt;camera&gt;</h1>' in page
+    assert re.search(r"<dt>Average</dt><dd>4\.33</dd><dd class=\"n\">not in effect</dd>", page)
+    assert re.findall(r'<meter min="0" max="3" value="(\d)" aria-label="(\d) stars">', page) == [
+        *(("1", "5"), ("2", "4"), ("0", "3"), ("0", "2"), ("0", "1"))
+    ]
+    assert page.count("<rect ") == 12
+    assert "style=" not in page
+
+    response = await sent(http, link, link, {"storeId": store})
+    assert response.status_code == 303
+    assert "The recount is under way" in await page_of(http, response.headers["location"])
+
+
+async def test_lists_and_what_is_not_rated(facade: Facade, http: httpx.AsyncClient) -> None:
+    store = await facade.open_store()
+    first, second, unrated = (new_id() for _ in range(3))
+    for product, name in ((first, "A first one"), (second, "B second one")):
+        await facade.submit_approved(submission(product, storeId=store, EntityName=name))
+    listed = partial(page_of, http, SCREEN, store=store)
+    page = await eventually(listed, lambda page: first in page and second in page)
+    assert page.index(first) < page.index(second)
+    assert "No rated object has a word" in await page_of(http, SCREEN, q=new_id("nothing"))
+    assert "there is no rating yet" in await page_of(http, f"{SCREEN}/Product/{unrated}")

@@ -1,0 +1,115 @@
+"""The screens of returns and orders, as a browser without JavaScript uses them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.console import page_of, sent
+from tests.support.facade import new_id
+from tests.support.orders import Returns, an_order
+
+SCREEN = "/console/returns"
+
+
+async def test_a_return_from_its_order_to_its_end(returns: Returns, http: httpx.AsyncClient) -> None:
+    customer = new_id("customer")
+    order = await returns.ordered(
+        {},
+        **an_order(new_id("order/with slash"), {"bag": 3, "lens": 1}, customerId=customer, customerName="Ånn <Berg>"),
+    )
+    found = await page_of(http, "/console/orders", q=customer)
+    (link,) = re.findall(r'href="(/console/orders/[^"?]+)"', found)
+    assert "Ånn &lt;Berg&gt;" in found
+    shown = await page_of(http, link)
+    (create,) = re.findall(r'class="button" href="([^"]+)"', shown)
+    assert re.search("<td>3 . bag, 1 . lens</td>", found)
+    new = await page_of(http, create)
+    assert new.count('name="quantity"') == 2
+
+    lines: dict[str, Any] = {"line": ["bag", "lens"], "quantity": ["2", "0"], "reason": ["Torn", ""]}
+    response = await sent(http, create, f"{SCREEN}/new", {"orderId": order, "resolution": "Refund", **lines})
+    assert response.status_code == 303, response.text
+    place = response.headers["location"].partition("?")[0]
+    detail = await page_of(http, response.headers["location"])
+    assert "Created." in detail
+    assert re.search(r'value="2" aria-label="Quantity of bag"', detail)
+    row = await returns.existing(place.rpartition("/")[2])
+    assert (row["resolution"], row["lineItems"][0]["reason"], row["status"]) == ("Refund", "Torn", "New")
+
+    response = await sent(http, place, f"{place}/status", {"status": "Approved", "resolution": "Replacement"})
+    assert response.status_code == 303
+    lines["quantity"] = ["1", "1"]
+    assert (await sent(http, place, f"{place}/lines", lines)).status_code == 303
+    row = await returns.existing(row["id"])
+    assert (row["status"], row["resolution"]) == ("Approved", "Replacement")
+    assert {line["orderLineItemId"]: line["quantity"] for line in row["lineItems"]} == {"bag": 1, "lens": 1}
+    assert await returns.available(order) == {"bag": 2, "lens": 0}
+
+    assert (await sent(http, place, f"{place}/delete", {})).status_code == 303
+    assert await returns.get(row["id"]) is None
+    gone = await http.get(place)
+    assert (gone.status_code, "Not found" in gone.text) == (404, True)
+
+
+async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None:
+    customer = new_id("customer")
+    order = await returns.ordered({"a": 9}, customerId=customer)
+    ids = [await returns.create(order, {"a": 2}) for _ in range(3)]
+    await returns.change(ids[0], status="Completed")
+    numbers = [(await returns.existing(id))["number"] for id in ids]
+
+    def in_order(page: str) -> list[str]:
+        return [number for number in re.findall(r'">([^<]+)</a></td><td><em', page) if number in numbers]
+
+    page = await page_of(http, SCREEN, customer=customer)
+    assert in_order(page) == numbers[1:]
+    assert re.search(r'aria-current="true">New <b>2</b>', page)
+    assert re.search(r'<td class="n">2</td><td class="n">20.00</td>', page)
+    assert in_order(await page_of(http, SCREEN, customer=customer, status="Completed")) == numbers[:1]
+    everything = {"customer": customer, "status": "all"}
+    assert in_order(await page_of(http, SCREEN, **everything)) == numbers
+    assert in_order(await page_of(http, SCREEN, **everything, sort="newest")) == numbers[::-1]
+    assert in_order(await page_of(http, SCREEN, **everything, q=numbers[1])) == numbers[1:2]
+    assert "No return is like this" in await page_of(http, SCREEN, order=new_id("order"))
+
+
+async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 3, "b": 2})
+    id = await returns.create(order, {"a": 1})
+    lines = {"line": ["a", "b"], "quantity": ["0", "5"], "reason": ["", "It <b>broke</b>"]}
+    place = f"{SCREEN}/{id}"
+    for start, form, action in (
+        (place, lines, f"{place}/lines"),
+        (f"{SCREEN}/new?orderId={order}", {"orderId": order, "resolution": "Refund", **lines}, f"{SCREEN}/new"),
+    ):
+        response = await sent(http, start, action, form)
+        assert response.status_code == 422
+        assert 'role="alert"' in response.text
+        assert 'value="5" aria-label="Quantity of b" aria-invalid="true"' in response.text
+        assert "5 of line b asked for, 2 available" in response.text
+        assert "It &lt;b&gt;broke&lt;/b&gt;" in response.text
+        assert "<b>broke" not in response.text
+    nothing = {**lines, "quantity": ["0", "0"]}
+    assert (await sent(http, place, f"{place}/lines", nothing)).status_code == 422
+    assert await returns.available(order) == {"a": 2, "b": 2}
+
+
+async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 3})
+    form = {"orderId": order, "line": "a", "quantity": "1", "reason": "", "key": new_id("key")}
+    answers = [await http.post(f"{SCREEN}/new", data=form) for _ in range(2)]
+    assert len({answer.headers["location"] for answer in answers}) == 1
+    assert await returns.available(order) == {"a": 2}
+
+
+@pytest.mark.parametrize("path", ["/console/orders", SCREEN, f"{SCREEN}/new"])
+async def test_what_is_unknown_is_told(http: httpx.AsyncClient, path: str) -> None:
+    unknown = new_id("order")
+    if path == "/console/orders":
+        assert "No order has exactly this" in await page_of(http, path, q=unknown)
+    response = await http.get(f"{path}/{unknown}" if path != f"{SCREEN}/new" else f"{path}?orderId={unknown}")
+    assert (response.status_code, 'role="alert"' in response.text) == (404, True)

@@ -1,0 +1,83 @@
+"""Rated objects: found by name, listed, and one with its trend."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import httpx
+
+from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
+from tests.support.messages import message
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
+
+OBJECTS = "/api/rating/objects"
+
+
+async def found(http: httpx.AsyncClient, field: str = "entityId", **search: Any) -> list[Any]:
+    page = body_of(await http.post(OBJECTS, json=search), dict)
+    return [row[field] for row in page["results"]]
+
+
+async def test_rated_objects_are_found_by_id_and_words_of_their_names(facade: Facade, http: httpx.AsyncClient) -> None:
+    brand, store = new_id("brand"), await facade.open_store()
+    bag, camera, unrated = (new_id() for _ in range(3))
+    await asyncio.gather(
+        facade.submit_approved(
+            submission(camera, 4, EntityName=f"{brand} EOS-R5 Câmera", storeId=store), submission(camera, 2)
+        ),
+        facade.submit_approved(submission(bag, 5, EntityName=f"Bag for {brand}", storeId=store)),
+        facade.submit(submission(unrated, EntityName=f"{brand} Lens", storeId=store)),
+    )
+    search = partial(found, http)
+    await eventually(partial(search, searchPhrase=brand), lambda ids: ids == [camera, bag])
+    assert await search(searchPhrase=f"{brand} eos r5 CAM") == [camera]
+    assert await search(searchPhrase="eos r5", storeId=store) == [camera]
+    assert await search(searchPhrase="os r5", storeId=store) == await search(searchPhrase="?!", storeId=store) == []
+    await eventually(partial(search, searchPhrase=camera), lambda ids: ids == [camera, camera])
+    assert await search(storeId=store) == [bag, camera]
+
+    first = body_of(await http.post(OBJECTS, json={"storeId": store, "take": 1}), dict)
+    assert ([row["entityId"] for row in first["results"]], first["isPartial"]) == ([bag], False)
+    assert await search(storeId=store, take=1, after=first["next"]) == [camera]
+    other = await http.post(OBJECTS, json={"after": first["next"]})
+    assert errors_of(other) == [("/after", "unknown-page")]
+    best = body_of(await http.post(OBJECTS, json={"searchPhrase": brand, "take": 1}), dict)
+    assert await search(searchPhrase=brand, take=1, after=best["next"]) == [bag]
+
+
+async def test_one_object_with_both_values_and_its_trend(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
+    store = await facade.open_store(ratingCalculationMethod="wilson")
+    await facade.submit_approved(*(submission(product, rating, storeId=store) for rating in (5, 4, 4)))
+    await facade.submit(submission(product, 1, storeId=store))
+    details = body_of(await http.get(f"{OBJECTS}/Product/{product}"), dict)
+    (rating,) = details["ratings"]
+    assert (rating["average"], rating["reviewCount"], rating["ratingCalculationMethod"]) == (4.33, 3, "wilson")
+    assert rating["value"] == rating["wilson"] < rating["average"]
+    assert rating["histogram"] == {"1": 0, "2": 0, "3": 0, "4": 2, "5": 1}
+    weeks = details["trend"]["weeks"]
+    assert len(weeks) == 12
+    assert sum(week["reviewCount"] for week in weeks[-2:]) == 3, "a week may begin while this runs"
+    assert {week["average"] for week in weeks[:-2]} == {None}
+    problem_of(await http.get(f"{OBJECTS}/Product/{new_id()}"), 404)
+    problem_of(await http.get(f"{OBJECTS}/Vendor/{product}"), 404)
+
+
+async def test_a_name_that_is_told_counts_and_a_recount_looks_it_up_anew(
+    service: Service, facade: Facade, http: httpx.AsyncClient, product: str
+) -> None:
+    store, told = await facade.open_store(), new_id("told")
+    await facade.submit_approved(submission(product, EntityName="Of its first review", storeId=store))
+    names = partial(found, http, "entityName", storeId=store)
+    await eventually(names, lambda names: names == ["Of its first review"])
+
+    await facade.submit(submission(product, EntityName="Of its second review", storeId=store))
+    await facade.command("POST", f"/api/rating/calculateStore?storeId={store}")
+    await eventually(names, lambda names: names == ["Of its second review"])
+
+    fact: Json = {"entityType": "Product", "entityId": product, "name": told}
+    await service.publish("object-updates", message(fact, f"Product:{product}"))
+    await eventually(names, lambda names: names == [told])
+    assert await found(http, searchPhrase=told) == [product]

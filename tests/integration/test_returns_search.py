@@ -1,0 +1,60 @@
+"""Lists of returns as a desk works through them: by status, customer, store and age, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+
+from tests.support.facade import Facade, body_of, errors_of, new_id
+from tests.support.orders import RETURNS, Returns
+from tests.support.service import Json
+
+
+async def test_filters(returns: Returns) -> None:
+    customer, store = new_id("customer"), new_id("store")
+    order, elsewhere = await asyncio.gather(
+        returns.ordered({"a": 9}, customerId=customer), returns.ordered({"a": 9}, customerId=customer, storeId=store)
+    )
+    ids = [await returns.create(each, {"a": 1}) for each in (order, elsewhere, order)]
+    await returns.change(ids[2], status="Completed")
+    oldest = {"customerId": customer, "sort": "createdDate:asc"}
+
+    assert await returns.found(**oldest) == ids
+    assert await returns.found(**oldest, status="new") == ids[:2]
+    assert await returns.found(**oldest, status=["COMPLETED", "New"]) == ids
+    assert await returns.found(**oldest, status=["Approved", "a status that is no more"]) == []
+    assert await returns.found(**oldest, storeId=store) == [ids[1]]
+    assert await returns.found(**oldest, orderId=order, status="New") == [ids[0]]
+    assert await returns.found(customerId=new_id("customer")) == []
+    created = await returns.found("createdDate", **oldest)
+    assert await returns.found(**oldest, startDate=created[1]) == ids[1:]
+    assert await returns.found(**oldest, endDate=created[1]) == ids[:2]
+
+
+async def test_counts_by_status(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 9})
+    first, *_ = [await returns.create(order, {"a": 1}) for _ in range(3)]
+    await returns.change(first, status="Canceled")
+    search = {"orderId": order, "status": "Completed", "take": 1}
+    counts = body_of(await http.post(f"{RETURNS}/counts", json=search), dict)
+    assert {status: count for status, count in counts.items() if count} == {"New": 2, "Canceled": 1}
+    assert {"New", "Canceled"} <= counts.keys()
+
+
+async def test_pages_follow_one_another(returns: Returns, http: httpx.AsyncClient, facade: Facade) -> None:
+    order = await returns.ordered({"a": 9})
+    ids = [await returns.create(order, {"a": 1}) for _ in range(5)]
+    for sort, expected in (("createdDate:asc", ids), ("Descending", ids[::-1]), ("createdBy;number", ids)):
+        search: Json = {"orderId": order, "sort": sort, "take": 2}
+        seen = []
+        for count in (2, 2, 1):
+            page = await returns.search(**search)
+            assert (len(page["results"]), page["totalCount"]) == (count, 5)
+            seen += [row["id"] for row in page["results"]]
+            search["after"] = page.get("next")
+        assert (seen, search["after"]) == (expected, None)
+    first = body_of(await http.post(f"{RETURNS}/search", json={"orderId": order, "take": 1, "withTotal": False}), dict)
+    assert list(first) == ["next", "results"]
+    other = {"orderId": order, "status": "New", "after": first["next"]}
+    assert errors_of(await http.post(f"{RETURNS}/search", json=other)) == [("/after", "unknown-page")]

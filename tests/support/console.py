@@ -1,0 +1,27 @@
+"""The console as a browser without JavaScript uses it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import unescape
+from typing import Any
+
+import httpx
+
+
+async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
+    """A page that must be there."""
+    response = await http.get(unescape(path), params=query or None)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    return response.text
+
+
+async def sent(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[str, Any]) -> httpx.Response:
+    """The answer to a form of a page, which must be on it, sent with its key."""
+    text = await page_of(http, page)
+    forms = re.findall(rf'action="{re.escape(action)}">\s*<input type="hidden" name="key" value="([^"]+)">', text)
+    assert forms, f"no form for {action} on {page}"
+    return await http.post(unescape(action), data={"key": forms[0], **fields})
