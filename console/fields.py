@@ -55,6 +55,7 @@ class Change(NamedTuple):
 
 DEFAULT: Final = "default"
 GENERAL: Final = "general settings"
+_UNKNOWN: Final = "what they say"
 
 
 def value_at(document: Mapping[str, Any], name: str) -> Any:
@@ -144,7 +145,7 @@ def _shown(
     own = value_at(document, field.name)
     effective, source = own, DEFAULT if own == field.default else own_source
     if own is None and field.general:
-        effective = value_at(general or {}, field.general)
+        effective = value_at(general, field.general) if general is not None else _UNKNOWN
         source = DEFAULT if general is not None and effective == field.default else GENERAL
     return Shown(field, values[field.name] if values else own, effective, source, _error(field, refused))
 

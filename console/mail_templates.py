@@ -62,7 +62,7 @@ async def change_template(visit: Visit) -> Response:
             return await _editor(visit, given, refused)
         answer = await visit.facade.command("PUT", api, given, query=_place(visit), key=key_of(form))
     except Refused as refused:
-        if refused.status != 422:
+        if refused.status == 401:
             raise
         return await _editor(visit, given, refused)
     return visit.back(here, "accepted" if answer["outcome"] == "accepted" else "saved")

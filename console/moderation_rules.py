@@ -23,6 +23,7 @@ TRIED: Final = 200
 """So many of the latest reviews of the store are tried."""
 
 _SHOWN: Final = 50
+_OUTCOMES: Final = (RuleOutcome.HOLD, RuleOutcome.FLAG, RuleOutcome.APPROVE)
 _NUMBERS: Final = ("below", "above", "publishAfterHours")
 _AT_RULE: Final = re.compile(r"/(?:rules|moderationRules)/(\d+)(?:/(\w+))?")
 
@@ -61,7 +62,7 @@ async def change_rules(visit: Visit) -> Response:
         body = {"settings": {"moderationRules": wanted}}
         answer = await visit.facade.command("PUT", address_of(store["id"]), body, key=key_of(form))
     except Refused as refused:
-        if refused.status != 422:
+        if refused.status == 401:
             raise
         return _form(visit, store, wanted, loaded=loaded, refused=refused)
     here = f"{PATH}/{quote(store['id'], safe='')}/rules"
@@ -88,7 +89,7 @@ def _form(
         rules=rules,
         loaded=json.dumps(loaded),
         kinds=list(RuleKind),
-        outcomes=list(RuleOutcome),
+        outcomes=_OUTCOMES,
         errors=errors,
         refused=refused,
         rows=[*rules, {}][:MOST_RULES],

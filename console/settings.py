@@ -147,7 +147,7 @@ async def change(visit: Visit, configured: Configured) -> Response:
     try:
         answer = await visit.facade.command("PUT", configured.api, body, key=key_of(form))
     except Refused as refused:
-        if refused.status != 422:
+        if refused.status == 401:
             raise
         return form_page(visit, configured, form=form, refused=refused)
     return visit.back(configured.path, "accepted" if answer["outcome"] == "accepted" else "saved")

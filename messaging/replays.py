@@ -34,6 +34,7 @@ FLOW: Final = (
     Topic.REVIEW_CHANGES,
     Topic.RETURN_COMMANDS,
     Topic.REMINDER_COMMANDS,
+    Topic.ENDED_SESSIONS,
     Topic.MAIL_COMMANDS,
     Topic.DEAD_LETTER_COMMANDS,
 )

@@ -1,6 +1,7 @@
 // The keys of the console, and the news of an open queue. Without this script every page works by its links and forms.
 
 const QUEUE = "/console/queue";
+const LIVE_MS = 400;
 const CLAIM_MS = 120_000;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
@@ -300,8 +301,25 @@ function keys(queue) {
   });
 }
 
+/** Press a button by itself a moment after its form was typed in. Each time the frame that it fills is a new one: what a
+ *  new frame shows first is no step that the browser's back button would take. */
+function live(button) {
+  let waiting;
+  button.form.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      const frame = one(`iframe[name="${button.formTarget}"]`);
+      const fresh = frame.cloneNode();
+      fresh.removeAttribute("src");
+      frame.replaceWith(fresh);
+      button.form.requestSubmit(button);
+    }, LIVE_MS);
+  });
+}
+
 const list = document.getElementById("list");
 const queue = list && new Queue(list);
 if (queue || document.getElementById("news")) listen(queue);
 if (queue || document.getElementById("decide")) keys(queue);
 document.getElementById("continue")?.requestSubmit();
+for (const button of all("button[data-live]")) live(button);

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
+from pathlib import Path
 
 import httpx
 import pytest
 from markupsafe import escape
 
+from tests.support.browser import Browser
 from tests.support.console_pages import Console, text_of
 from tests.support.facade import Facade, new_id, submission
-from tests.support.service import Json
+from tests.support.service import Json, Servers, Service
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
+COOKIE = "__Host-plaudit"
 MAIL = "/console/templates/OrderReviewRequest"
 
 
@@ -178,3 +182,43 @@ async def test_reminders_types_and_keys(console: Console, store: str) -> None:
     types = text_of(await console.open("/console/entity-types?type=Product&id=camera-1"))
     assert "Object types" in types
     assert "plaudit keys create" in await console.open("/console/keys")
+
+
+async def test_a_visitor_of_one_store_who_may_only_read(servers: Servers, tmp_path: Path) -> None:
+    """He sees his store without the general settings, saves nothing, and loses nothing that he typed."""
+    service = Service(servers, tmp_path, environment={"PLAUDIT_AUTH__MODE": "api_key"})
+    store, other = new_id("store"), new_id("store")
+    readers = ("settings:read", "templates:read", "customerReviews:read", "audit:read", "keys:read")
+    async with service.running(), httpx.AsyncClient(base_url=service.address, timeout=40) as http:
+        everyone = await _key(service, ["settings:read", "settings:update"])
+        owner = Facade(httpx.AsyncClient(base_url=service.address, timeout=40, headers={"x-api-key": everyone}))
+        async with owner.http:
+            for id in (store, other):
+                await owner.command("PUT", f"/api/stores/{id}", {"name": "Photo"})
+        browser = Browser(http)
+        await browser.post(
+            "/console/sign-in", {"key": await _key(service, readers, "--store", store), "to": "/console"}
+        )
+        headers = {"cookie": f"{COOKIE}={browser.cookie(COOKIE)}", "sec-fetch-site": "same-origin"}
+        async with httpx.AsyncClient(base_url=service.address, timeout=40, headers=headers) as signed_in:
+            console = Console(signed_in)
+            stores = await console.open("/console/stores")
+            assert store in stores
+            assert other not in stores
+            page = await console.open(f"/console/stores/{store}")
+            assert "now what they say general settings" in text_of(page)
+            await console.open(f"/console/stores/{other}", status=403)
+            for path in ("/console/settings", "/console/keys"):
+                await console.open(path, status=403)
+            for path in ("/console/reminders", "/console/audit", "/console/templates", f"{MAIL}?store={store}"):
+                await console.open(path)
+            rules = await console.open(f"/console/stores/{store}/rules")
+            typed = {"0.id": "mine", "0.kind": "links", "0.outcome": "hold", "rules": None}
+            refused = await console.send(rules, f"/console/stores/{store}/rules", {**typed, "step": "save"}, status=403)
+            assert 'value="mine"' in refused
+            assert "settings:update" in text_of(refused)
+
+
+async def _key(service: Service, permissions: Iterable[str], *options: str) -> str:
+    named = [each for permission in permissions for each in ("--permission", permission)]
+    return (await service.run("keys", "create", new_id("visitor"), *named, *options)).stdout.strip()

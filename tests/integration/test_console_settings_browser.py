@@ -1,0 +1,62 @@
+"""Settings, templates, the audit log and the like in Chromium: nothing that axe or the policy complains about."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Service
+
+pytestmark = pytest.mark.slow
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
+MAIL = "/console/templates/OrderReviewRequest"
+
+
+async def test_no_screen_breaks_a_rule(service: Service, facade: Facade) -> None:
+    store, watch = new_id("store"), Watch()
+    rules = [{"id": "links", "kind": "links", "outcome": "hold"}]
+    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+    fields = {"name": HOSTILE, "settings": {**settings, "moderationRules": rules}}
+    await facade.command("PUT", f"/api/stores/{store}", fields)
+    await facade.submit(submission(new_id(), title=HOSTILE, review=f"{HOSTILE} www.example.com", storeId=store))
+    here = f"/console/stores/{store}"
+    paths = ["/console/stores", here, f"{here}/rules", "/console/settings", "/console/reminders", "/console/templates"]
+    paths += [f"{MAIL}?store={store}", "/console/audit", "/console/keys", "/console/entity-types?type=Product&id=1"]
+    async with chromium() as browser:
+        for scheme in ("light", "dark"):
+            async with opened(browser, service.address, watch, color_scheme=scheme) as page:
+                for path in paths:
+                    await page.goto(path)
+                await page.goto(f"{here}/rules")
+                await page.get_by_text("Try them on").click()
+                assert await page.get_by_text("On the last 1 reviews").count()
+            async with opened(browser, service.address, Watch(), color_scheme=scheme, bypass_csp=True) as page:
+                for path in paths:
+                    await page.goto(path)
+                    assert (path, await violations(page)) == (path, [])
+                await page.goto(here)
+                await page.get_by_label("Take reviews", exact=True).uncheck()
+                await page.get_by_text("Show what changes").click()
+                assert await violations(page) == []
+    assert watch.complaints == []
+    assert watch.hosts == {"127.0.0.1"}
+
+
+async def test_a_mail_is_shown_while_it_is_typed_and_nothing_runs_in_it(service: Service) -> None:
+    watch = Watch()
+    async with chromium() as browser, opened(browser, service.address, watch) as page:
+        await page.goto("/console/templates")
+        await page.goto(MAIL)
+        mail = page.frame_locator("iframe[name=preview]")
+        await mail.get_by_text("thank you for your order").wait_for()
+        asked = len(watch.hosts)
+        for text in ("First", "Second"):
+            await page.get_by_label("HTML").fill(f"<p>{text} {{{{ order.number }}}}</p><script>parent.x = 1</script>")
+            await mail.get_by_text(text).wait_for()
+        assert await page.evaluate("window.x") is None
+        assert asked == len(watch.hosts)
+        await page.get_by_label("Subject").fill("{% if %}")
+        await mail.get_by_text("Line 1").wait_for()
+        await page.go_back()
+        await page.wait_for_url("**/console/templates")
