@@ -35,6 +35,7 @@ FLOW: Final = (
     Topic.RETURN_COMMANDS,
     Topic.REMINDER_COMMANDS,
     Topic.MAIL_COMMANDS,
+    Topic.ENDED_SESSIONS,
     Topic.DEAD_LETTER_COMMANDS,
 )
 """Every topic that has dead letters, dependencies first: a store before its reviews, an order before its returns."""
