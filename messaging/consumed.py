@@ -16,6 +16,7 @@ from messaging.reminders import REMINDER_COMMAND
 from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
+from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic
 from messaging.verdicts import MODERATION_VERDICT
@@ -33,6 +34,7 @@ READERS: Final[Mapping[Topic, Callable[[bytes], object]]] = {
     Topic.REVIEW_CHANGES: Reader(REVIEW_CHANGE),
     Topic.RETURN_COMMANDS: Reader(RETURN_COMMAND),
     Topic.REMINDER_COMMANDS: Reader(REMINDER_COMMAND),
+    Topic.ENDED_SESSIONS: Reader(ENDED_SESSION),
     Topic.MAIL_COMMANDS: mail_command,
     Topic.DEAD_LETTER_COMMANDS: Reader(REPLAY_COMMAND),
 }

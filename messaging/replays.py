@@ -36,6 +36,7 @@ FLOW: Final = (
     Topic.REMINDER_COMMANDS,
     Topic.ENDED_SESSIONS,
     Topic.MAIL_COMMANDS,
+    Topic.ENDED_SESSIONS,
     Topic.DEAD_LETTER_COMMANDS,
 )
 """Every topic that has dead letters, dependencies first: a store before its reviews, an order before its returns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from messaging.consumed import READERS
 from messaging.dead_letters import dead_letter_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.envelope import cloud_event_identity
@@ -55,3 +56,4 @@ def test_a_return_without_identity_gets_one_for_each_replay() -> None:
 def test_every_topic_with_dead_letters_is_in_the_flow() -> None:
     assert set(FLOW) == {topic for topic in Topic if topic.is_consumed}
     assert len(FLOW) == len(set(FLOW))
+    assert set(READERS) == set(FLOW)
