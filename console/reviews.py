@@ -107,6 +107,7 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     """The things about a review that the visitor may see; None for what he may not, or what isn't there now."""
     facade, id = visit.facade, row["id"]
     user = row["userId"]
+    bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
     others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}
     asked: dict[str, Awaitable[Any] | None] = {
         "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact")
@@ -115,6 +116,7 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
         "history": facade.ask("GET", "/api/audit", query={"reviewId": id, "take": 20})
         if visit.may("audit:read")
         else None,
+        "orders": facade.ask("POST", "/api/orders/search", bought) if user and visit.may("return:read") else None,
         "others": facade.ask("POST", "/api/customerReviews/reviewList", others) if user else None,
         "reports": facade.ask("GET", f"/api/customerReviews/{id}/reports")
         if row["reports"] and visit.may("customerReviews:update")

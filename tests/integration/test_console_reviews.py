@@ -1,0 +1,83 @@
+"""A review in the console, without a browser: what stands beside its text, and what its forms do."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from tests.support.facade import Facade, new_id, submission
+from tests.support.reminders import DAY, Shop
+from tests.support.waiting import eventually
+
+SAME = {"sec-fetch-site": "same-origin"}
+
+
+async def send(http: httpx.AsyncClient, path: str, **form: Any) -> httpx.Response:
+    return await http.post(path, data={"key": new_id("key"), **form}, headers=SAME)
+
+
+async def test_what_stands_beside_a_review(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+    customer, product = new_id("anna"), new_id("camera")
+    order = await shop.bought(customer, product, at=datetime.now(UTC) - DAY)
+    await facade.open_store(shop.id)
+    first, second = await facade.submit(
+        submission(product, 4, userId=customer, storeId=shop.id),
+        submission(new_id(), 2, userId=customer, title="Another one"),
+    )
+    await facade.moderate("reject", first)
+    await facade.moderate("approve", first)
+
+    async def page_of() -> str:
+        return (await http.get(f"/console/reviews/{first}")).text
+
+    page = await eventually(page_of, lambda page: f"/console/orders/{order}" in page, deadline_s=20)
+    assert re.search(rf"/console/orders/{order}.*\s*<em[^>]*>bought it", page)
+    assert f"/console/reviews/{second}" in page
+    assert "Another one" in page
+    assert re.findall(r"</time> (reject|approve)\b", page) == ["reject", "approve"]
+    assert re.search(r"<dt>Now</dt><dd>4.00</dd><dd class=\"n\">1 review<", page)
+
+
+async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) -> None:
+    (id,) = await facade.submit(submission(new_id(), 4, title="Before"))
+    here = f"/console/reviews/{id}"
+    assert (
+        await send(http, f"{here}/edit", review="Mended", title="", rating="3.5", userName="Ann")
+    ).status_code == 303
+    review = await facade.review(id)
+    assert (review["review"], review["rating"], review["userName"], review["reviewStatus"]) == (
+        "Mended",
+        3.5,
+        "Ann",
+        "New",
+    )
+    assert (await send(http, f"{here}/reply", text="Thanks", author="Shop")).status_code == 303
+    assert (await facade.review(id))["reply"]["author"] == "Shop"
+    assert (await send(http, f"{here}/reply", action="remove")).status_code == 303
+    assert (await facade.review(id))["reply"] is None
+    refused = await send(http, f"{here}/reply", text=" ")
+    assert refused.status_code == 422
+    assert "/text" in refused.text
+    late = await send(http, f"{here}/decide", action="approve", expected="Rejected")
+    assert late.status_code == 409
+    assert "status-changed" in late.text
+    unknown = await send(http, f"{here}/decide", action="explode", expected="New")
+    assert unknown.status_code == 422
+    away = await send(
+        http, f"{here}/decide", action="reject", reasonCode="fake", expected="New", back="https://evil.example/"
+    )
+    assert away.headers["location"].startswith(f"{here}?done=rejected")
+    assert (await send(http, f"{here}/delete", back="/console/reviews")).status_code == 303
+    assert (await http.get(here)).status_code == 404
+
+
+async def test_a_form_that_is_sent_twice_does_it_once(http: httpx.AsyncClient, facade: Facade) -> None:
+    (id,) = await facade.submit(submission(new_id(), 4))
+    form = {"action": "reject", "reasonCode": "spam", "expected": "New", "key": new_id("key")}
+    for _ in range(2):
+        assert (await send(http, f"/console/reviews/{id}/decide", **form)).status_code == 303
+    history = await eventually(lambda: facade.get("/api/audit", reviewId=id))
+    assert [each["action"] for each in history["results"]] == ["reject"]
