@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
 from tests.support.facade import Facade, new_id, submission
-from tests.support.reminders import DAY, Shop
+from tests.support.orders import Returns
 from tests.support.waiting import eventually
 
 SAME = {"sec-fetch-site": "same-origin"}
@@ -19,12 +18,12 @@ async def send(http: httpx.AsyncClient, path: str, **form: Any) -> httpx.Respons
     return await http.post(path, data={"key": new_id("key"), **form}, headers=SAME)
 
 
-async def test_what_stands_beside_a_review(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_what_stands_beside_a_review(returns: Returns, http: httpx.AsyncClient, facade: Facade) -> None:
     customer, product = new_id("anna"), new_id("camera")
-    order = await shop.bought(customer, product, at=datetime.now(UTC) - DAY)
-    await facade.open_store(shop.id)
+    store = await facade.open_store()
+    order = await returns.ordered({product: 1}, customerId=customer, storeId=store)
     first, second = await facade.submit(
-        submission(product, 4, userId=customer, storeId=shop.id),
+        submission(product, 4, userId=customer, storeId=store),
         submission(new_id(), 2, userId=customer, title="Another one"),
     )
     await facade.moderate("reject", first)
