@@ -101,34 +101,49 @@ class _Console:
         try:
             credential = await self._door.credential(request)
         except Refused as unclear:
-            nobody = Facade(self._app, None, client)
-            return Visit(request, nobody, STRANGER, self._door.is_open, self._options).problem(unclear)
+            return self._visit(request, Facade(self._app, None, client), STRANGER).problem(unclear)
         if credential is None and not self._door.is_open:
             return _to_sign_in(request)
         async with Facade(self._app, credential, client) as facade:
-            stranger = Visit(request, facade, STRANGER, self._door.is_open, self._options, self._feed)
+            visit = self._visit(request, facade, STRANGER)
             try:
-                me = await facade.ask("GET", "/api/me")
-                stores = None if me["stores"] is None else frozenset(me["stores"])
-                caller = Caller(me["subject"], known_permissions(me["permissions"]), stores)
-                visit = Visit(request, facade, caller, self._door.is_open, self._options, self._feed)
-                if refused := self._refused(screen, request, caller):
-                    return visit.problem(refused)
-            except Refused as refused:
-                return _to_sign_in(request) if refused.status == 401 else stranger.problem(refused)
-            try:
+                visit = self._visit(request, facade, await _caller(facade))
+                self._check(screen, visit)
                 return await screen.handler(visit)
             except Refused as refused:
                 return _to_sign_in(request) if refused.status == 401 else visit.problem(refused)
 
-    def _refused(self, screen: Screen, request: Request, caller: Caller) -> Refused | None:
-        missing = [each.value for each in screen.permissions if not caller.may(each)]
+    def _visit(self, request: Request, facade: Facade, caller: Caller) -> Visit:
+        is_still_in = partial(self._is_still_in, request, caller)
+        return Visit(request, facade, caller, self._door.is_open, self._options, self._feed, is_still_in)
+
+    async def _is_still_in(self, request: Request, caller: Caller) -> bool:
+        """True while the visitor's session is good and he may do what he might, for answers that take long."""
+        try:
+            credential = await self._door.credential(request)
+            if credential is None:
+                return self._door.is_open
+            async with Facade(self._app, credential, ("", 0)) as facade:
+                return await _caller(facade) == caller
+        except Refused:
+            return False
+
+    def _check(self, screen: Screen, visit: Visit) -> None:
+        """Raises Refused where the visitor may not do this."""
+        missing = [each.value for each in screen.permissions if not visit.caller.may(each)]
         if missing:
-            return _forbidden(f"This needs the permission {' and '.join(missing)}.")
+            raise _forbidden(f"This needs the permission {' and '.join(missing)}.")
         # A cookie comes along with whatever a browser is made to send.
-        if not self._door.is_open and not is_own_request(screen.method, request.headers.get("sec-fetch-site")):
-            return _forbidden("This was not sent by a page of the console. Open it there, and send it again.")
-        return None
+        site = visit.request.headers.get("sec-fetch-site")
+        if not self._door.is_open and not is_own_request(screen.method, site):
+            raise _forbidden("This was not sent by a page of the console. Open it there, and send it again.")
+
+
+async def _caller(facade: Facade) -> Caller:
+    """The caller whom the facade sees. Raises Refused."""
+    me = await facade.ask("GET", "/api/me")
+    stores = None if me["stores"] is None else frozenset(me["stores"])
+    return Caller(me["subject"], known_permissions(me["permissions"]), stores)
 
 
 def _forbidden(detail: str) -> Refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
 
@@ -51,7 +52,7 @@ async def delete(visit: Visit) -> Response:
 def _way_back(given: str, id: str) -> str:
     """The page to go to: one of the console's own, whatever the form says."""
     own = given.startswith("/console/") and "\\" not in given
-    return given if own else (f"/console/reviews/{id}" if id else "/console/queue")
+    return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else "/console/queue")
 
 
 def outcomes(answer: dict[str, Any]) -> dict[str, int]:

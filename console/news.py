@@ -13,11 +13,10 @@ from console.facade import Refused
 from console.feed import Feed, News
 from console.screens import Screens
 from console.visits import Visit
-from domain.permissions import Caller, Permission
+from domain.permissions import Permission
 
-_PAUSE_S: Final = 15.0
-_LONGEST_S: Final = 60.0
-"""Then the browser asks anew, and who may no longer see it is refused."""
+_CHECKED_S: Final = 4.0
+"""So often it is looked if the visitor still may hear it."""
 
 screens = Screens()
 
@@ -28,7 +27,7 @@ async def news(visit: Visit) -> Response:
     if visit.feed is None:
         raise Refused(503, {"detail": "There are no news at the moment."})
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(visit.feed, visit.caller), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_events(visit.feed, visit), media_type="text/event-stream", headers=headers)
 
 
 @screens.post("/queue/claims", Permission.MODERATE_REVIEWS)
@@ -39,13 +38,15 @@ async def claim(visit: Visit) -> Response:
     return JSONResponse({})
 
 
-async def _events(feed: Feed, caller: Caller) -> AsyncIterator[bytes]:
-    end = monotonic() + _LONGEST_S
+async def _events(feed: Feed, visit: Visit) -> AsyncIterator[bytes]:
+    checked = monotonic()
     yield b"retry: 1000\n\n"
-    async for each in feed.news(caller, _PAUSE_S):
+    async for each in feed.news(visit.caller, _CHECKED_S):
+        if monotonic() - checked >= _CHECKED_S:
+            if visit.is_still_in is None or not await visit.is_still_in():
+                return
+            checked = monotonic()
         yield b": still here\n\n" if each is None else _event(each)
-        if monotonic() > end:
-            return
 
 
 def _event(news: News) -> bytes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from math import isfinite
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -42,21 +44,21 @@ async def reviews(visit: Visit) -> Response:
 @screens.get("/reviews/{id}", Permission.READ_REVIEWS)
 async def review(visit: Visit) -> Response:
     """One review, whole."""
-    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.path['id']}")
+    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     return visit.page("review.html", row=row, reasons=list(ReasonCode), **await _context(visit, row))
 
 
 @screens.get("/reviews/{id}/context", Permission.READ_REVIEWS)
 async def context(visit: Visit) -> Response:
     """What stands beside a row of the queue."""
-    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.path['id']}")
+    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     return visit.page("review_context.html", row=row, reasons=list(ReasonCode), **await _context(visit, row))
 
 
 @screens.post("/reviews/{id}/reply", Permission.REPLY_TO_REVIEWS)
 async def reply(visit: Visit) -> Response:
     """Write or change the store's reply, or remove it."""
-    form, id = await visit.form(), visit.path["id"]
+    form, id = await visit.form(), visit.segment("id")
     path, key = f"/api/customerReviews/{id}/reply", key_of(form)
     if form.get("action") == "remove":
         await visit.facade.command("DELETE", path, key=key)
@@ -69,17 +71,17 @@ async def reply(visit: Visit) -> Response:
 @screens.post("/reviews/{id}/edit", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def edit(visit: Visit) -> Response:
     """Change what a review says, as a moderator; its status stays."""
-    form, id = await visit.form(), visit.path["id"]
+    form, id = await visit.form(), visit.segment("id")
     row = await visit.facade.ask("GET", f"/api/customerReviews/{id}")
     told = {
-        "id": id,
+        "id": row["id"],
         "entityId": row["entityId"],
         "entityType": row["entityType"],
         "storeId": row["storeId"],
         "userId": row["userId"],
         "title": form.get("title") or None,
         "review": form.get("review"),
-        "rating": float(str(form.get("rating") or 0)),
+        "rating": _number(str(form.get("rating", ""))),
         "userName": form.get("userName") or None,
     }
     await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
@@ -89,9 +91,9 @@ async def edit(visit: Visit) -> Response:
 @screens.post("/reviews/{id}/images/{imageId}", Permission.MODERATE_REVIEWS)
 async def set_image(visit: Visit) -> Response:
     """Hide an image, or show it again."""
-    form, id = await visit.form(), visit.path["id"]
+    form, id = await visit.form(), visit.segment("id")
     action = "show" if form.get("action") == "show" else "hide"
-    path = f"/api/customerReviews/{id}/images/{visit.path['imageId']}/{action}"
+    path = f"/api/customerReviews/{id}/images/{visit.segment('imageId')}/{action}"
     await visit.facade.command("POST", path, key=key_of(form))
     return visit.back(f"/console/reviews/{id}", "hidden" if action == "hide" else "shown")
 
@@ -99,13 +101,13 @@ async def set_image(visit: Visit) -> Response:
 @screens.get("/images/{imageId}", Permission.READ_REVIEWS)
 async def image(visit: Visit) -> Response:
     """An image of a review: the visitor's browser has no other credential than the cookie of the console."""
-    content, kind = await visit.facade.content(f"/api/images/{visit.path['imageId']}", visit.query)
+    content, kind = await visit.facade.content(f"/api/images/{visit.segment('imageId')}", visit.query)
     return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=300"})
 
 
 async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     """The things about a review that the visitor may see; None for what he may not, or what isn't there now."""
-    facade, id = visit.facade, row["id"]
+    facade, id = visit.facade, quote(row["id"], safe="")
     user = row["userId"]
     bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
     others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}
@@ -113,7 +115,7 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
         "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact")
         if visit.may("customerReviews:ratingRead")
         else None,
-        "history": facade.ask("GET", "/api/audit", query={"reviewId": id, "take": 20})
+        "history": facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": 20})
         if visit.may("audit:read")
         else None,
         "orders": facade.ask("POST", "/api/orders/search", bought) if user and visit.may("return:read") else None,
@@ -126,8 +128,17 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     answers = await asyncio.gather(*map(_or_none, wanted.values()))
     found = dict.fromkeys(asked) | dict(zip(wanted, answers, strict=True))
     if found["others"] is not None:
-        found["others"] = [each for each in found["others"]["results"] if each["id"] != id][:_OTHERS]
+        found["others"] = [each for each in found["others"]["results"] if each["id"] != row["id"]][:_OTHERS]
     return found
+
+
+def _number(text: str) -> float | str:
+    """The number in a field; text that is none stays, and the facade says so."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if isfinite(number) else text
 
 
 async def _or_none(answer: Awaitable[Any]) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from secrets import token_urlsafe
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -49,7 +49,7 @@ class Options:
 
 @dataclass
 class Visit:
-    """A request. `caller` may do what the screen needs."""
+    """A request. `caller` may do what the screen needs; `is_still_in` tells during a long answer if he still may."""
 
     request: Request
     facade: Facade
@@ -57,6 +57,7 @@ class Visit:
     is_open: bool
     options: Options = Options()
     feed: Feed | None = None
+    is_still_in: Callable[[], Awaitable[bool]] | None = None
     nonce: str = field(default_factory=lambda: token_urlsafe(16))
 
     @property
@@ -68,6 +69,10 @@ class Visit:
     def path(self) -> Mapping[str, str]:
         """The parameters of the path."""
         return self.request.path_params
+
+    def segment(self, name: str) -> str:
+        """A parameter of the path as a segment of another path."""
+        return quote(self.path[name], safe="")
 
     @property
     def is_fragment(self) -> bool:

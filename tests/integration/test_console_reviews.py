@@ -60,6 +60,8 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     refused = await send(http, f"{here}/reply", text=" ")
     assert refused.status_code == 422
     assert "/text" in refused.text
+    for rating in ("nan", "many", "", "9"):
+        assert (await send(http, f"{here}/edit", review="Mended", rating=rating)).status_code in (400, 422)
     late = await send(http, f"{here}/decide", action="approve", expected="Rejected")
     assert late.status_code == 409
     assert "status-changed" in late.text
@@ -71,6 +73,15 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     assert away.headers["location"].startswith(f"{here}?done=rejected")
     assert (await send(http, f"{here}/delete", back="/console/reviews")).status_code == 303
     assert (await http.get(here)).status_code == 404
+
+
+async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
+    """An id with characters that mean something in an address leads to its review alone."""
+    await facade.submit(submission(new_id(), 4, id=f"a?b=#%&{new_id()}", title="Odd"))
+    listed = (await http.get("/console/reviews", params={"q": "Odd"})).text
+    (address,) = re.findall(r'href="(/console/reviews/a%3Fb[^"]*)"', listed)
+    assert '<h1 dir="auto">Odd</h1>' in (await http.get(address)).text
+    assert (await send(http, f"{address}/decide", action="approve", expected="New")).status_code == 303
 
 
 async def test_a_form_that_is_sent_twice_does_it_once(http: httpx.AsyncClient, facade: Facade) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -105,6 +106,19 @@ async def test_in_and_out_again(console: Console) -> None:
         assert (await browser.get(QUEUE)).url.path == "/console/sign-in"
         again = await browser.post(f"/console/reviews/{review}/decide", {"action": "reject", "expected": "Approved"})
         assert again.url.path == "/console/sign-in"
+
+
+async def test_an_open_stream_ends_with_the_session(console: Console) -> None:
+    async with console.browser(await console.key()) as browser, console.browser() as other:
+        session = browser.cookie(COOKIE)
+        asked = {"cookie": f"{COOKIE}={session}", "accept": "text/event-stream"}
+        async with other.http.stream("GET", f"{QUEUE}/news", headers=asked) as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == "retry: 1000"
+            assert (await browser.post("/console/sign-out", {})).url.path == "/console/sign-in"
+            async with asyncio.timeout(60):
+                heard = [line async for line in lines if line]
+        assert set(heard) <= {": still here"}
 
 
 async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console) -> None:
