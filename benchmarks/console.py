@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -78,14 +78,20 @@ async def _service(reviews: int, out: Console) -> AsyncIterator[str]:
                 "DATA": name,
                 "AUTH__MODE": "none",
             }
-            environment = {**os.environ, **{f"PLAUDIT_{each}": value for each, value in settings.items()}}
-            process = subprocess.Popen([sys.executable, "-m", "plaudit", "api"], env=environment)
-            try:
+            with _api(settings) as process:
                 await until_open(process, port)
                 yield f"http://127.0.0.1:{port}"
-            finally:
-                process.terminate()
-                await asyncio.to_thread(process.wait, 15)
+
+
+@contextmanager
+def _api(settings: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, **{f"PLAUDIT_{each}": value for each, value in settings.items()}}
+    process = subprocess.Popen([sys.executable, "-m", "plaudit", "api"], env=environment)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(15)
 
 
 async def _times(address: str) -> list[float]:
