@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -89,6 +89,7 @@ class _Console:
         """All of them; the last one takes what is nowhere."""
         return [
             Route("/", _front),
+            Route("/favicon.ico", _icon),
             Mount("/console/static", StaticFiles(directory=_STATIC)),
             *self._door.routes,
             Route("/console", partial(self._serve, Screen("GET", "", (), _start))),
@@ -159,6 +160,10 @@ async def _front(request: Request) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         raise HTTPException(404)
     return RedirectResponse("/console", 307)
+
+
+async def _icon(request: Request) -> Response:
+    return FileResponse(_STATIC / "icon.svg")
 
 
 async def _start(visit: Visit) -> Response:

@@ -1,0 +1,134 @@
+"""Every screen of the console in Chromium, filled with hostile text: it stays text, and nobody is left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import pytest
+
+from console.app import SCREENS
+from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.facade import Facade, facade_of, new_id, submission
+from tests.support.messages import Message
+from tests.support.orders import Returns
+from tests.support.service import Servers, Service, running_service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+HOSTILE: Final = "'\"><img src=x onerror=alert(1)><script>alert(1)</script>{{7*7}}<b hx-get=/ hx-trigger=load>"
+NO_PAGES: Final = {"/queue/news", "/images/{imageId}", "/audit/export", "/templates/{name}/preview"}
+"""What is no page of its own, and has tests of its own."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A service with one of everything, and the address of each screen by its path."""
+
+    service: Service
+    addresses: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
+    async with running_service(servers, tmp_path_factory.mktemp("screens")) as service, facade_of(service) as own:
+        yield Filled(service, await _filled(service, own))
+
+
+async def _filled(service: Service, own: Facade) -> dict[str, str]:
+    store, product, customer = new_id("store"), new_id("camera"), new_id(HOSTILE[:40])
+    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+    await own.command("PUT", f"/api/stores/{store}", {"name": HOSTILE, "settings": settings})
+    texts = {"title": HOSTILE, "review": HOSTILE, "userName": HOSTILE, "EntityName": HOSTILE}
+    first, second = await own.submit(
+        *(submission(product, rating, storeId=store, userId=customer, **texts) for rating in (2, 5))
+    )
+    await own.command("POST", f"/api/customerReviews/{first}/reply", {"text": HOSTILE, "author": HOSTILE})
+    await own.moderate("approve", first)
+    returns = Returns(service, own.http)
+    order = await returns.ordered(
+        {HOSTILE[:40]: 3}, customerId=customer, customerName=HOSTILE, number=HOSTILE[:60], storeId=store
+    )
+    made = await returns.create(order, {HOSTILE[:40]: 1}, resolution=HOSTILE[:100])
+    await service.publish("review-submissions", Message(HOSTILE, f'{{"{HOSTILE[:20]}": '.encode()))
+
+    async def letters() -> list[str]:
+        return [each["place"] for each in (await own.get("/api/deadLetters"))["results"]]
+
+    (letter,) = await eventually(letters)
+    return {
+        "/queue": "/queue",
+        "/queue/state": "/queue/state",
+        "/queue/all": "/queue/all?q=img",
+        "/reviews": f"/reviews?q={quote(HOSTILE)}",
+        "/reviews/{id}": f"/reviews/{first}",
+        "/reviews/{id}/context": f"/reviews/{second}/context",
+        "/objects": "/objects",
+        "/objects/{type}/{id:path}": f"/objects/Product/{product}",
+        "/returns": "/returns?status=all",
+        "/returns/new": f"/returns/new?orderId={quote(order)}",
+        "/returns/{id}": f"/returns/{made}",
+        "/orders": f"/orders?customer={quote(customer)}",
+        "/orders/{id:path}": f"/orders/{order}",
+        "/reminders": "/reminders",
+        "/stores": "/stores",
+        "/stores/{id}": f"/stores/{store}",
+        "/stores/{id}/rules": f"/stores/{store}/rules",
+        "/settings": "/settings",
+        "/templates": "/templates",
+        "/templates/{name}": "/templates/OrderReviewRequest",
+        "/entity-types": f"/entity-types?type=Product&id={quote(HOSTILE)}",
+        "/audit": f"/audit?subject={quote(HOSTILE)}",
+        "/dead-letters": "/dead-letters",
+        "/dead-letters/{topic}/{partition}/{offset}": f"/dead-letters/{letter}",
+        "/health": "/health",
+        "/keys": "/keys",
+    }
+
+
+def test_no_screen_is_left_out(filled: Filled) -> None:
+    assert {screen.path for screen in SCREENS if screen.method == "GET"} - NO_PAGES == filled.addresses.keys()
+
+
+async def test_hostile_text_stays_text(filled: Filled) -> None:
+    watch = Watch()
+    async with chromium() as browser, opened(browser, filled.service.address, watch) as page:
+        await page.add_init_script("window.alert = () => { document.title = 'an attack ran' }")
+        shown = 0
+        for path in filled.addresses.values():
+            response = await page.goto(f"/console{path}")
+            assert response is not None
+            assert response.status == 200, path
+            await asyncio.sleep(0.3)
+            assert await page.title() != "an attack ran", path
+            found = await page.locator("main script, main img[src=x], [hx-get='/'], main style").count()
+            assert found == 0, path
+            text = await page.locator("body").inner_text()
+            assert "49<b" not in text, path
+            shown += "onerror=alert(1)" in text
+    # It was there to be seen.
+    assert shown >= 8
+    assert watch.complaints == []
+    assert watch.hosts == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 1360), ("dark", 390)])
+async def test_nobody_is_left_out(filled: Filled, scheme: str, width: int) -> None:
+    """No violation of axe on any screen, and no page wider than its window."""
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 860}, "bypass_csp": True}
+    broken = {}
+    async with chromium() as browser, opened(browser, filled.service.address, Watch(), **options) as page:
+        for name, path in filled.addresses.items():
+            if name in ("/queue/state", "/reviews/{id}/context"):
+                continue
+            await page.goto(f"/console{path}")
+            await asyncio.sleep(0.2)
+            if found := await violations(page):
+                broken[path] = found
+            if await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+                broken.setdefault(path, []).append("wider than the window")
+    assert broken == {}
