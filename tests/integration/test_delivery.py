@@ -134,10 +134,13 @@ async def test_moderation_published_before_its_submission_a_thousand_times(facad
 
 
 async def contents(service: Service) -> dict[str, list[Json]]:
-    """Everything that the database says about reviews, ratings, stores and settings."""
+    """Everything that the database says about reviews, ratings, stores and settings, but for the names of rated
+    objects: those are looked up later, and anew by each recount."""
     names = ("reviews", "ratings", "stores", "settings")
+    looked_up = dict.fromkeys(("name", "listKey", "searchKeys", "renamed", "namings"), 0)
     async with service.mongo() as database:
-        return {name: await database[name].find().sort("_id").to_list() for name in names}
+        shown = {"ratings": looked_up}
+        return {name: await database[name].find({}, shown.get(name)).sort("_id").to_list() for name in names}
 
 
 async def refusals(service: Service) -> set[bytes]:
