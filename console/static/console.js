@@ -113,9 +113,14 @@ class Queue {
 
   /** All rows of the page are decided: the next ones, as soon as the decisions have taken effect. */
   async finish() {
-    await Promise.allSettled(this.pending.values());
-    if (this.rows.some((row) => !row.classList.contains("settled"))) return;
+    // Once: going to the same place again would begin anew, as often as a key is pressed.
+    if (this.leaving) return;
     this.leaving = true;
+    await Promise.allSettled(this.pending.values());
+    if (this.rows.some((row) => !row.classList.contains("settled"))) {
+      this.leaving = false;
+      return;
+    }
     const here = new URL(location.href);
     for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
     location.assign(here);
@@ -129,6 +134,11 @@ class Queue {
 
   decide(row, action, reasonCode = "") {
     if (!row || this.pending.has(row)) return;
+    // Somebody has decided already, perhaps in this moment: a key goes on, and never overwrites it.
+    if (row.classList.contains("settled") && action !== "reset") {
+      this.advance();
+      return;
+    }
     const before = row.dataset.status;
     row.classList.remove("failed");
     row.classList.add("settled");
