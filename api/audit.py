@@ -135,8 +135,8 @@ async def read_audit_log(
     skip: Annotated[Skip, Query()] = 0,
     with_total: Annotated[bool, Query(alias="withTotal", description="false: not counted")] = True,
 ) -> JsonResponse:
-    """Who moderated or edited reviews, deleted returns, changed settings, stores and templates, or replayed dead
-    letters, when and why; the newest first."""
+    """The log of who moderated or edited reviews, deleted returns, changed settings, stores and templates, or replayed
+    dead letters, when and why; the newest first."""
     search = replace(_within(caller, criteria), take=take, skip=skip)
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)

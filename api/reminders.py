@@ -76,7 +76,7 @@ async def preview_reminders(
         int, Query(ge=0, le=MAX_TAKE, description="At most so many orders that are due, and as many others")
     ] = DEFAULT_TAKE,
 ) -> JsonResponse:
-    """What a run would decide now on orders that are due and on the latest others in the status. Sends nothing."""
+    """The decisions of a run now on orders that are due and on the latest others in the status. Sends nothing."""
     if store_id is not None:
         check_store(caller, store_id)
     now = datetime.now(UTC)

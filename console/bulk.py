@@ -41,7 +41,7 @@ async def decide(visit: Visit) -> Response:
 
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def all_results(visit: Visit) -> Response:
-    """How many results there are, and how many are done."""
+    """The number of results, and of those that are done."""
     body = {**criteria(visit.query), "take": 0}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
     done = {name[2:]: int(number) for name, number in visit.query.items() if name[:2] == "n-" and number.isdigit()}
@@ -62,7 +62,7 @@ async def decide_some(visit: Visit) -> Response:
 
 
 async def _decide(visit: Visit, action: str, ids: list[str], code: str, key: str) -> dict[str, int]:
-    """How many of these reviews had each outcome."""
+    """The number of these reviews with each outcome."""
     if action not in DECISIONS:
         raise Refused(422, {"detail": f"Choose one of {', '.join(DECISIONS)}."})
     query: dict[str, Any] = {"expectedStatus": "New", "reasonCode": code if action == "reject" else None}

@@ -13,7 +13,7 @@ from console.visits import Visit, key_of
 from domain.permissions import Permission
 
 DECISIONS: Final = {"approve": "approved", "reject": "rejected", "reset": "reset"}
-"""What can be decided about a review, and the word for it once it is done."""
+"""The decisions about a review, each with the word for it once it is done."""
 _STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 _BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
 """The action that gives a review its former status again."""
@@ -56,7 +56,7 @@ def _way_back(given: str, id: str) -> str:
 
 
 def outcomes(answer: dict[str, Any]) -> dict[str, int]:
-    """How many reviews of a command about many had each outcome."""
+    """The number of reviews of a command about many with each outcome."""
     counted: dict[str, int] = {}
     for each in answer.get("results", []):
         word = each.get("reason") or each["outcome"]

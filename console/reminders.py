@@ -33,7 +33,7 @@ screens = Screens()
 
 @screens.get("/reminders", Permission.READ_SETTINGS)
 async def reminders(visit: Visit) -> Response:
-    """What a run would decide now."""
+    """The decisions of a run now."""
     query = visit.query
     wanted = {"storeId": query.get("store"), "orderId": query.get("order"), "take": ROWS}
     found = await visit.facade.ask("GET", "/api/reminders/preview", query=wanted)

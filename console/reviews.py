@@ -50,7 +50,7 @@ async def review(visit: Visit) -> Response:
 
 @screens.get("/reviews/{id}/context", Permission.READ_REVIEWS)
 async def context(visit: Visit) -> Response:
-    """What stands beside a row of the queue."""
+    """The context of a review, beside its row in the queue."""
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     return visit.page("review_context.html", row=row, reasons=list(ReasonCode), **await _context(visit, row))
 

@@ -36,7 +36,7 @@ DONE: Final = {
     "accepted": "Accepted. It takes effect in a moment.",
     "signed-out": "You are signed out.",
 }
-"""What an action has done, by the word that stands in the address of the next page."""
+"""The sentence about a finished action, by the word that stands in the address of the next page."""
 
 
 @dataclass(frozen=True, slots=True)
