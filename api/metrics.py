@@ -47,7 +47,7 @@ router = APIRouter(tags=["Operation"])
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The work that waits in MongoDB: parked commands about reviews and returns, and batches of messages that Kafka is owed."""
+    """The work that waits in MongoDB: parked commands about reviews and returns, and batches of owed messages."""
 
     parked_reviews: int
     parked_returns: int
