@@ -249,7 +249,8 @@ async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
     assert await shop.mails(order) == []
     await shop.database["outbox"].update_many({}, {"$set": {"at": NOON}})
     assert await shop.run(10) == 0
-    assert len(await shop.mails(order)) == 1
+    # A process of the service may pay the same debt at the same time: the mailer sends a mail of one id once.
+    assert len({mail["id"] for mail in await shop.mails(order)}) == 1
     assert await shop.database["outbox"].count_documents({}) == 0
 
 
