@@ -12,7 +12,7 @@ from api.ratings.rows import RatingRow, rating_rows
 from api.web.together import Kept, Together
 from domain.objects import KnownObjects, ObjectPlace
 from domain.policy import Decisions
-from domain.ratings import Entity
+from domain.ratings import Entity, RatingTally
 from domain.stores import GeneralSettings, Store
 from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
@@ -36,21 +36,26 @@ class Lookups:
         objects: ObjectRepository,
         decisions: DecisionCounts,
     ) -> None:
-        async def rows(
-            entities: Collection[tuple[str, str]], *, with_histogram: bool = False
-        ) -> Mapping[tuple[str, str], list[RatingRow]]:
+        async def tallies_of(
+            entities: Collection[tuple[str, str]], *, with_histogram: bool = True
+        ) -> Mapping[tuple[str, str], Mapping[str | None, RatingTally]]:
             ids_of_type: dict[str, list[str]] = {}
             for type, id in entities:
                 ids_of_type.setdefault(type, []).append(id)
-            found = {
+            return {
                 Entity(type, id): tallies
                 for type, ids in ids_of_type.items()
                 for id, tallies in (await ratings.of_entities(type, ids, with_histogram=with_histogram)).items()
             }
+
+        async def rows(
+            entities: Collection[tuple[str, str]], *, with_histogram: bool = False
+        ) -> Mapping[tuple[str, str], list[RatingRow]]:
+            found = await tallies_of(entities, with_histogram=with_histogram)
             of_all = await self.general()
             of_stores = await self.stores({id for tallies in found.values() for id in tallies if id is not None})
             return {
-                entity: rating_rows(entity, tallies, of_stores, of_all, with_histogram=with_histogram)
+                entity: rating_rows(Entity(*entity), tallies, of_stores, of_all, with_histogram=with_histogram)
                 for entity, tallies in found.items()
             }
 
@@ -65,6 +70,7 @@ class Lookups:
             return {id: (each, now) for id, each in (await decisions.of_stores(ids)).items()}
 
         self._ratings = Together(rows)
+        self._tallies = Together(tallies_of)
         self._decisions = Kept(decisions_of, _AGE_OF_COUNTS_S)
         self._histograms = Together(partial(rows, with_histogram=True))
         self._objects = objects
@@ -78,6 +84,13 @@ class Lookups:
         """The ratings of these objects, in the order of the ids; of those without approved reviews there are none."""
         wanted = self._histograms if with_histogram else self._ratings
         return await wanted.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
+
+    async def tallies(
+        self, entity_type: str, entity_ids: Collection[str]
+    ) -> dict[str, Mapping[str | None, RatingTally]]:
+        """The tallies of these objects by id and store, with their histograms."""
+        found = await self._tallies.of([(entity_type, id) for id in entity_ids])
+        return {id: tallies for (_, id), tallies in found.items()}
 
     async def stores(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones among these stores, by id."""

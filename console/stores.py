@@ -68,6 +68,13 @@ _FIELDS: Final = (
         "Page where a customer writes a review",
         hint="With {productId} and {token}; empty: mails have no links",
     ),
+    Field(
+        "settings.storefrontOrigins",
+        "Web pages that show reviews and let customers write them",
+        Kind.LINES,
+        hint="One origin a line, like https://shop.example",
+        default=[],
+    ),
 )
 
 screens = Screens()

@@ -119,6 +119,11 @@ def lowest_with(stars: int) -> Hundredths:
     return stars * _SCALE - _SCALE // 2
 
 
+def highest_with(stars: int) -> Hundredths:
+    """The highest rating that has so many stars."""
+    return min(lowest_with(stars + 1) - 1, HIGHEST_RATING * _SCALE)
+
+
 def histogram_by_stars(tally: RatingTally) -> dict[str, int] | None:
     """The histogram as the interface has it; None where it isn't known."""
     if tally.histogram is None:

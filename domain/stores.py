@@ -79,6 +79,7 @@ class StoreSettings:
     return_number_template: str | None = None
     review_url: str | None = None
     moderation_rules: tuple[ModerationRule, ...] = ()
+    storefront_origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

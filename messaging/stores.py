@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from domain.addresses import mailbox
+from domain.origins import ORIGIN_LENGTH, check_origin
 from domain.ratings import RatingMethod
 from domain.reminders import MOST_TIMES
 from domain.returns_statuses import InvalidStatusesError, usable_statuses
@@ -27,6 +28,7 @@ def _statuses(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 NumberTemplate = Annotated[Name, usable(check_return_number_template, "invalid_template")]
+Origin = Annotated[str, Field(max_length=ORIGIN_LENGTH), usable(check_origin, "invalid_origin")]
 ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_statuses)]
 
 
@@ -54,6 +56,10 @@ class StoreSettingsUpdate(ClosedMessage):
     ] = None
     moderation_rules: Annotated[
         ModerationRules, Field(description="Rules about new and edited reviews, all at once; they never reject")
+    ] = ()
+    storefront_origins: Annotated[
+        tuple[Origin, ...],
+        Field(max_length=100, description="Whose pages may show and send reviews, as `https://shop.example`"),
     ] = ()
 
 

@@ -29,7 +29,7 @@ from storage.images import ImageRepository
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_places import PLACE, RefusedSubmission, TakenId, identity_from, place_from, refused_document
-from storage.reviews_ranked import HELPFUL, ranked, ranks_by_votes
+from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
 from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
 from storage.seen import seen_document
 
@@ -55,6 +55,7 @@ INDEXES: Final = [
     # Of imports, which were created long before they came, and of what is left of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
     HELPFUL,
+    RATED,
 ]
 _NAME_WANTED: Final = IndexModel(
     [("entityType", ASCENDING), ("entityId", ASCENDING), ("nameWanted", ASCENDING)],

@@ -22,6 +22,16 @@ HELPFUL: Final = IndexModel(
 """No approval enters anything into it."""
 
 
+RATED: Final = IndexModel(
+    [
+        *(("entityType", ASCENDING), ("entityId", ASCENDING), ("ratingHundredths", DESCENDING)),
+        *(("createdDate", DESCENDING), ("_id", DESCENDING)),
+    ],
+    name="entity_rated",
+)
+"""The best and the worst reviews of an object, and those of certain stars. No approval enters anything into it."""
+
+
 def ranks_by_votes(search: ReviewSearch) -> bool:
     """True for reviews of certain objects, the most helpful first."""
     return search.entity_ids is not None and list(search.sort[:1]) == [(ReviewSortField.HELPFUL, Direction.DESC)]

@@ -138,5 +138,6 @@ def _store(document: Document) -> Store:
             return_number_template=settings.get("returnNumberTemplate"),
             review_url=settings.get("reviewUrl") or None,
             moderation_rules=tuple(map(rule_from, settings.get("moderationRules", ()))),
+            storefront_origins=tuple(settings.get("storefrontOrigins", ())),
         ),
     )

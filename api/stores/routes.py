@@ -68,6 +68,7 @@ class ShownStoreSettings(Row):
         tuple[ModerationRule, ...],
         PlainSerializer(lambda rules: [shown_rule(rule) for rule in rules], return_type=list[ShownRule]),
     ]
+    storefront_origins: list[str]
 
 
 class ShownStore(Row):

@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.problems import ProblemError, ProblemKind, problem_response
 
 MAX_AGE_SECONDS: Final = 600
+STOREFRONT: Final = "/storefront/"
+"""Pages of other sites may write below it, of those that each store names: its endpoints look at that themselves."""
 
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -99,7 +101,7 @@ class Hygiene:
         app = self._app
         if "*" not in self._names and not self._knows(scope):
             app = problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, _MISDIRECTED))
-        elif scope["method"] not in _SAFE_METHODS and self._is_forged(scope):
+        elif _is_change(scope) and self._is_forged(scope):
             app = problem_response(scope, ProblemError(ProblemKind.FORBIDDEN, _FORGED))
         await app(scope, receive, with_headers)
 
@@ -126,6 +128,10 @@ class Hygiene:
         if site is not None:
             return site not in ("same-origin", "none")
         return origin is not None and _authority(origin) != headers.get("host", "").lower()
+
+
+def _is_change(scope: Scope) -> bool:
+    return scope["method"] not in _SAFE_METHODS and not scope["path"].startswith(STOREFRONT)
 
 
 def _is_own(name: str, server: tuple[str, int | None] | None) -> bool:

@@ -39,6 +39,7 @@ from plaudit.processes.uvicorn_internals import QuietServer
 from plaudit.processes.waiting import prepare_servers
 from storage.database import Database
 from storage.pymongo_internals import cancel_and_wait
+from storefront.app import add_storefront
 
 log = structlog.get_logger()
 
@@ -70,6 +71,7 @@ async def run_api(settings: Settings) -> None:
         feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
         stack.push_async_callback(feed.stop)
         add_console(app, sign_in(settings, services), feed=feed)
+        add_storefront(app)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))

@@ -65,6 +65,7 @@ STORE: Final[Json] = {
     "settings": {
         **{"reviewsEnabled": True, "ratingCalculationMethod": "wilson", "returnNumberTemplate": "R{0:yyMMdd}"},
         "reviewUrl": "https://shop.example/review?token={token}",
+        "storefrontOrigins": ["https://shop.example"],
         "moderationRules": [{"id": "s", "kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 24}],
     },
 }

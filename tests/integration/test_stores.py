@@ -21,6 +21,7 @@ DEFAULTS: Json = {
     "ratingCalculationMethod": None,
     "returnNumberTemplate": None,
     "reviewUrl": None,
+    "storefrontOrigins": [],
     "moderationRules": [],
 }
 GENERAL = {
@@ -98,6 +99,8 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
         ("/api/settings", {"reminder": {"limitPeriodDays": 0}}),
         ("/api/stores/s", {"settings": {"reviewUrl": "https://shop.example/{tokn}"}}),
         ("/api/stores/s", {"settings": {"reviewUrl": "shop.example/{token}"}}),
+        ("/api/stores/s", {"settings": {"storefrontOrigins": ["https://shop.example/"]}}),
+        ("/api/stores/s", {"settings": {"storefrontOrigins": ["shop.example"]}}),
         ("/api/stores/s", {"settings": {"reviewsEnabled": "yes"}}),
         ("/api/stores/s", {"settings": {"ratingCalculationMethod": "median"}}),
         ("/api/stores/s", {"settings": {"returnNumberTemplate": "always the same"}}),

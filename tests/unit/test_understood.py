@@ -102,6 +102,7 @@ STORE: Json = {
         "oneReviewPerCustomer": True,
         "editsKeepStatus": True,
         "reviewUrl": "https://shop.example/review?token={token}",
+        "storefrontOrigins": ["https://shop.example"],
         "moderationRules": [
             {"id": "w", "kind": "words", "outcome": "hold", "words": ["spam"]},
             {"id": "l", "kind": "languages", "outcome": "flag", "languages": ["en"]},

@@ -1,0 +1,126 @@
+"""Public answers as bytes in memory: bounded, the same for everybody, and never older than a second."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from time import monotonic
+from typing import Final
+
+import structlog
+
+_log = structlog.get_logger(__name__)
+
+MOST_BYTES: Final = 32 * 1024 * 1024
+AGE_S: Final = 0.9
+"""An answer is of that many seconds ago at most, counted from before the database was asked."""
+
+_EARLY_S: Final = 0.45
+"""After that it is asked for anew beside those who still get it."""
+
+_OVERHEAD: Final = 1_024
+"""Bytes of an entry beside its bodies, about."""
+
+_WORTH_IT: Final = 500
+"""Bodies of fewer bytes aren't compressed."""
+
+_DIGEST_BYTES: Final = 12
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A body with its media type, and the origins whose pages may read it."""
+
+    body: bytes
+    media_type: str = "application/json"
+    origins: frozenset[str] = frozenset()
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the body: the same in every process."""
+        return blake2b(self.body, digest_size=_DIGEST_BYTES).hexdigest()
+
+    @cached_property
+    def compressed(self) -> bytes | None:
+        """The body by gzip; None where that isn't worth it."""
+        return gzip.compress(self.body, 6, mtime=0) if len(self.body) >= _WORTH_IT else None
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes in memory, about."""
+        return _OVERHEAD + len(self.body) + len(self.compressed or b"")
+
+
+Load = Callable[[], Awaitable[Answer]]
+
+
+@dataclass(slots=True)
+class _Entry:
+    answer: Answer
+    asked: float
+    load: Load
+    size: int
+
+
+class Answers:
+    """Keeps answers by their addresses, `most_bytes` of them at most, the least used ones go first.
+
+    Whoever asks for what is being loaded waits for that load. An answer that is asked for when half of its time is over
+    is loaded again in the background, so that nobody waits for one that many ask for.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._loading: dict[bytes, asyncio.Task[Answer]] = {}
+
+    def fresh(self, address: bytes) -> Answer | None:
+        """The answer that is there and not too old."""
+        entry = self._entries.get(address)
+        if entry is None:
+            return None
+        age = monotonic() - entry.asked
+        if age > AGE_S:
+            return None
+        self._entries.move_to_end(address)
+        if age > _EARLY_S and address not in self._loading:
+            self._begin(address, entry.load)
+        return entry.answer
+
+    async def of(self, address: bytes, load: Load) -> Answer:
+        """The answer, loaded where there is none that is fresh. Raises what `load` raises."""
+        answer = self.fresh(address)
+        if answer is not None:
+            return answer
+        return await asyncio.shield(self._loading.get(address) or self._begin(address, load))
+
+    def _begin(self, address: bytes, load: Load) -> asyncio.Task[Answer]:
+        task = self._loading[address] = asyncio.create_task(self._load(address, load))
+        task.add_done_callback(lambda done: self._over(address, done))
+        return task
+
+    async def _load(self, address: bytes, load: Load) -> Answer:
+        asked = monotonic()
+        answer = await load()
+        self._keep(address, _Entry(answer, asked, load, answer.size))
+        return answer
+
+    def _over(self, address: bytes, task: asyncio.Task[Answer]) -> None:
+        del self._loading[address]
+        # Those who wait for it hear it; where nobody does, the next one to ask will.
+        if not task.cancelled() and (error := task.exception()):
+            _log.info("an answer could not be renewed", error=repr(error)[:200])
+
+    def _keep(self, address: bytes, entry: _Entry) -> None:
+        before = self._entries.pop(address, None)
+        self._bytes += entry.size - (before.size if before else 0)
+        self._entries[address] = entry
+        while self._bytes > self._most_bytes:
+            _, oldest = self._entries.popitem(last=False)
+            self._bytes -= oldest.size

@@ -1,0 +1,151 @@
+"""The way into the storefront: what is in memory is sent at once, and pages of a store's origins may read it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.services import Services
+from messaging.metrics import HTTP_REQUESTS
+from storage.database import unless_away
+from storefront.answers import Answer, Answers, Load
+
+PREFIX: Final = "/storefront/v1/"
+_ORIGINS: Final = "plaudit.storefront_origins"
+_CACHE: Final = b"public, max-age=60, stale-while-revalidate=600"
+_VARY: Final = b"Origin, Accept-Encoding"
+_HITS: Final = {status: HTTP_REQUESTS.labels("GET", f"{PREFIX}* (kept)", f"{status // 100}xx") for status in (200, 304)}
+_PREFLIGHT_S: Final = "600"
+
+
+class StorefrontDoor:
+    """Answers requests for the storefront from memory, else lets them pass, and says whose pages may read the answer.
+
+    It stands before all other middleware: what is kept is the same for everybody and costs nothing to give.
+    """
+
+    def __init__(self, app: ASGIApp, services: Services, answers: Answers) -> None:
+        self._app = app
+        self._services = services
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+            await self._app(scope, receive, send)
+            return
+        method = scope["method"]
+        if method == "GET" or method == "HEAD":
+            answer = self._answers.fresh(address_of(scope))
+            if answer is not None:
+                response = KeptResponse(answer)
+                await response(scope, receive, send)
+                _HITS[response.status_of(scope)].inc()
+                return
+        origin = Headers(scope=scope).get("origin")
+        if origin is None:
+            await self._app(scope, receive, send)
+        elif method == "OPTIONS":
+            await (await self._preflight(scope, origin))(scope, receive, send)
+        else:
+            await self._app(scope, receive, _allowing(scope, origin, send))
+
+    async def _preflight(self, scope: Scope, origin: str) -> Response:
+        store_id = scope["path"][len(PREFIX) :].split("/", 1)[0]
+        store = (await unless_away(self._services.lookups.stores([store_id]), {})).get(store_id)
+        if store is None or origin not in store.settings.storefront_origins:
+            return Response(status_code=403, headers={"Vary": "Origin"})
+        return Response(
+            status_code=204,
+            headers={
+                "Access-Control-Allow-Origin": origin,
+                "Access-Control-Allow-Methods": "GET, POST",
+                "Access-Control-Allow-Headers": "Content-Type, Idempotency-Key, Prefer",
+                "Access-Control-Max-Age": _PREFLIGHT_S,
+                "Vary": "Origin",
+            },
+        )
+
+
+def address_of(scope: Scope) -> bytes:
+    """The path and the query as they were sent: what an answer is kept by."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def allow(request: Request, origins: Collection[str]) -> None:
+    """Let pages of these origins read the answer, also where it is a problem."""
+    request.scope[_ORIGINS] = origins
+
+
+def _allowing(scope: Scope, origin: str, send: Send) -> Send:
+    async def with_origin(message: Message) -> None:
+        if message["type"] == "http.response.start" and origin in scope.get(_ORIGINS, ()):
+            message["headers"] = [
+                *(each for each in message["headers"] if each[0] != b"access-control-allow-origin"),
+                (b"access-control-allow-origin", origin.encode("latin-1")),
+                (b"access-control-expose-headers", b"Preference-Applied, Retry-After"),
+            ]
+            if not any(name == b"vary" for name, _ in message["headers"]):
+                message["headers"].append((b"vary", b"Origin"))
+        await send(message)
+
+    return with_origin
+
+
+class KeptResponse(Response):
+    """An answer, or 304 where the client has it."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        super().__init__()
+
+    def status_of(self, scope: Scope) -> int:
+        """The status that it has for this request."""
+        return 304 if self.answer.digest in _header(scope, b"if-none-match") else 200
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, by gzip where the client takes that."""
+        answer = self.answer
+        body, suffix, encoding = answer.body, "", []
+        if answer.compressed is not None and "gzip" in _header(scope, b"accept-encoding"):
+            body, suffix, encoding = answer.compressed, "-gzip", [(b"content-encoding", b"gzip")]
+        headers = [
+            (b"etag", f'"{answer.digest}{suffix}"'.encode()),
+            (b"cache-control", _CACHE),
+            (b"vary", _VARY),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cross-origin-resource-policy", b"cross-origin"),
+        ]
+        origin = _header(scope, b"origin")
+        if origin and origin in answer.origins:
+            headers.append((b"access-control-allow-origin", origin.encode("latin-1")))
+        status = self.status_of(scope)
+        if status == 200:
+            headers += [
+                (b"content-type", answer.media_type.encode()),
+                (b"content-length", str(len(body)).encode()),
+                *encoding,
+            ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body if status == 200 and scope["method"] != "HEAD" else b""})
+
+
+async def kept(request: Request, load: Load) -> KeptResponse:
+    """The answer to this request: from memory where there is one, else what `load` gives. Raises what that raises."""
+    answers: Answers = request.app.state.storefront_answers
+    return KeptResponse(await answers.of(address_of(request.scope), load))
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    for name, value in scope["headers"]:
+        if name == wanted:
+            text: str = value.decode("latin-1")
+            return text
+    return ""

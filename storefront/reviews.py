@@ -1,0 +1,201 @@
+"""The endpoint of an object's reviews for pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from api.services import Injected, Services
+from api.web.cursors import MAX_CURSOR_LENGTH, cursor, place_in, unknown_cursor
+from api.web.documents import OPEN_TO_ALL, problems
+from api.web.pages import page_bytes
+from api.web.problems import ProblemKind
+from api.web.queries import any_case
+from api.web.routes import PlainRoute
+from domain.ratings import Entity, highest_with, lowest_with, rating_number
+from domain.reviews import Review, ReviewStatus
+from domain.sorting import Direction
+from domain.timestamps import timestamp
+from messaging.schemas import Language
+from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, is_place
+from storefront.answers import Answer
+from storefront.door import kept
+from storefront.shoppers import Reading, store_of
+
+MOST_REVIEWS: Final = 50
+_USUAL: Final = 10
+
+
+class Order(StrEnum):
+    """The order of reviews on a page; of equals the newest first, with `lowest` the oldest."""
+
+    NEWEST = "newest"
+    HELPFUL = "helpful"
+    HIGHEST = "highest"
+    LOWEST = "lowest"
+
+
+_SORTS: Final = {
+    Order.NEWEST: [(ReviewSortField.CREATED_DATE, Direction.DESC)],
+    Order.HELPFUL: [(ReviewSortField.HELPFUL, Direction.DESC), (ReviewSortField.CREATED_DATE, Direction.DESC)],
+    Order.HIGHEST: [(ReviewSortField.RATING, Direction.DESC), (ReviewSortField.CREATED_DATE, Direction.DESC)],
+    Order.LOWEST: [(ReviewSortField.RATING, Direction.ASC), (ReviewSortField.CREATED_DATE, Direction.ASC)],
+}
+
+
+class PublicReply(TypedDict):
+    """The store's answer to a review."""
+
+    text: str
+    author: str | None
+    date: str
+
+
+class PublicImage(TypedDict):
+    """An image of a review, as JPEG: at most 320 and 1600 pixels on its longest side; addresses below the service."""
+
+    id: str
+    small: str
+    large: str
+
+
+class PublicReview(TypedDict):
+    """An approved review as everybody may see it."""
+
+    id: str
+    rating: int | float
+    title: str | None
+    text: str
+    author: str | None
+    date: str
+    language: str | None
+    verified: bool
+    incentivized: bool
+    images: list[PublicImage]
+    reply: PublicReply | None
+    helpful: int
+    notHelpful: int
+
+
+class PublicPage(TypedDict):
+    """One page of reviews; `next` is `after` of the next page, null behind the last one."""
+
+    results: list[PublicReview]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The reviews that a page asks for."""
+
+    sort: Order
+    stars: int | None
+    photos: bool | None
+    verified: bool | None
+    language: str | None
+    take: int
+
+    def search(self, store_id: str, entity: Entity, after: str | None) -> ReviewSearch:
+        """The search for them. Raises ProblemError: `after` is no place in it."""
+        search = ReviewSearch(
+            statuses=[ReviewStatus.APPROVED],
+            entity_types=[entity.type],
+            entity_ids=[entity.id],
+            store_id=store_id,
+            lowest_rating=lowest_with(self.stars) if self.stars else None,
+            highest_rating=highest_with(self.stars) if self.stars else None,
+            has_images=self.photos,
+            is_verified=self.verified,
+            language=self.language,
+            sort=_SORTS[self.sort],
+            take=self.take,
+            after=None if after is None else place_in(after, self._list(store_id, entity)),
+        )
+        if search.after is not None and not is_place(search.after, search):
+            raise unknown_cursor()
+        return search
+
+    def next_page(self, store_id: str, entity: Entity, page: ReviewPage) -> str | None:
+        """`after` of the page behind this one."""
+        return None if page.end is None else cursor(page.end, self._list(store_id, entity))
+
+    def _list(self, store_id: str, entity: Entity) -> Any:
+        return [store_id, *entity, self.sort, self.stars, self.photos, self.verified, self.language]
+
+
+async def wanted_reviews(
+    sort: Annotated[Order, any_case(Order), Query(description="Of equals the newest first")] = Order.NEWEST,
+    stars: Annotated[int | None, Query(ge=1, le=5, description="Ratings that are shown by so many stars")] = None,
+    photos: Annotated[bool | None, Query(description="true: with images; false: without")] = None,
+    verified: Annotated[bool | None, Query(description="true: of buyers alone, false: of others alone")] = None,
+    language: Annotated[Language, Query(description="BCP 47; `en` finds `en-US`, too")] = None,
+    take: Annotated[int, Query(ge=1, le=MOST_REVIEWS)] = _USUAL,
+) -> Wanted:
+    """The criteria in the query."""
+    return Wanted(sort, stars, photos, verified, language, take)
+
+
+router: Final = APIRouter(
+    route_class=PlainRoute,
+    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
+    tags=["Storefront"],
+    responses={304: {}, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
+)
+
+
+@router.get("/reviews", response_model=PublicPage, openapi_extra=OPEN_TO_ALL)
+async def list_reviews(
+    request: Request,
+    shopper: Reading,
+    services: Injected,
+    wanted: Annotated[Wanted, Depends(wanted_reviews)],
+    after: Annotated[str | None, Query(max_length=MAX_CURSOR_LENGTH, description="`next` of the page before")] = None,
+) -> Response:
+    """Approved reviews of an object, one page at a time."""
+    search = wanted.search(shopper.store.id, shopper.entity, after)
+    return await kept(request, partial(_loaded, services, shopper.store.id, shopper.entity, wanted, search))
+
+
+async def _loaded(services: Services, store_id: str, entity: Entity, wanted: Wanted, search: ReviewSearch) -> Answer:
+    store = await store_of(services, store_id)
+    with await services.pages.rows(search.take) as room:
+        page = await services.reviews.search(search)
+        texts = await services.reviews.texts(page.long_texts) if page.long_texts else {}
+        room.give_back(down_to=page_bytes(len(page.reviews), sum(map(len, texts.values()))))
+        shown = [review for review in page.reviews if review.id not in page.long_texts or review.id in texts]
+        found: PublicPage = {
+            "results": [public_review(review, texts.get(review.id, review.text)) for review in shown],
+            "next": wanted.next_page(store_id, entity, page),
+        }
+        return Answer(orjson.dumps(found), origins=frozenset(store.settings.storefront_origins))
+
+
+def public_review(review: Review, text: str) -> PublicReview:
+    """A review as everybody may see it."""
+    reply = review.reply
+    return {
+        "id": review.id,
+        "rating": rating_number(review.rating),
+        "title": review.title,
+        "text": text,
+        "author": review.user_name,
+        "date": timestamp(review.created),
+        "language": review.facts.language,
+        "verified": review.facts.verified_purchase,
+        "incentivized": review.facts.incentivized,
+        "images": [
+            {"id": image.id, "small": f"/api/images/{image.id}?size=320", "large": f"/api/images/{image.id}"}
+            for image in review.images
+            if not image.is_hidden and not image.is_pending
+        ],
+        "reply": reply and {"text": reply.text, "author": reply.author, "date": timestamp(reply.modified)},
+        "helpful": review.responses.helpful,
+        "notHelpful": review.responses.not_helpful,
+    }

@@ -1,0 +1,86 @@
+"""Whoever looks at a store's page or writes there: the store, the object, and that the page may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Path, Request
+
+from api.auth.permissions import address_of, forbidden
+from api.services import Services, services_of
+from api.web.problems import ProblemError, ProblemKind
+from api.web.queries import check_query
+from domain.permissions import Caller, Permission
+from domain.ratings import Entity
+from domain.stores import Store
+from messaging.schemas import Id
+from storefront.door import allow
+
+_WRITES = frozenset(
+    {Permission.CREATE_REVIEWS, Permission.VOTE_ON_REVIEWS, Permission.REPORT_REVIEWS, Permission.READ_REVIEWS}
+)
+_FOREIGN = "Pages of this origin may not write to the store: add it to the store's `storefrontOrigins`."
+
+StorePath = Annotated[Id, Path(alias="storeId")]
+TypePath = Annotated[Id, Path(alias="entityType")]
+EntityPath = Annotated[Id, Path(alias="entityId")]
+
+
+@dataclass(frozen=True, slots=True)
+class Shopper:
+    """A visitor of a page about an object in a store."""
+
+    store: Store
+    entity: Entity
+    address: str
+
+    @property
+    def caller(self) -> Caller:
+        """The visitor as the facade's commands see him: nobody, who writes to this store alone."""
+        return Caller(None, _WRITES, frozenset({self.store.id}))
+
+
+async def visited_store(request: Request, store_id: StorePath) -> Store:
+    """The store of the path. Raises ProblemError: 404, 422, 429."""
+    request.app.state.rate_limit.take(address_of(request))
+    check_query(request.scope)
+    services = await services_of(request)
+    store = await store_of(services, store_id)
+    allow(request, store.settings.storefront_origins)
+    return store
+
+
+async def store_of(services: Services, store_id: str) -> Store:
+    """A store as it is. Raises ProblemError (404)."""
+    store = (await services.lookups.stores([store_id])).get(store_id)
+    if store is None:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id.")
+    return store
+
+
+async def reader(
+    request: Request, store: Annotated[Store, Depends(visited_store)], entity_type: TypePath, entity_id: EntityPath
+) -> Shopper:
+    """Somebody who looks."""
+    return Shopper(store, Entity(entity_type, entity_id), address_of(request))
+
+
+async def writer(request: Request, shopper: Annotated[Shopper, Depends(reader)]) -> Shopper:
+    """Somebody who writes: from a page of ours, of the store's origins, or from a server. Raises ProblemError (403)."""
+    request.state.caller = shopper.caller
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site")
+    is_ours = origin is not None and urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+    if origin is None and site in (None, "same-origin", "none"):
+        return shopper
+    if is_ours or origin in shopper.store.settings.storefront_origins:
+        return shopper
+    raise forbidden(_FOREIGN)
+
+
+Visited = Annotated[Store, Depends(visited_store)]
+"""The store as a parameter of an endpoint that is open to all."""
+Reading = Annotated[Shopper, Depends(reader)]
+Writing = Annotated[Shopper, Depends(writer)]

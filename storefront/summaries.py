@@ -1,0 +1,112 @@
+"""Endpoints of ratings for pages: of one object, and of those of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Final
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from api.services import Injected, Services
+from api.web.documents import OPEN_TO_ALL, problems
+from api.web.problems import ProblemKind, invalid
+from api.web.routes import PlainRoute
+from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_stars, rating_value
+from domain.stores import Store, rating_method
+from messaging.schemas import ID_LENGTH, Id
+from storefront.answers import Answer
+from storefront.door import kept
+from storefront.shoppers import Reading, Visited, store_of
+
+MOST_OBJECTS: Final = 100
+"""So many objects in one request."""
+
+
+class Summary(TypedDict):
+    """The rating of an object in a store. `value` is by the store's method, `average` the plain one, both 0 without
+    reviews; `histogram` has the number of reviews by stars, null where that isn't known."""
+
+    value: float
+    average: float
+    reviewCount: int
+    histogram: dict[str, int] | None
+
+
+router: Final = APIRouter(
+    route_class=PlainRoute,
+    prefix="/storefront/v1/{storeId}",
+    tags=["Storefront"],
+    responses={304: {}, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
+)
+
+
+@router.get("/summaries", response_model=dict[str, Summary], openapi_extra=OPEN_TO_ALL)
+async def read_summaries(
+    request: Request,
+    store: Visited,
+    services: Injected,
+    entity_type: Annotated[Id, Query(alias="entityType")],
+    ids: Annotated[str, Query(description="Ids of objects, with commas")],
+) -> Response:
+    """The ratings of several objects by id, for lists; an id with a comma in it can't be asked for so."""
+    wanted = _ids(ids)
+    load = partial(_loaded_summaries, services, store.id, entity_type, wanted)
+    return await kept(request, load)
+
+
+@router.get("/{entityType}/{entityId}/summary", response_model=Summary, openapi_extra=OPEN_TO_ALL)
+async def read_summary(request: Request, shopper: Reading, services: Injected) -> Response:
+    """The rating of an object."""
+    entity = shopper.entity
+    load = partial(_loaded_summary, services, shopper.store.id, entity.type, entity.id)
+    return await kept(request, load)
+
+
+def _ids(text: str) -> Sequence[str]:
+    ids = list(dict.fromkeys(each for each in text.split(",") if each))
+    if not ids or len(ids) > MOST_OBJECTS:
+        message = f"1 to {MOST_OBJECTS} ids, with commas between them"
+        raise invalid([{"pointer": "/ids", "code": "too_long" if ids else "missing", "message": message}])
+    for id in ids:
+        if len(id) > ID_LENGTH or "\0" in id:
+            message = f"An id has at most {ID_LENGTH} characters"
+            raise invalid([{"pointer": "/ids", "code": "string_too_long", "message": message}])
+    return ids
+
+
+async def _loaded_summary(services: Services, store_id: str, entity_type: str, entity_id: str) -> Answer:
+    summaries, store = await _summaries(services, store_id, entity_type, [entity_id])
+    return _answer(summaries[entity_id], store)
+
+
+async def _loaded_summaries(services: Services, store_id: str, entity_type: str, ids: Collection[str]) -> Answer:
+    summaries, store = await _summaries(services, store_id, entity_type, ids)
+    return _answer(summaries, store)
+
+
+def _answer(content: Summary | Mapping[str, Summary], store: Store) -> Answer:
+    return Answer(orjson.dumps(content), origins=frozenset(store.settings.storefront_origins))
+
+
+async def _summaries(
+    services: Services, store_id: str, entity_type: str, ids: Collection[str]
+) -> tuple[dict[str, Summary], Store]:
+    store = await store_of(services, store_id)
+    general = await services.lookups.general()
+    found = await services.lookups.tallies(entity_type, ids)
+    method = rating_method(general, store)
+    return {id: summary(found.get(id, {}).get(store_id, RatingTally()), method) for id in ids}, store
+
+
+def summary(tally: RatingTally, method: RatingMethod) -> Summary:
+    """A tally as pages show it."""
+    return {
+        "value": rating_value(tally, method),
+        "average": rating_value(tally, RatingMethod.AVERAGE),
+        "reviewCount": tally.count,
+        "histogram": histogram_by_stars(tally if tally.count else RatingTally(histogram=NO_RATINGS)),
+    }

@@ -1,0 +1,141 @@
+"""The public reads of the storefront: who may read them, what they say, and how fresh they are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
+from tests.support.service import Json
+from tests.support.waiting import eventually
+
+ORIGIN = "https://shop.example"
+EMPTY = {"value": 0.0, "average": 0.0, "reviewCount": 0, "histogram": {str(n): 0 for n in range(1, 6)}}
+
+
+@pytest.fixture
+async def store(facade: Facade) -> str:
+    return await facade.open_store(storefrontOrigins=[ORIGIN])
+
+
+async def summary(facade: Facade, store: str, product: str) -> Json:
+    return body_of(await facade.http.get(f"/storefront/v1/{store}/Product/{product}/summary"), dict)
+
+
+async def shown(facade: Facade, store: str, product: str, **query: object) -> Json:
+    path = f"/storefront/v1/{store}/Product/{product}/reviews"
+    return body_of(await facade.http.get(path, params=query), dict)
+
+
+async def test_a_summary_counts_approved_reviews_of_its_store(facade: Facade, store: str, product: str) -> None:
+    elsewhere = await facade.open_store(ratingCalculationMethod="Wilson")
+    assert await summary(facade, store, product) == EMPTY
+    await facade.submit(submission(product, 1, storeId=store))
+    await facade.submit_approved(*(submission(product, n, storeId=store, userId=new_id("u")) for n in (5, 4)))
+    await facade.submit_approved(submission(product, 5, storeId=elsewhere), submission(product, 1, userId="zoe"))
+    told = await eventually(lambda: summary(facade, store, product), lambda found: found["reviewCount"] == 2)
+    assert told == {"value": 4.5, "average": 4.5, "reviewCount": 2, "histogram": {**EMPTY["histogram"], "4": 1, "5": 1}}
+    other = await eventually(lambda: summary(facade, elsewhere, product), lambda found: found["reviewCount"] == 1)
+    assert (other["value"], other["average"]) == (1.35, 5.0)
+    several = await facade.get(f"/storefront/v1/{store}/summaries", entityType="Product", ids=f"{product},nothing")
+    assert several == {product: told, "nothing": EMPTY}
+
+
+async def test_reviews_are_public_and_tell_nothing_of_their_authors(facade: Facade, store: str, product: str) -> None:
+    (id,) = await facade.submit_approved(submission(product, 4, storeId=store, userId="anna-secret"))
+    await facade.submit(submission(product, 1, storeId=store, userId="bert"))
+    await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": "Thanks.", "author": "Shop"})
+    await facade.command("POST", f"/api/customerReviews/{id}/votes", {"userId": "zoe", "helpful": True})
+    page = await eventually(lambda: shown(facade, store, product), lambda page: page["results"][0]["helpful"] == 1)
+    (review,) = page["results"]
+    assert "anna-secret" not in json.dumps(page)
+    assert (review.pop("date"), review["reply"].pop("date")) != (None, None)
+    assert review == {
+        "id": id,
+        "rating": 4,
+        "title": "As good as they say",
+        "text": "Sharp pictures, and the battery lasts.",
+        "author": "Anna Berg",
+        "language": "en",
+        "verified": False,
+        "incentivized": False,
+        "images": [],
+        "reply": {"text": "Thanks.", "author": "Shop"},
+        "helpful": 1,
+        "notHelpful": 0,
+    }
+    assert page["next"] is None
+
+
+async def test_pages_are_sorted_and_filtered(facade: Facade, store: str, product: str) -> None:
+    ratings = [5, 3.5, 3.4, 1, 4.5]
+    ids = []
+    for number, rating in enumerate(ratings):
+        ids += await facade.submit_approved(submission(product, rating, storeId=store, userId=f"u{number}"))
+
+    async def pages(**query: object) -> list[int]:
+        found: list[int] = []
+        after: dict[str, str] = {}
+        while True:
+            page = await shown(facade, store, product, take=2, **query, **after)
+            found += [ids.index(row["id"]) for row in page["results"]]
+            if page["next"] is None:
+                return found
+            after = {"after": page["next"]}
+
+    await eventually(lambda: shown(facade, store, product), lambda page: len(page["results"]) == 5)
+    assert await pages() == [4, 3, 2, 1, 0]
+    assert await pages(sort="highest") == [0, 4, 1, 2, 3]
+    assert await pages(sort="Lowest") == [3, 2, 1, 4, 0]
+    assert await pages(sort="helpful") == [4, 3, 2, 1, 0]
+    assert await pages(stars=4) == [1]
+    assert await pages(stars=5, sort="lowest") == [4, 0]
+    assert await pages(verified="true") == await pages(photos="true") == []
+    assert await pages(language="en") == [4, 3, 2, 1, 0]
+    path = f"/storefront/v1/{store}/Product/{product}/reviews"
+    assert errors_of(await facade.http.get(path, params={"stars": 6}))[0][0] == "/stars"
+    assert errors_of(await facade.http.get(path, params={"star": 5})) == [("/star", "unknown-parameter")]
+    first = await shown(facade, store, product, take=2)
+    moved = await facade.http.get(path, params={"after": first["next"], "sort": "highest"})
+    assert errors_of(moved) == [("/after", "unknown-page")]
+
+
+async def test_validators_compression_and_origins(facade: Facade, store: str, product: str) -> None:
+    await facade.submit_approved(
+        *(submission(product, 4, storeId=store, userId=f"u{number}") for number in range(5)),
+    )
+    path = f"/storefront/v1/{store}/Product/{product}/reviews"
+    plain = await facade.http.get(path, headers={"accept-encoding": "identity", "origin": ORIGIN})
+    assert plain.headers["access-control-allow-origin"] == ORIGIN
+    assert plain.headers["cache-control"] == "public, max-age=60, stale-while-revalidate=600"
+    assert "content-encoding" not in plain.headers
+    async with facade.http.stream("GET", path, headers={"accept-encoding": "gzip", "origin": "https://x.example"}) as r:
+        raw = b"".join([part async for part in r.aiter_raw()])
+        assert r.headers["content-encoding"] == "gzip"
+        assert "access-control-allow-origin" not in r.headers
+        assert r.headers["vary"] == "Origin, Accept-Encoding"
+        assert len(raw) == int(r.headers["content-length"])
+        packed = r.headers["etag"]
+    assert gzip.decompress(raw) == plain.content
+    assert packed != plain.headers["etag"]
+    for tag in (packed, plain.headers["etag"], f'"x", W/{packed}'):
+        again = await facade.http.get(path, headers={"if-none-match": tag})
+        assert (again.status_code, again.content) == (304, b"")
+    head = await facade.http.head(path, headers={"accept-encoding": "identity"})
+    assert (head.content, head.headers["content-length"]) == (b"", str(len(plain.content)))
+    assert (await facade.http.get(path, headers={"if-none-match": '"other"'})).status_code == 200
+
+
+async def test_preflights_and_what_is_not_there(facade: Facade, store: str, product: str) -> None:
+    path = f"/storefront/v1/{store}/Product/{product}/reviews"
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    allowed = await facade.http.options(path, headers={"origin": ORIGIN, **asked})
+    assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, ORIGIN)
+    assert (await facade.http.options(path, headers={"origin": "https://x.example", **asked})).status_code == 403
+    problem_of(await facade.http.get(f"/storefront/v1/{new_id('store')}/Product/{product}/summary"), 404)
+    empty = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ","})
+    assert errors_of(empty) == [("/ids", "missing")]
+    refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
+    assert refused.headers["access-control-allow-origin"] == ORIGIN  # so that the page can tell why
