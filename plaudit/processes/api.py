@@ -38,6 +38,7 @@ from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
 from plaudit.processes.waiting import prepare_servers
 from storage.database import Database
+from storage.indexes import IndexNotMadeError
 from storage.pymongo_internals import cancel_and_wait
 from storefront.app import add_storefront
 
@@ -149,7 +150,10 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
 async def _prepare(settings: Settings, database: Database) -> None:
     # The limit of queries isn't for indexes: those of a large collection take their time.
     with pymongo.timeout(_INDEXES_S):
-        await prepare_servers(settings, database)
+        try:
+            await prepare_servers(settings, database)
+        except IndexNotMadeError as error:
+            log.error("served without an index, slowly", error=str(error))
 
 
 def _rate(settings: Settings) -> float:
