@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 
 from storefront import reviews, summaries
 from storefront.answers import Answers
+from storefront.demo import demo_routes
 from storefront.door import StorefrontDoor
 
 ROUTERS: Final[Sequence[APIRouter]] = (summaries.router, reviews.router)
@@ -18,4 +19,5 @@ def add_storefront(app: FastAPI) -> None:
     """Add the storefront to the facade's application, before its other middleware."""
     answers = app.state.storefront_answers = Answers()
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
+    app.router.routes.extend(demo_routes(app.state.services))
     app.add_middleware(StorefrontDoor, services=app.state.services, answers=answers)
