@@ -43,6 +43,7 @@ button:hover:enabled{border-color:var(--accent)}
 .main,.main:hover{background:var(--accent);color:var(--plaudit-on-accent,light-dark(#fff,#14181f))}
 button:disabled{cursor:default;opacity:.6}
 .plain{border:0;padding:.25em .4em;background:none}
+.plain:not(.bar){text-decoration:underline;text-underline-offset:.2em}
 .bar{display:grid;grid-template-columns:4.5em 1fr 2.5em;gap:.75em;align-items:center;width:100%;text-align:start;padding:.15em .4em}
 .bar svg{width:100%;height:.6em;border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
 svg:dir(rtl){transform:scaleX(-1)}
@@ -86,7 +87,8 @@ function shopOf(element, box) {
   const number = new Intl.NumberFormat(box.lang, { maximumFractionDigits: 1 });
   const plural = new Intl.PluralRules(box.lang);
   const status = h('p', { class: 'gone', role: 'status' });
-  return {
+  /** @type {Shop} */
+  const shop = {
     service,
     box,
     status,
@@ -101,10 +103,10 @@ function shopOf(element, box) {
       return body;
     },
     send(path, body, headers) {
-      return this.ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
+      return shop.ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
     },
     say(key, values = {}) {
-      const text = this.words[key] ?? key;
+      const text = shop.words[key] ?? key;
       const form = typeof text == 'string' ? text : text[plural.select(+values.n)] ?? text.other;
       return form.replace(/{(\w+)}/g, (_, name) => {
         const value = values[name];
@@ -119,6 +121,7 @@ function shopOf(element, box) {
       element.dispatchEvent(new CustomEvent('plaudit:' + name, { bubbles: true, composed: true, detail }));
     },
   };
+  return shop;
 }
 
 /** @param {Shop} shop @param {string} iso */
@@ -361,22 +364,22 @@ class PlauditReviews extends HTMLElement {
     const shop = shopOf(this, box);
     const list = listOf(shop);
     const words = shop.ask(`languages/${box.lang.slice(0, 2)}.json`).then((found) => (shop.words = found)).catch(() => {});
-    try {
-      /** @type {[Summary, Page, unknown]} */
-      const [summary, page] = await Promise.all([shop.ask('/summary'), list.page(), words]);
-      if (this.#box != box) return;
-      const isEmpty = !summary.reviewCount && !page.results.length;
-      const parts = isEmpty
-        ? [h('p', { class: 'soft' }, shop.say('empty')), writing(shop)]
-        : [top(shop, summary, list), writing(shop), ...list.show(page)];
-      box.replaceChildren(h('h2', {}, shop.say('title')), ...parts, shop.status);
-      shop.fire('loaded', summary);
-    } catch {
+    const found = await Promise.all([shop.ask('/summary'), list.page(), words]).catch(() => null);
+    if (this.#box != box) return;
+    box.ariaBusy = null;
+    if (!found) {
       await words;
       const again = h('button', { class: 'plain', click: () => this.connectedCallback() }, shop.say('retry'));
       box.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('failed'), ' ', again));
+      return;
     }
-    box.ariaBusy = null;
+    /** @type {[Summary, Page, unknown]} */
+    const [summary, page] = found;
+    const parts = summary.reviewCount || page.results.length
+      ? [top(shop, summary, list), writing(shop), ...list.show(page)]
+      : [h('p', { class: 'soft' }, shop.say('empty')), writing(shop)];
+    box.replaceChildren(h('h2', {}, shop.say('title')), ...parts, shop.status);
+    shop.fire('loaded', summary);
   }
 }
 

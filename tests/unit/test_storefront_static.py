@@ -94,6 +94,6 @@ def test_gzip_is_what_it_says() -> None:
 @pytest.mark.slow
 def test_types_hold() -> None:
     """By `tsc --checkJs --strict`, with the service's answers as `types.d.ts` has them."""
-    command = [installed(TYPESCRIPT, "TypeScript") / "node_modules" / ".bin" / "tsc", "-p", FOLDER / "jsconfig.json"]
-    checked = subprocess.run(command, capture_output=True, text=True)
+    compiler = installed(TYPESCRIPT, "TypeScript") / "node_modules" / ".bin" / "tsc"
+    checked = subprocess.run([compiler, "-p", FOLDER / "jsconfig.json"], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
