@@ -72,7 +72,7 @@ async def run_api(settings: Settings) -> None:
         feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
         stack.push_async_callback(feed.stop)
         add_console(app, sign_in(settings, services), feed=feed)
-        add_storefront(app)
+        add_storefront(app, settings.storefront.limits(), check=settings.storefront.check)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))

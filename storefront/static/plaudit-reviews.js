@@ -48,7 +48,7 @@ button:disabled{cursor:default;opacity:.6}
 .bar svg{width:100%;height:.6em;border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
 svg:dir(rtl){transform:scaleX(-1)}
 .bar :last-child{text-align:end;font-variant-numeric:tabular-nums}
-li.one{border-block-start:1px solid var(--line);padding-block:1.25em}
+li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em}
 .mark{color:light-dark(#137a43,#5fd39a);font-size:.9em}
 .photos button{padding:0;overflow:hidden;line-height:0}
 .photos img{width:5.5em;height:5.5em;object-fit:cover}
@@ -62,7 +62,7 @@ li.one{border-block-start:1px solid var(--line);padding-block:1.25em}
 @keyframes b{to{opacity:.2}}
 .gone{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;margin:0;padding:0}
 .wrong{color:light-dark(#b3261e,#ff9a92)}
-@container(min-width:38em){.top{grid-template-columns:auto minmax(0,24em)}.two{display:grid;grid-template-columns:1fr 1fr;gap:1em}}`);
+@container(min-width:38em){.top{grid-template-columns:auto minmax(0,26em);justify-content:start}.two{display:grid;grid-template-columns:1fr 1fr;gap:1em}}`);
 
 /** What this browser has kept; nothing where it keeps nothing. @param {string} key @returns {any} */
 function kept(key) {
@@ -137,7 +137,8 @@ function votes(shop, review) {
   const draw = () => {
     for (const { button, helpful, word } of buttons) {
       button.setAttribute('aria-pressed', `${chosen === helpful}`);
-      button.textContent = `${shop.say(word)} (${new Intl.NumberFormat(shop.box.lang).format(counts[`${helpful}`])})`;
+      const n = counts[`${helpful}`];
+      button.textContent = shop.say(word) + (n ? shop.say(' ({n})', { n }) : '');
     }
   };
   /** @param {boolean | undefined} helpful */
@@ -320,16 +321,15 @@ function top(shop, { value, reviewCount, histogram }, list) {
 function writing(shop) {
   const place = h('div', { class: 'stack' });
   const open = async () => {
-    const is = place.childElementCount > 0;
-    button.ariaExpanded = `${!is}`;
-    if (is) return place.replaceChildren();
-    place.append(h('p', { class: 'soft', role: 'status' }, shop.say('loading')));
+    const isOpen = button.ariaExpanded == 'true';
+    button.ariaExpanded = `${!isOpen}`;
+    if (isOpen) return place.replaceChildren();
+    place.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('loading')));
     try {
       await (await import('./plaudit-form.js')).open(shop, place);
     } catch {
       button.ariaExpanded = 'false';
-      place.replaceChildren();
-      shop.tell(shop.say('failed'));
+      place.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('problem')));
     }
   };
   const button = h('button', { class: 'main', 'aria-expanded': 'false', click: open }, shop.say('write'));
