@@ -8,8 +8,7 @@ from typing import Final
 from fastapi import APIRouter, FastAPI
 
 from domain.forms import WritingLimits
-from storefront import feedback, forms, images, reviews, submissions, summaries
-from storefront import reviews, static_files, summaries
+from storefront import feedback, forms, images, reviews, static_files, submissions, summaries
 from storefront.answers import Answers
 from storefront.demo import demo_routes
 from storefront.door import StorefrontDoor

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from storefront.static_files import FOLDER, routes, static_file
 from tests.support.npm import npm_installed
 
-TYPESCRIPT: Final = Path(__file__).parents[1] / "support" / "typescript"
+CLIENT: Final = Path(__file__).parents[2] / "clients" / "typescript"
 LANGUAGES: Final = ["ar", "de", "en", "es", "fr", "nl"]
 SHOWN_AT_ONCE: Final = ("plaudit-reviews.js", "plaudit-stars.js")
 
@@ -94,6 +94,8 @@ def test_gzip_is_what_it_says() -> None:
 @pytest.mark.slow
 def test_types_hold() -> None:
     """By `tsc --checkJs --strict`, with the service's answers as `types.d.ts` has them."""
-    compiler = npm_installed("typescript", sorted(TYPESCRIPT.iterdir()), needed_for="TypeScript") / "node_modules" / ".bin" / "tsc"
+    locked = [CLIENT / "package.json", CLIENT / "package-lock.json"]
+    installed = npm_installed("typescript", locked, needed_for="the TypeScript compiler")
+    compiler = installed / "node_modules" / ".bin" / "tsc"
     checked = subprocess.run([compiler, "-p", FOLDER / "jsconfig.json"], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
