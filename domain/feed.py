@@ -25,6 +25,9 @@ MOST_BYTES: Final = 100_000_000
 _ENVELOPE_BYTES: Final = 600
 """The bytes that a review has in a feed beyond those that it takes where it is stored, about, and rather too many."""
 
+MOST_REVIEWS: Final = MOST_BYTES // _ENVELOPE_BYTES
+"""So many are too large for a file, whatever they say."""
+
 _HEAD: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <feed xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
 xsi:noNamespaceSchemaLocation="http://www.google.com/shopping/reviews/schema/product/2.4/product_reviews.xsd">

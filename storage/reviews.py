@@ -259,9 +259,9 @@ class ReviewRepository:
             yield review_from(document)
 
     async def extent(self, search: ReviewSearch) -> Extent:
-        """The number of matching reviews and their bytes, over all pages; MongoDB looks at each of them."""
+        """The number of matching reviews and their bytes; MongoDB looks at each of them, at `take` at most."""
         sums = {"_id": None, "reviews": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
-        found = await self._reviews.aggregate([{"$match": criteria(search)}, {"$group": sums}])
+        found = await self._reviews.aggregate([{"$match": criteria(search)}, {"$limit": search.take}, {"$group": sums}])
         return next((Extent(each["reviews"], each["bytes"]) for each in await found.to_list()), Extent(0, 0))
 
     async def count(self, search: ReviewSearch) -> int:

@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from domain.feed import feed_foot, feed_head, is_in_feed, product_url, review_element
+from domain.feed import (
+    MOST_BYTES,
+    MOST_REVIEWS,
+    feed_bytes,
+    feed_foot,
+    feed_head,
+    is_in_feed,
+    product_url,
+    review_element,
+)
 from domain.objects import Description
 from domain.reviews import Review
 from domain.reviews_facts import Facts, ReviewImage, Source
@@ -170,3 +179,7 @@ async def test_a_zip_is_written_while_it_is_sent() -> None:
         assert names == [f"product-reviews-{number + 1}.xml" for number in range(len(names))]
         assert len(names) > 1
         assert sum(len(reviews_in(archive.read(name))) for name in names) == 6
+
+
+def test_a_feed_of_too_many_reviews_is_too_large_whatever_they_say() -> None:
+    assert feed_bytes(MOST_REVIEWS, 1_000) > MOST_BYTES > feed_bytes(50_000, 50_000_000)
