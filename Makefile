@@ -10,7 +10,7 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs screenshots sbom audit lock clean
+.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client screenshots sbom audit lock clean
 
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -57,6 +57,9 @@ mutants: $(VENV)/mutants.stamp ## small changes of the domain that its unit test
 
 docs: $(VENV)/dev.stamp ## write docs/asyncapi.json
 	$(BIN)/python docs/write_asyncapi.py
+
+client: $(VENV)/dev.stamp ## write the types of clients/typescript; needs npm
+	cd clients/typescript && npm ci --silent && ../../$(BIN)/plaudit openapi | npm run --silent generate
 
 screenshots: $(VENV)/dev.stamp ## write docs/console and docs/storefront, of a running `make up`; needs chromium: PORT, DATA, ARGS
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) $(BIN)/python docs/write_screenshots.py $(ARGS)

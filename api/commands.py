@@ -143,7 +143,12 @@ def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
     told = problems(*kinds, ProblemKind.NOT_APPLIED)
     both = [{"$ref": f"#/components/schemas/{name}"} for name in ("Problem", CommandAnswer.__name__)]
     told[409] = {**told[409], "content": {"application/problem+json": {"schema": {"allOf": both}}}}
-    return {"status_code": 202, "response_model": CommandAnswer, "responses": {200: answer, **told}}
+    return {
+        "status_code": 202,
+        "response_model": CommandAnswer,
+        "response_description": "Accepted: it will take effect",
+        "responses": {200: answer, **told},
+    }
 
 
 async def carry_out(
@@ -162,7 +167,8 @@ async def carry_out(
     """
     mark = command.mark(len(ids))
     await _begin(services, command, mark)
-    await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
+    with services.publishing.place():
+        await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
     services.recent_commands.accept(command.id)
     if command.wait is not None:
         return LaterResponse(partial(_waited, services, command, command.wait, ids, done))

@@ -150,7 +150,7 @@ router: Final = APIRouter(
 )
 
 
-@router.get("/reviews", response_model=PublicPage, openapi_extra=OPEN_TO_ALL)
+@router.get("/reviews", operation_id="listPublicReviews", response_model=PublicPage, openapi_extra=OPEN_TO_ALL)
 async def list_reviews(
     request: Request,
     shopper: Reading,

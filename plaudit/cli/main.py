@@ -126,6 +126,14 @@ def config() -> None:
     print_json(out, shown_configuration(read_settings().model_dump(mode="json")))
 
 
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the service, for generators of clients; needs no server."""
+    from plaudit.tools.openapi import service_document
+
+    print_json(out, service_document())
+
+
 @ratings.command("verify")
 def verify_ratings() -> None:
     """Compare every rating with a count of its reviews; exit code 1 if any differs."""

@@ -54,7 +54,7 @@ def problem_of(response: httpx.Response, status: int) -> Json:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     problem: Json = response.json()
-    more = {"errors", "checks", "id", "commandId", "ids", "outcome", "results"}
+    more = {"errors", "checks", "id", "commandId", "ids", "outcome", "results", "reads", "commands"}
     assert set(problem) - more == {"type", "title", "status", "detail", "instance"}
     assert problem["status"] == status
     assert unquote(problem["instance"]) == response.request.url.path
