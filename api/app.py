@@ -108,7 +108,7 @@ def create_app(
                 bodies=Budget(limits.max_bodies_bytes, "bodies of"),
                 answers=Budget(limits.max_answers_bytes, "answers to"),
                 max_body_bytes=limits.max_body_bytes,
-                larger={images.UPLOAD_PATH: MAX_BODY_BYTES},
+                larger={images.UPLOADS: MAX_BODY_BYTES},
             ),
             Middleware(LastResort),
         ],

@@ -103,7 +103,7 @@ async def vote(
     """
     told = {"userId": _voter(caller, given.user_id), "helpful": given.helpful}
     await _check_approved(services, caller, id)
-    return await _send(services, caller, command, id, FeedbackAction.VOTE, told)
+    return await send_feedback(services, caller, command, id, FeedbackAction.VOTE, told)
 
 
 async def voter_in(
@@ -125,7 +125,7 @@ async def remove_vote(
     """Withdraw a vote on an approved review."""
     told = {"userId": _voter(caller, user_id)}
     await _check_approved(services, caller, id)
-    return await _send(services, caller, command, id, FeedbackAction.REMOVE_VOTE, told)
+    return await send_feedback(services, caller, command, id, FeedbackAction.REMOVE_VOTE, told)
 
 
 @router.post("/reports", operation_id="reportReview", **_ANSWERS_OF_READERS)
@@ -139,7 +139,7 @@ async def report(
     """Object to an approved review: moderators see it in their lists. It hides nothing by itself."""
     await _check_approved(services, caller, id)
     told = given.model_dump(mode="json", by_alias=True) | {"userId": caller.subject}
-    return await _send(services, caller, command, id, FeedbackAction.REPORT, told)
+    return await send_feedback(services, caller, command, id, FeedbackAction.REPORT, told)
 
 
 @router.get(
@@ -168,7 +168,7 @@ async def _reply(
     services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
 ) -> Response:
     await check_reviews(services, caller, [id])
-    return await _send(services, caller, command, id, action, {**told, "moderator": caller.subject})
+    return await send_feedback(services, caller, command, id, action, {**told, "moderator": caller.subject})
 
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
@@ -192,10 +192,10 @@ def _not_found() -> ProblemError:
     return ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
 
 
-async def _send(
+async def send_feedback(
     services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, told: dict[str, Any]
 ) -> Response:
-    """Publish one message, keyed by its review."""
+    """Publish feedback on a review, keyed by it, and answer as `carry_out` does. `told` is what the action needs."""
     given = {name: value for name, value in told.items() if value is not None}
     value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.marks}
     message = services.message(Topic.REVIEW_FEEDBACK, id, "review.feedback", value)

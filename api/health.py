@@ -27,8 +27,11 @@ class Alive(TypedDict):
 
 
 class Ready(Alive):
-    """Everything that the service needs can be reached. `warn`: it serves, but a partition makes no progress."""
+    """Queries are answered; `commands` tells if commands are taken, too. `warn`: they aren't, or a partition makes no
+    progress."""
 
+    reads: str
+    commands: str
     checks: dict[str, str]
     standstill: NotRequired[list[str]]
 
@@ -50,18 +53,19 @@ async def live() -> JsonResponse:
     openapi_extra=OPEN_TO_ALL,
 )
 async def ready(services: Injected, request: Request) -> JsonResponse:
-    """Readiness: MongoDB and Kafka can be reached, and consumers make progress."""
+    """Readiness: queries are answered, for which MongoDB is enough; commands are taken, and consumers make progress."""
     checks = {"mongodb": services.database.command("ping"), "kafka": services.publisher.ping()}
     passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
     shown = {name: "pass" if ok else "fail" for name, ok in zip(checks, passed, strict=True)}
-    away = [name for name, status in shown.items() if status == "fail"]
-    if away:
-        raise unavailable(" and ".join(away), {"checks": shown})
-    # The facade can serve, so it stays ready; the workers whose partitions these are don't.
+    answer = {"reads": shown["mongodb"], "commands": "pass" if all(passed) else "fail", "checks": shown}
+    if shown["mongodb"] == "fail":
+        away = [name for name, status in shown.items() if status == "fail"]
+        raise unavailable(" and ".join(away), answer)
+    # The facade answers queries, so it stays ready; the workers whose partitions stand don't.
     standing = request.app.state.gauges.standstill.describe()
     if standing:
-        return JsonResponse({"status": "warn", "checks": shown | {"consumers": "warn"}, "standstill": standing})
-    return JsonResponse({"status": "pass", "checks": shown})
+        answer |= {"checks": shown | {"consumers": "warn"}, "standstill": standing}
+    return JsonResponse({"status": "pass" if all(passed) and not standing else "warn", **answer})
 
 
 async def _passes(name: str, check: Awaitable[Any]) -> bool:

@@ -24,7 +24,9 @@ from domain.reviews import ReviewStatus
 from messaging.schemas import ImageId, Note, OptionalId
 from messaging.topics import Topic
 
-UPLOAD_PATH: Final = "/api/images"
+UPLOADS: Final = "images"
+"""The last part of the paths at which images are uploaded."""
+
 _DIGEST_BYTES: Final = 16
 _TAKES_HEIC: Final = find_spec("pillow_heif") is not None
 _NOT_FOUND: Final = "There is no image with this id, or you may not see it."
@@ -41,7 +43,7 @@ Reason = Annotated[Note | None, Query(description="Why; it stands in the audit l
 
 
 @router.post(
-    UPLOAD_PATH,
+    f"/api/{UPLOADS}",
     operation_id="uploadImage",
     **command_answers(ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE),
 )
@@ -55,12 +57,18 @@ async def upload(
     """Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
     removed after 24 hours if no review has it by then."""
     check_author(caller, user_id)
+    return await take_upload(services, command, content, user_id or _person(caller))
+
+
+async def take_upload(services: Services, command: Command, content: bytes, uploader: str | None) -> Response:
+    """Keep an uploaded file, have an image made of it, and answer as `carry_out` does. `uploader` is the person, None
+    where nobody knows them. Raises ProblemError: it is of no format that is taken."""
     found = format_of(content)
     if found is None or (found is ImageFormat.HEIC and not _TAKES_HEIC):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
     id, digest = command.item_id(0), blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
     await services.image_files.put_upload(id, digest, content)
-    told = {"id": id, "digest": digest, "uploader": user_id or _person(caller), **command.marks}
+    told = {"id": id, "digest": digest, "uploader": uploader, **command.marks}
     value = {name: each for name, each in told.items() if each is not None}
     message = services.message(Topic.IMAGE_UPLOADS, id, "image.uploaded", value)
     return await carry_out(services, replace(command, names_id=True), [id], [message])

@@ -18,7 +18,7 @@ from typing import Final
 
 import uvloop
 
-from benchmarks import approval_cost, drivers, facade, ingest, latency, lists, moderation, processes, rules
+from benchmarks import approval_cost, drivers, facade, ingest, latency, lists, moderation, processes, rules, storefront
 from benchmarks.comparison import Comparison
 from benchmarks.ground import Ground, ground
 from benchmarks.progress import tell
@@ -36,6 +36,7 @@ GROUPS: Final[dict[str, Group]] = {
     "moderation": moderation.compare,
     "approval-cost": approval_cost.compare,
     "facade": facade.compare,
+    "storefront": storefront.compare,
     "lists": lists.compare,
     "latency": latency.compare,
     "start": processes.start,

@@ -35,7 +35,8 @@ class Connection(asyncio.Protocol):
         if head_end < 0 or self._answer is None:
             return
         head = bytes(self._received[:head_end]).lower()
-        length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+        told = head.partition(b"content-length:")[2].split(b"\r\n", 1)[0]
+        length = int(told) if told else 0  # 304 has no body
         end = head_end + len(_HEAD_END) + length
         if len(self._received) >= end:
             body = bytes(self._received[end - length : end])
@@ -75,6 +76,11 @@ def post(path: str, body: object, headers: str = "") -> bytes:
     content = orjson.dumps(body)
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
     return f"{head}\r\n{headers}content-length: {len(content)}".encode() + _HEAD_END + content
+
+
+def get(path: str, headers: str = "") -> bytes:
+    """A request without a body; further headers end with a line's end each."""
+    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n".encode()
 
 
 async def rate(port: int, request: Callable[[int], bytes], *, seconds: float, status: int, clients: int = 16) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
@@ -177,6 +178,15 @@ class _Step(NamedTuple):
     outcome: Outcome | None
     vote: Vote | None = None
     report: Report | None = None
+
+
+def visitor_id(store_id: str, browser: str) -> str:
+    """The voter that a browser is in a store, by the random id that it keeps: `visitor:` and half of its SHA-256.
+
+    No customer is meant by it, and what a browser is in one store tells nothing of it in another.
+    """
+    digest = sha256(f"{store_id}\n{browser}".encode()).hexdigest()
+    return f"visitor:{digest[: len(digest) // 2]}"
 
 
 def take_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> TakenFeedback:

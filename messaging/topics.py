@@ -61,6 +61,9 @@ class Topic(StrEnum):
         return self not in (Topic.EVENTS, Topic.REVIEWS, Topic.REVIEW_CLAIMS)
 
 
+IN_SYNC: Final = "min.insync.replicas"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicNames:
     """Full names of the topics, which carry a prefix."""
@@ -88,6 +91,12 @@ class TopicLayout:
     partitions: int = 12
     replication_factor: int = 1
     retention_days: int = 7
+
+    @property
+    def in_sync(self) -> int:
+        """The replicas that must have a record before it counts as kept: one that only the leader has is lost with
+        it."""
+        return 2 if self.replication_factor >= 3 else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +139,5 @@ def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[st
     """The settings of a new topic, by its full name."""
     largest = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
     kept = COMPACTED if name == names.name(Topic.REVIEWS) else {"retention.ms": str(layout.retention_days * _DAY_MS)}
-    return {"max.message.bytes": str(largest), **kept}
+    safe = {IN_SYNC: str(layout.in_sync)} if layout.in_sync > 1 else {}
+    return {"max.message.bytes": str(largest), **safe, **kept}

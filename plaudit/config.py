@@ -15,6 +15,7 @@ from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
 from plaudit.image_settings import ImageSettings
 from plaudit.review_token_settings import ReviewTokenSettings
+from plaudit.storefront_settings import StorefrontSettings
 
 AuthMode = Literal["none", "api_key", "jwt"]
 SignatureAlgorithm = Literal[
@@ -218,6 +219,7 @@ class Settings(BaseSettings):
     images: ImageSettings = ImageSettings()
     console: ConsoleSettings = ConsoleSettings()
     review_tokens: ReviewTokenSettings = ReviewTokenSettings()
+    storefront: StorefrontSettings = StorefrontSettings()
     data: Path = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="Which broker `plaudit up` runs if none is configured")

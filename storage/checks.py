@@ -7,14 +7,12 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pymongo import IndexModel
-
 from domain.findings import Finding, failed, ok, warn
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
 from storage import outbox, parking, returns
 from storage.database import Database
-from storage.indexes import SUPERSEDED, all_indexes
+from storage.indexes import SUPERSEDED, all_indexes, is_as_wanted
 from storage.templates import SavedTemplate, TemplateRepository
 
 _CLOCK_WARN_S: Final = 2.0
@@ -56,7 +54,9 @@ def _clock(ahead_s: float) -> Finding:
 
 
 async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Finding]:
-    missing, different, left_over = [], [], []
+    missing: list[str] = []
+    different: list[str] = []
+    left_over: list[str] = []
     count = 0
     for collection, models in all_indexes(remember_days).items():
         there = await database[collection].index_information()
@@ -64,28 +64,18 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
         for model in models:
             count += 1
             name = f"{collection}.{model.document['name']}"
-            found = there.get(model.document["name"])
-            if found is None:
-                missing.append(name)
-            elif not _is_same(found, model):
-                different.append(name)
+            if any(is_as_wanted(found, model) for found in there.values()):
+                continue
+            (different if model.document["name"] in there else missing).append(name)
     if missing:
         yield failed("indexes", f"missing {', '.join(missing)}", "`plaudit init` creates them.")
     if different:
-        advice = "Drop them and run `plaudit init`; while they are gone, what needs them is slow."
-        yield warn("indexes", f"not as they should be: {', '.join(different)}", advice)
+        yield failed("indexes", f"not as they should be: {', '.join(different)}", "`plaudit init` changes them.")
     if left_over:
         advice = "`plaudit init` drops them, by an account that may (`readWrite`)."
         yield warn("indexes", f"of an earlier version, in the way: {', '.join(left_over)}", advice)
     if not missing and not different and not left_over:
         yield ok("indexes", f"all {count} are there")
-
-
-def _is_same(found: Any, model: IndexModel) -> bool:
-    wanted = model.document
-    options = ("unique", "sparse", "expireAfterSeconds", "partialFilterExpression")
-    is_like = all(found.get(option) == wanted.get(option) for option in options)
-    return is_like and list(found["key"]) == list(wanted["key"].items())
 
 
 async def _waiting(database: Database) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from typing import Any, Final, TypeVar
 
 import pymongo
-from pymongo import AsyncMongoClient, IndexModel
+from pymongo import AsyncMongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
@@ -34,8 +34,6 @@ Client = AsyncMongoClient[Document]
 Session = AsyncClientSession
 
 _DUPLICATE_KEY: Final = 11000
-_UNAUTHORIZED: Final = 13
-_INDEX_NOT_FOUND: Final = 27
 SOON_S: Final = 1.0
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
@@ -48,6 +46,9 @@ _FINAL_CODES: Final = frozenset(
         52,  # DollarPrefixedFieldName
         54,  # NotSingleValueField
         66,  # ImmutableField
+        67,  # CannotCreateIndex
+        85,  # IndexOptionsConflict
+        86,  # IndexKeySpecsConflict
         121,  # DocumentValidationFailure
         10334,  # BSONObjectTooLarge
         _DUPLICATE_KEY,
@@ -165,24 +166,3 @@ async def stored_bytes(collection: AsyncCollection[Document], conditions: Docume
     total: Document = {"$group": {"_id": None, "size": {"$sum": {"$bsonSize": "$$ROOT"}}}}
     found = await (await collection.aggregate([{"$match": conditions or {}}, total])).to_list()
     return found[0]["size"] if found else 0
-
-
-async def create_indexes(database: Database, indexes: dict[str, list[IndexModel]]) -> None:
-    """Create what is missing of these indexes, by collection."""
-    for collection, models in indexes.items():
-        await database[collection].create_indexes(models)
-
-
-async def drop_indexes(database: Database, names: Mapping[str, Collection[str]]) -> None:
-    """Drop those of these indexes that are there, by collection.
-
-    The facade has no right to, and writes nothing that they stand in the way of: it leaves them to the worker.
-    """
-    for collection, unwanted in names.items():
-        for name in (await database[collection].index_information()).keys() & set(unwanted):
-            try:
-                await database[collection].drop_index(name)
-            except OperationFailure as error:
-                # Several processes start at once, and one of them is the first.
-                if error.code not in (_INDEX_NOT_FOUND, _UNAUTHORIZED):
-                    raise

@@ -22,11 +22,13 @@ _IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _READ: Final = dict.fromkeys(
     ("entityType", "entityId", "storeId", "reply", "repliedAt", "helpful", "notHelpful", "reports"), 1
 )
+_PLACE: Final = dict.fromkeys(("entityType", "entityId", "storeId", "status"), 1)
 
 
 class ReviewPlace(NamedTuple):
-    """The store and the status of a review."""
+    """The object, the store and the status of a review."""
 
+    entity: Entity
     store_id: str | None
     status: ReviewStatus
 
@@ -39,9 +41,12 @@ class FeedbackRepository:
         self._reports = ReportRepository(database)
 
     async def place(self, id: str) -> ReviewPlace | None:
-        """The store and the status of a review, None where there is none."""
-        found = await self._reviews.find_one({"_id": id, **_IS_REVIEW}, {"storeId": 1, "status": 1})
-        return ReviewPlace(found["storeId"], ReviewStatus(found["status"])) if found else None
+        """The object, the store and the status of a review, None where there is none."""
+        found = await self._reviews.find_one({"_id": id, **_IS_REVIEW}, _PLACE)
+        if found is None:
+            return None
+        entity = Entity(found["entityType"], found["entityId"])
+        return ReviewPlace(entity, found["storeId"], ReviewStatus(found["status"]))
 
     async def load(self, ids: Collection[str], session: Session) -> dict[str, ReviewFeedback]:
         """These reviews by id; those that don't exist are left out."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from pymongo import IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import OperationFailure
 
 from storage import (
     audit,
@@ -30,16 +33,96 @@ from storage import (
     templates,
     verdicts,
 )
-from storage.database import Database, create_indexes, drop_indexes
+from storage.database import Database, Document, is_database_away
 
 SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: orders.SUPERSEDED}
 """The names of indexes that earlier versions made, by collection."""
 
+_AGE: Final = "expireAfterSeconds"
+_OPTIONS: Final = ("unique", "sparse", _AGE, "partialFilterExpression")
+_NEXT: Final = "~"
+"""Behind the name of an index that takes the place of one with that name: MongoDB has no two of a name."""
+
+_UNAUTHORIZED: Final = 13
+_INDEX_NOT_FOUND: Final = 27
+
+
+class IndexNotMadeError(Exception):
+    """An index can't be made by what its collection holds or has; waiting doesn't help."""
+
 
 async def ensure_indexes(database: Database, *, remember_days: int) -> None:
-    """Create what is missing, then drop what it takes the place of, so that there is never neither."""
-    await create_indexes(database, all_indexes(remember_days))
-    await drop_indexes(database, SUPERSEDED)
+    """Create what is missing, change what differs, then drop what that takes the place of, so that there is never
+    neither. Raises IndexNotMadeError, and what the driver raises while MongoDB is unavailable."""
+    for collection, models in all_indexes(remember_days).items():
+        try:
+            await _adapt(database[collection], models)
+        except OperationFailure as error:
+            if is_database_away(error):
+                raise
+            raise IndexNotMadeError(
+                f"Indexes of the collection {collection} can't be made: {error}. Correct its documents or drop the "
+                "index that is in the way, then run `plaudit init`."
+            ) from error
+    for collection, names in SUPERSEDED.items():
+        await _drop(database[collection], names)
+
+
+async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexModel]) -> None:
+    there = await collection.index_information()
+    missing: list[IndexModel] = []
+    replaced: list[str] = []
+    for model in wanted:
+        if any(is_as_wanted(found, model) for found in there.values()):
+            continue
+        name = model.document["name"]
+        found = there.get(name)
+        if found is None:
+            missing.append(model)
+        elif is_as_wanted({**found, _AGE: model.document.get(_AGE)}, model) and _AGE in model.document:
+            await _set_age(collection, name, model.document[_AGE])
+        else:
+            keys = list(model.document["key"].items())
+            missing.append(IndexModel(keys, name=f"{name}{_NEXT}", **_options(model)))
+            replaced.append(name)
+    if missing:
+        await collection.create_indexes(missing)
+    await _drop(collection, replaced)
+
+
+def is_as_wanted(found: Mapping[str, Any], model: IndexModel) -> bool:
+    """True for an index with these keys and options, whatever its name is."""
+    is_like = all(found.get(option) == model.document.get(option) for option in _OPTIONS)
+    return is_like and list(found["key"]) == list(model.document["key"].items())
+
+
+def _options(model: IndexModel) -> Document:
+    return {option: model.document[option] for option in _OPTIONS if option in model.document}
+
+
+async def _set_age(collection: AsyncCollection[Document], name: str, seconds: int) -> None:
+    change = {"name": name, _AGE: seconds}
+    try:
+        await collection.database.command("collMod", collection.name, index=change)
+    except OperationFailure as error:
+        if error.code != _UNAUTHORIZED:  # the facade's, which leaves it to the worker
+            raise
+
+
+async def _drop(collection: AsyncCollection[Document], unwanted: Collection[str]) -> None:
+    """Drop those of these indexes that are there.
+
+    The facade has no right to, and writes nothing that they stand in the way of: it leaves them to the worker.
+    """
+    if not unwanted:
+        return
+    for name in (await collection.index_information()).keys() & set(unwanted):
+        try:
+            await collection.drop_index(name)
+        except OperationFailure as error:
+            # Several processes start at once, and one of them is the first.
+            if error.code not in (_INDEX_NOT_FOUND, _UNAUTHORIZED):
+                raise
 
 
 def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:

@@ -43,7 +43,7 @@ class ReminderRepository:
         ids: list[str] = []
         for due in _due(settings, stores, now):
             if len(ids) < limit:
-                found = self._orders.find(due, {"_id": 1}).hint(reminders_states.INDEX_NAME).limit(limit - len(ids))
+                found = self._orders.find(due, {"_id": 1}).hint(reminders_states.INDEX_KEYS).limit(limit - len(ids))
                 ids += [document["_id"] async for document in found]
         return ids
 
@@ -57,7 +57,7 @@ class ReminderRepository:
         """Every order in the status that reminders are for: first those that are due, in the order of `due`."""
         dues = _due(settings, stores, now)
         for due in dues:
-            async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_NAME):
+            async for document in self._orders.find(due, _FIELDS).hint(reminders_states.INDEX_KEYS):
                 yield _order(document)
         async for document in self._orders.find(_others(settings, dues), _FIELDS):
             yield _order(document)

@@ -11,17 +11,17 @@ from domain.orders import ReminderState
 from storage.database import Document
 from storage.moments import microseconds, moment
 
-INDEX_NAME: Final = "reminder_due_limit"
 SUPERSEDED: Final = ("reminder_due",)
+INDEX_KEYS: Final = [
+    ("statusKey", ASCENDING),
+    ("storeId", ASCENDING),
+    ("reminder.toCustomer", ASCENDING),
+    ("reminder.from", ASCENDING),
+    ("reminder.limitSince", ASCENDING),
+]
 INDEX: Final = IndexModel(
-    [
-        ("statusKey", ASCENDING),
-        ("storeId", ASCENDING),
-        ("reminder.toCustomer", ASCENDING),
-        ("reminder.from", ASCENDING),
-        ("reminder.limitSince", ASCENDING),
-    ],
-    name=INDEX_NAME,
+    INDEX_KEYS,
+    name="reminder_due_limit",
     partialFilterExpression={"reminder.from": {"$exists": True}},
 )
 """Orders that are over aren't in it. Those in stores that take no reviews, those that are too old, and those of

@@ -35,10 +35,10 @@ from storage.seen import seen_document
 
 COLLECTION: Final = "reviews"
 
-_BY_USER: Final = "user_newest"
 _SUBMITTED: Final = {"$ifNull": ["$submittedAt", "$createdDate"]}
 _IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
+_BY_USER: Final = [("userId", ASCENDING), *_NEWEST]
 
 INDEXES: Final = [
     # It begins with what isn't a review, which `forget_gone` goes by.
@@ -51,7 +51,7 @@ INDEXES: Final = [
     ),
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *_NEWEST], name="entity_newest"),
     IndexModel([("storeId", ASCENDING), *_NEWEST], name="store_newest"),
-    IndexModel([("userId", ASCENDING), *_NEWEST], name=_BY_USER),
+    IndexModel(_BY_USER, name="user_newest"),
     # Of imports, which were created long before they came, and of what is left of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
     HELPFUL,

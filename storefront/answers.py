@@ -74,8 +74,9 @@ class Answers:
     is loaded again in the background, so that nobody waits for one that many ask for.
     """
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, clock: Callable[[], float] = monotonic) -> None:
         self._most_bytes = most_bytes
+        self._clock = clock
         self._bytes = 0
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._loading: dict[bytes, asyncio.Task[Answer]] = {}
@@ -85,7 +86,7 @@ class Answers:
         entry = self._entries.get(address)
         if entry is None:
             return None
-        age = monotonic() - entry.asked
+        age = self._clock() - entry.asked
         if age > AGE_S:
             return None
         self._entries.move_to_end(address)
@@ -106,7 +107,7 @@ class Answers:
         return task
 
     async def _load(self, address: bytes, load: Load) -> Answer:
-        asked = monotonic()
+        asked = self._clock()
         answer = await load()
         self._keep(address, _Entry(answer, asked, load, answer.size))
         return answer

@@ -7,15 +7,31 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
-from storefront import reviews, summaries
+from domain.forms import WritingLimits
+from storefront import feedback, forms, images, reviews, static_files, submissions, summaries
 from storefront.answers import Answers
+from storefront.demo import demo_routes
 from storefront.door import StorefrontDoor
+from storefront.rates import Rates
 
-ROUTERS: Final[Sequence[APIRouter]] = (summaries.router, reviews.router)
+ROUTERS: Final[Sequence[APIRouter]] = (
+    summaries.router,
+    reviews.router,
+    forms.router,
+    submissions.router,
+    images.router,
+    feedback.router,
+)
+_LIMITS: Final = WritingLimits()
 
 
-def add_storefront(app: FastAPI) -> None:
-    """Add the storefront to the facade's application, before its other middleware."""
+def add_storefront(app: FastAPI, limits: WritingLimits = _LIMITS, *, check: bool = False) -> None:
+    """Add the storefront to the facade's application, before its other middleware. `check`: reviews need a browser's
+    proof of work."""
     answers = app.state.storefront_answers = Answers()
+    app.state.storefront_rates = Rates(limits)
+    app.state.storefront_check = check
+    app.router.routes.extend(static_files.routes())
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
+    app.router.routes.extend(demo_routes(app.state.services))
     app.add_middleware(StorefrontDoor, services=app.state.services, answers=answers)

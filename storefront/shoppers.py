@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Path, Request
 
 from api.auth.permissions import address_of, forbidden
 from api.services import Services, services_of
+from api.web.hygiene import authority
 from api.web.problems import ProblemError, ProblemKind
 from api.web.queries import check_query
+from domain.objects import ObjectPlace
 from domain.permissions import Caller, Permission
 from domain.ratings import Entity
 from domain.stores import Store
 from messaging.schemas import Id
 from storefront.door import allow
+from storefront.rates import network_of
 
 _WRITES = frozenset(
     {Permission.CREATE_REVIEWS, Permission.VOTE_ON_REVIEWS, Permission.REPORT_REVIEWS, Permission.READ_REVIEWS}
@@ -35,6 +37,11 @@ class Shopper:
     store: Store
     entity: Entity
     address: str
+
+    @property
+    def place(self) -> ObjectPlace:
+        """The object and the store."""
+        return ObjectPlace(self.entity, self.store.id)
 
     @property
     def caller(self) -> Caller:
@@ -64,7 +71,7 @@ async def reader(
     request: Request, store: Annotated[Store, Depends(visited_store)], entity_type: TypePath, entity_id: EntityPath
 ) -> Shopper:
     """Somebody who looks."""
-    return Shopper(store, Entity(entity_type, entity_id), address_of(request))
+    return Shopper(store, Entity(entity_type, entity_id), network_of(request))
 
 
 async def writer(request: Request, shopper: Annotated[Shopper, Depends(reader)]) -> Shopper:
@@ -72,7 +79,7 @@ async def writer(request: Request, shopper: Annotated[Shopper, Depends(reader)])
     request.state.caller = shopper.caller
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site")
-    is_ours = origin is not None and urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+    is_ours = origin is not None and authority(origin) == request.headers.get("host", "").lower()
     if origin is None and site in (None, "same-origin", "none"):
         return shopper
     if is_ours or origin in shopper.store.settings.storefront_origins:

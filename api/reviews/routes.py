@@ -15,10 +15,8 @@ from typing_extensions import TypedDict
 
 from api import examples
 from api.auth.permissions import ReviewAuthor, ReviewReader, ReviewWriter
-from api.commands import Command, Commanded, carry_out, command_answers
-from api.images_checks import check_images
+from api.commands import Commanded, command_answers
 from api.reviews.counts import count_reviews, counts_by_status
-from api.reviews.edits import Wanted, wanted_by
 from api.reviews.rows import (
     ReviewDetails,
     ReviewDetailsList,
@@ -30,25 +28,23 @@ from api.reviews.rows import (
     store_ids,
 )
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
+from api.reviews.submissions import submit_reviews
 from api.services import Injected, Services
-from api.stores.bounds import check_author, check_store, check_submissions, reviews_within
-from api.stores.rules import check_rules, read_proofs, reasons_against
+from api.stores.bounds import check_author, check_store, reviews_within
+from api.stores.rules import reasons_against
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import Moment, total_count
-from api.web.problems import ItemError, ProblemError, ProblemKind, invalid
+from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
-from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
-from domain.reviews_facts import Source
 from domain.stores import Refusal, Store
-from messaging.reviews import SUBMISSIONS, SubmittedReview, entity_key
+from messaging.reviews import SUBMISSIONS, SubmittedReview
 from messaging.schemas import Id, Message, OptionalId
-from messaging.topics import Topic
 from storage.reviews_search import sorts_everything
 
 
@@ -91,39 +87,7 @@ async def submit(
 ) -> Response:
     """Submit reviews for moderation: all of them, or none when one can't be taken. With the id of a stored review: edit
     that one, as its author, or as a moderator (`customerReviews:update`). What is left out stays."""
-    ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
-    _check_different(ids)
-    proofs = await read_proofs(services, reviews)
-    wanted = await wanted_by(services, caller, command, dict(zip(ids, proofs.reviews, strict=True)))
-    moderated = {index for index, item in enumerate(wanted) if item.is_moderated}
-    check_submissions(caller, [item.review for item in wanted], moderated | proofs.proven)
-    await check_rules(services, wanted, proofs.of_reviews)
-    await check_images(services, wanted)
-    messages = [
-        _submission(services, command, item, Source.REMINDER if index in proofs.proven else Source.API)
-        for index, item in enumerate(wanted)
-    ]
-    return await carry_out(services, command, ids, messages)
-
-
-def _submission(services: Services, command: Command, wanted: Wanted, via: Source) -> OutgoingMessage:
-    review = wanted.review
-    given = review.model_dump(by_alias=True, exclude_defaults=True, exclude={"id", "command_id", "editor", "via"})
-    sender = {"editor": wanted.editor} if wanted.editor else {}
-    value = {"id": wanted.id, **given, **command.marks, **sender, "via": via}
-    return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
-
-
-def _check_different(ids: list[str]) -> None:
-    seen: set[str] = set()
-    errors: list[ItemError] = []
-    for index, id in enumerate(ids):
-        if id in seen:
-            message = "Another review of this request has the same id"
-            errors.append({"pointer": f"/{index}/id", "code": "duplicate-id", "message": message})
-        seen.add(id)
-    if errors:
-        raise invalid(errors)
+    return await submit_reviews(services, caller, command, reviews)
 
 
 SearchRequest = Annotated[ReviewSearchRequest, Depends(SEARCH)]

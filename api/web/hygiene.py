@@ -127,7 +127,7 @@ class Hygiene:
         site = headers.get("sec-fetch-site")
         if site is not None:
             return site not in ("same-origin", "none")
-        return origin is not None and _authority(origin) != headers.get("host", "").lower()
+        return origin is not None and authority(origin) != headers.get("host", "").lower()
 
 
 def _is_change(scope: Scope) -> bool:
@@ -150,7 +150,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _authority(origin: str) -> str | None:
+def authority(origin: str) -> str | None:
     """Host and port of an origin, None where it can't be read."""
     try:
         return urlsplit(origin).netloc.lower()

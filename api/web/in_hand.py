@@ -31,7 +31,7 @@ class RequestsInHand:
     A request that waits for its client (to send its body, to read its answer) or for the outcome of its command isn't
     in hand. The room of a body is taken before it is read, and given back with the answer, or with such a wait. That of
     an answer is given back once the client has read it; one that doesn't read while others need the room is cut off.
-    `larger`: the bytes that a body may have at paths where it may have more than `max_body_bytes`.
+    `larger`: the bytes that a body may have where it may have more than `max_body_bytes`, by the last part of the path.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class RequestsInHand:
         return await self._bodies.take(size) if size > SMALL else None
 
     def _announced(self, scope: Scope) -> int:
-        most = self._larger.get(scope["path"], self._max_body_bytes)
+        most = self._larger.get(scope["path"].rpartition("/")[2], self._max_body_bytes)
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and len(value) < 20:
                 return min(int(value), most)

@@ -35,12 +35,14 @@ class _Bucket:
 
 class RateLimit:
     """A token bucket for each client: `rate` requests a second for long, `burst` at once. A rate of 0 is no limit.
+    `name` is what a client is told that it has had more of.
 
     Counted in this process alone: see docs/decisions/0011-rates-are-limited-by-each-process.md.
     """
 
-    def __init__(self, rate: float = 0.0, burst: float | None = None) -> None:
+    def __init__(self, rate: float = 0.0, burst: float | None = None, name: str = "") -> None:
         self._rate = rate
+        self._name = name or f"{rate:g} requests a second"
         self._burst = max(1.0, 2 * rate if burst is None else burst)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
@@ -60,7 +62,7 @@ class RateLimit:
         bucket.at = now
         if bucket.tokens < 1:
             seconds = math.ceil((1 - bucket.tokens) / self._rate)
-            detail = f"More than {self._rate:g} requests a second. Try again in {seconds} s."
+            detail = f"More than {self._name}. Try again in {seconds} s."
             raise ProblemError(ProblemKind.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(seconds)})
         bucket.tokens -= 1
 

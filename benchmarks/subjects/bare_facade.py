@@ -1,4 +1,4 @@
-"""The limit of the facade: bare FastAPI endpoints that publish with acks=all, or return ready JSON."""
+"""The limit of the facade: bare FastAPI endpoints that publish with acks=all, or return ready JSON or ready bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import orjson
 import uvicorn
 from aiokafka import AIOKafkaProducer
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from messaging.topics import Topic
 from plaudit.config import Settings
 
+SUMMARY = b'{"value":3.5,"average":3.5,"reviewCount":2,"histogram":{"1":0,"2":0,"3":1,"4":1,"5":0}}'
 settings = Settings()
 topic = settings.topics.name(Topic.REVIEW_SUBMISSIONS)
 producers: list[AIOKafkaProducer] = []
@@ -55,6 +56,18 @@ async def ratings(asked: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for id in asked["entityIds"]
     ]
+
+
+@app.get("/summary")
+async def summary() -> Response:
+    """The bytes of a summary."""
+    return Response(SUMMARY, media_type="application/json")
+
+
+@app.get("/unchanged")
+async def unchanged() -> Response:
+    """Nothing has changed."""
+    return Response(status_code=304)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from messaging.kafka.standstill import STANDS_AFTER_S
 from messaging.topics import (
     COMPACTED,
     DEAD_LETTER_SUFFIX,
+    IN_SYNC,
     MAX_DEAD_LETTER_BYTES,
     MAX_RECORD_BYTES,
     ExpectedTopics,
@@ -137,7 +138,6 @@ async def _configs(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, di
 
 
 def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: ExpectedTopics) -> Iterator[Finding]:
-    remembered = expected.remember_days * _DAY_MS
     reviews = expected.topics.name(Topic.REVIEWS)
     if "compact" not in configs.get(reviews, {}).get("cleanup.policy", "compact"):
         yield warn(
@@ -148,14 +148,26 @@ def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: Expecte
             + ", then run `plaudit reviews republish`.",
         )
     kept = {name: int(config.get("retention.ms", 0)) for name, config in configs.items() if name != reviews}
-    long = [name for name, ms in kept.items() if ms < 0 or ms > remembered]
+    long = [name for name, ms in kept.items() if ms < 0 or ms > expected.remember_days * _DAY_MS]
     if long:
         yield warn(
             "retention",
             f"longer than ids are remembered ({expected.remember_days} days) in {', '.join(long)}",
-            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention, and drop the expiry indexes before "
-            "`plaudit init`: else a deleted review can come back from an old submission.",
+            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention and run `plaudit init`: else a deleted review "
+            "can come back from an old submission.",
         )
+    yield from _unsafe_topics(configs, expected.layout.in_sync)
+    yield from _small_topics(configs)
+
+
+def _unsafe_topics(configs: Mapping[str, Mapping[str, str]], in_sync: int) -> Iterator[Finding]:
+    unsafe = [name for name, config in configs.items() if int(config.get(IN_SYNC) or in_sync) < in_sync]
+    if unsafe:
+        advice = f"Have kafka-configs.sh set {IN_SYNC}={in_sync}: else a lost broker loses what was accepted."
+        yield failed("durability", f"what one broker has counts as kept in {', '.join(unsafe)}", advice)
+
+
+def _small_topics(configs: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
     small = []
     for name, config in configs.items():
         needed = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES

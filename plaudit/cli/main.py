@@ -104,8 +104,17 @@ def init() -> None:
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    fill: Annotated[
+        int | None, typer.Option(min=1, max=20_000, help="Fill the shop at /demo with so many reviews instead.")
+    ] = None,
+) -> None:
     """Drive the specification's samples through a running service, and show each answer."""
+    if fill is not None:
+        from plaudit.tools.demo_shop.fill import run_fill
+
+        run(lambda settings: run_fill(settings, out, fill))
+        return
     from plaudit.tools.demo import run_demo
 
     run(lambda settings: run_demo(settings, out))

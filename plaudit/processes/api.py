@@ -21,6 +21,7 @@ from api.web.limits import Limits, RateLimit
 from console.app import add_console
 from console.feed import TOPICS as CONSOLE_NEWS
 from console.feed import Feed
+from console.visits import Options
 from messaging.kafka.checks import KafkaExamination
 from messaging.kafka.dead_letters import DeadLetterReader
 from messaging.kafka.lag import ConsumerLag
@@ -38,6 +39,7 @@ from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
 from plaudit.processes.waiting import prepare_servers
 from storage.database import Database
+from storage.indexes import IndexNotMadeError
 from storage.pymongo_internals import cancel_and_wait
 from storefront.app import add_storefront
 
@@ -70,8 +72,10 @@ async def run_api(settings: Settings) -> None:
         )
         feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
         stack.push_async_callback(feed.stop)
-        add_console(app, sign_in(settings, services), feed=feed)
-        add_storefront(app)
+        console = settings.console
+        options = Options(images=" ".join(console.image_origins), target=console.target)
+        add_console(app, sign_in(settings, services), options, feed)
+        add_storefront(app, settings.storefront.limits(), check=settings.storefront.check)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
         preparing = asyncio.create_task(_prepare(settings, database))
@@ -149,7 +153,10 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
 async def _prepare(settings: Settings, database: Database) -> None:
     # The limit of queries isn't for indexes: those of a large collection take their time.
     with pymongo.timeout(_INDEXES_S):
-        await prepare_servers(settings, database)
+        try:
+            await prepare_servers(settings, database)
+        except IndexNotMadeError as error:
+            log.error("served without an index, slowly", error=str(error))
 
 
 def _rate(settings: Settings) -> float:

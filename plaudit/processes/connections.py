@@ -17,7 +17,7 @@ from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
-from plaudit.processes.waiting import make_cookie_key, prepare_servers
+from plaudit.processes.waiting import make_keys, prepare_servers
 from storage.database import Database, connect
 from storage.pymongo_internals import cancel_and_wait
 
@@ -50,10 +50,10 @@ async def connected(
 
 
 async def run_init(settings: Settings) -> list[str]:
-    """Create topics, indexes and the key of cookies, and name the topics that were missing."""
+    """Create topics, indexes and keys, and name the topics that were missing."""
     async with connected(settings) as (database, _):
         created = await prepare_servers(settings, database)
-        await make_cookie_key(settings, database)
+        await make_keys(settings, database)
         return created
 
 

@@ -204,7 +204,8 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
                     if process.exit_code is not None:
                         raise CommandError(_obituary(process))
                 try:
-                    if (await client.get(f"{address}/health/ready")).status_code == httpx.codes.OK:
+                    told = await client.get(f"{address}/health/ready")
+                    if told.status_code == httpx.codes.OK and told.json()["commands"] == "pass":
                         return
                 except httpx.TransportError:
                     pass  # it doesn't listen yet

@@ -17,6 +17,7 @@ from messaging.topics import Topic, create_topics
 from plaudit.config import Settings
 from storage.database import Database
 from storage.indexes import ensure_indexes
+from storage.review_tokens import ReviewTokenRepository
 from storage.sessions import SessionRepository
 from storage.unit_of_work import is_unavailable
 
@@ -48,10 +49,13 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     return created
 
 
-async def make_cookie_key(settings: Settings, database: Database) -> None:
-    """Make up the key of the console's cookies, where none is configured. Not by the facade, which writes nothing."""
+async def make_keys(settings: Settings, database: Database) -> None:
+    """Make up the keys of the console's cookies, of review tokens and of forms, where none are configured. Not by the
+    facade, which writes nothing."""
     if not settings.console.cookie_keys:
         await patiently("MongoDB", SessionRepository(database).key.make)
+    if not settings.review_tokens.key:
+        await patiently("MongoDB", ReviewTokenRepository(database).signing_key)
 
 
 async def existing_topics(connection: KafkaConnection) -> set[str]:

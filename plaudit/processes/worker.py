@@ -18,7 +18,7 @@ from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.connections import run_process
 from plaudit.processes.memory import tune_memory
 from plaudit.processes.probes import Probes
-from plaudit.processes.waiting import make_cookie_key
+from plaudit.processes.waiting import make_keys
 from storage.database import Database
 from storage.pymongo_internals import cancel_and_wait
 
@@ -31,7 +31,7 @@ async def run_worker(settings: Settings) -> None:
     image_files = settings.images.files(settings.data)
 
     async def consume(database: Database, publisher: Publisher, probes: Probes) -> None:
-        await make_cookie_key(settings, database)
+        await make_keys(settings, database)
         async with running_worker(
             settings.kafka_connection(),
             settings.topics,

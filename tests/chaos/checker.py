@@ -51,7 +51,7 @@ class Checker:
             await self.idle()
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
-            found += [*await self.of_topic(), *await self.of_flags()]
+            found += [*await self.of_topic(), *await self.of_flags(), *await self.of_summaries()]
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
                 return found
@@ -109,6 +109,26 @@ class Checker:
             told = (rating["reviewCount"], rating["value"], rating["histogram"]) if rating else _NO_RATING
             if told != wanted_rating:
                 found.append(Difference("wrong", key[0], f"rating of {key}: {told}, expected {wanted_rating}"))
+        return found
+
+    async def of_summaries(self) -> list[Difference]:
+        """The pages of shops show the ratings of their stores."""
+        entities: dict[str, list[str]] = defaultdict(list)
+        expected = self.model.ratings()
+        for entity, store in expected:
+            if store is not None:
+                entities[store].append(entity)
+        found = []
+        for store, ids in entities.items():
+            for part in parts(ids, 100):
+                path = f"/storefront/v1/{store}/summaries?entityType=Product&ids={','.join(part)}"
+                answer = await self.http.send("GET", path)
+                for entity in part:
+                    row = answer.body[entity]
+                    told = row["reviewCount"], row["average"], row["histogram"]
+                    if told != expected[entity, store]:
+                        what = f"summary {told}, expected {expected[entity, store]}"
+                        found.append(Difference("wrong", entity, what))
         return found
 
     async def of_returns(self) -> list[Difference]:

@@ -121,7 +121,8 @@ class Fleet:
                 except httpx.TransportError:
                     return False
                 logs = [self.log(name) for name in self.names("worker")]
-                return all(a.status_code == 200 for a in answers) and all("worker ready" in log for log in logs)
+                is_open = all(answer.json()["commands"] == "pass" for answer in answers)
+                return is_open and all("worker ready" in log for log in logs)
 
             await eventually(ready, deadline_s=300)
 

@@ -13,7 +13,7 @@ from domain.reminders import Skip
 from messaging.orders import order_event
 from storage.database import in_transaction
 from storage.orders import OrderRepository
-from storage.reminders_states import INDEX_NAME
+from storage.reminders_states import INDEX_KEYS
 from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, Shop
 from tests.support.waiting import eventually
@@ -49,7 +49,7 @@ async def examined(shop: Shop, now: datetime) -> int:
         assert (await shop.job.run(now)).orders == 0
     finally:
         await shop.database.command("profile", 0)
-    looks = shop.database["system.profile"].find({"command.hint": INDEX_NAME})
+    looks = shop.database["system.profile"].find({"command.hint": dict(INDEX_KEYS)})
     return sum([each["keysExamined"] + each["docsExamined"] async for each in looks])
 
 

@@ -12,7 +12,8 @@ from tests.support.service import Json
 from tests.support.waiting import eventually
 
 ORIGIN = "https://shop.example"
-EMPTY = {"value": 0.0, "average": 0.0, "reviewCount": 0, "histogram": {str(n): 0 for n in range(1, 6)}}
+NONE = {str(n): 0 for n in range(1, 6)}
+EMPTY = {"value": 0.0, "average": 0.0, "reviewCount": 0, "histogram": NONE}
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ async def summary(facade: Facade, store: str, product: str) -> Json:
     return body_of(await facade.http.get(f"/storefront/v1/{store}/Product/{product}/summary"), dict)
 
 
-async def shown(facade: Facade, store: str, product: str, **query: object) -> Json:
+async def shown(facade: Facade, store: str, product: str, **query: str | int) -> Json:
     path = f"/storefront/v1/{store}/Product/{product}/reviews"
     return body_of(await facade.http.get(path, params=query), dict)
 
@@ -36,7 +37,7 @@ async def test_a_summary_counts_approved_reviews_of_its_store(facade: Facade, st
     await facade.submit_approved(*(submission(product, n, storeId=store, userId=new_id("u")) for n in (5, 4)))
     await facade.submit_approved(submission(product, 5, storeId=elsewhere), submission(product, 1, userId="zoe"))
     told = await eventually(lambda: summary(facade, store, product), lambda found: found["reviewCount"] == 2)
-    assert told == {"value": 4.5, "average": 4.5, "reviewCount": 2, "histogram": {**EMPTY["histogram"], "4": 1, "5": 1}}
+    assert told == {"value": 4.5, "average": 4.5, "reviewCount": 2, "histogram": {**NONE, "4": 1, "5": 1}}
     other = await eventually(lambda: summary(facade, elsewhere, product), lambda found: found["reviewCount"] == 1)
     assert (other["value"], other["average"]) == (1.35, 5.0)
     several = await facade.get(f"/storefront/v1/{store}/summaries", entityType="Product", ids=f"{product},nothing")
@@ -75,7 +76,7 @@ async def test_pages_are_sorted_and_filtered(facade: Facade, store: str, product
     for number, rating in enumerate(ratings):
         ids += await facade.submit_approved(submission(product, rating, storeId=store, userId=f"u{number}"))
 
-    async def pages(**query: object) -> list[int]:
+    async def pages(**query: str | int) -> list[int]:
         found: list[int] = []
         after: dict[str, str] = {}
         while True:

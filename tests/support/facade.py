@@ -54,7 +54,7 @@ def problem_of(response: httpx.Response, status: int) -> Json:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     problem: Json = response.json()
-    more = {"errors", "checks", "id", "commandId", "ids", "outcome", "results"}
+    more = {"errors", "checks", "id", "commandId", "ids", "outcome", "results", "reads", "commands"}
     assert set(problem) - more == {"type", "title", "status", "detail", "instance"}
     assert problem["status"] == status
     assert unquote(problem["instance"]) == response.request.url.path
@@ -85,7 +85,16 @@ class Facade:
         response = await self.http.request(method, path, json=body, headers={**WAIT, **(headers or {})})
         if response.status_code == 409:
             return list(problem_of(response, 409)["results"])
+        if response.status_code == 202 and "results" not in response.json():
+            return await self._results_in_the_end(body_of(response, dict, 202))  # a busy machine
         return list(body_of(response, dict)["results"])
+
+    async def _results_in_the_end(self, accepted: Json) -> list[Json]:
+        """The results of a command that took longer than it was waited for, in the order of its ids."""
+        path = f"/api/commands/{accepted['commandId']}"
+        state = await eventually(partial(self.get, path), lambda state: state["outcome"] != "accepted")
+        results = {result["id"]: result for result in state["results"]}
+        return [results[id] for id in accepted["ids"]]
 
     async def submit(self, *reviews: Json) -> list[str]:
         """Submit reviews; they are in the list when this returns."""

@@ -133,7 +133,9 @@ class Service:
                 if not all("worker ready" in self.log(name) for name in self.processes if name.startswith("worker")):
                     return False
                 try:
-                    return "api" not in self.processes or (await client.get("/health/ready")).status_code == 200
+                    if "api" not in self.processes:
+                        return True
+                    return bool((await client.get("/health/ready")).json()["commands"] == "pass")
                 except httpx.TransportError:
                     return False
 

@@ -34,7 +34,18 @@ docker ps
 """
 
 
-ROOMS: Final = ("domain", "storage", "messaging", "consumers", "api", "scheduler", "console", "devservers", "plaudit")
+ROOMS: Final = (
+    "domain",
+    "storage",
+    "messaging",
+    "consumers",
+    "api",
+    "scheduler",
+    "console",
+    "storefront",
+    "devservers",
+    "plaudit",
+)
 LINKED: Final = [*PAGES, ROOT / "SECURITY.md", ROOT / "benchmarks" / "results" / "latest.md"]
 ARCHITECTURE: Final = ROOT / "docs" / "architecture.md"
 

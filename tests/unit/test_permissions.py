@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from domain.permissions import ALL_PERMISSIONS, Caller, Permission, known_permissions
+from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
 
@@ -24,6 +25,9 @@ AUTHENTICATOR = Tokens(
 
 OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
 """Documented routes that are open to all. Each one added here needs a reason."""
+
+OF_SHOPPERS = "/storefront/"
+"""Routes below it are open to all as well: they show what everybody may see, and take what stores take of visitors."""
 
 UNDOCUMENTED = {"/docs", "/docs/{asset}", "/openapi.json", "/asyncapi"}
 """Routes that are open to all and not in the document."""
@@ -129,6 +133,7 @@ def test_permissions_that_are_known() -> None:
 @pytest.fixture
 async def app() -> AsyncIterator[FastAPI]:
     async with app_without_servers(authenticator=AUTHENTICATOR) as app:
+        add_storefront(app)
         yield app
 
 
@@ -169,7 +174,9 @@ def test_every_route_declares_who_may(app: FastAPI) -> None:
     undeclared = [name for name, operation in operations.items() if "security" not in operation]
     assert not undeclared
     needed = {name: _needs(operation) for name, operation in operations.items()}
-    assert {name.split()[1] for name, operation in operations.items() if not operation["security"]} == OPEN
+    open_paths = {name.split()[1] for name, operation in operations.items() if not operation["security"]}
+    assert {path for path in open_paths if not path.startswith(OF_SHOPPERS)} == OPEN
+    assert {name.split()[1] for name in operations if OF_SHOPPERS in name} <= open_paths
     assert {name for name, needs in needed.items() if not needs and operations[name]["security"]} == {
         *(OF_ANY_CALLER | OF_STRANGERS)
     }

@@ -18,7 +18,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from storage.database import Document
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("api", "console", "consumers", "scheduler", "plaudit")
+ROOMS = ("api", "console", "storefront", "consumers", "scheduler", "plaudit")
 # Connections are typed by the documents behind them; of a task, nobody reads the result.
 OPAQUE = (AsyncDatabase, AsyncMongoClient, Task)
 
@@ -119,7 +119,18 @@ def test_a_document_that_leaves_is_found(leaky: object) -> None:
     assert leaks("here", leaky)
 
 
-PRODUCT = ("domain", "storage", "messaging", "consumers", "api", "scheduler", "console", "plaudit", "devservers")
+PRODUCT = (
+    "domain",
+    "storage",
+    "messaging",
+    "consumers",
+    "api",
+    "scheduler",
+    "console",
+    "storefront",
+    "plaudit",
+    "devservers",
+)
 MOST_LINES_OF_A_FILE = 300
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_HANDLER = 25

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx
 import pytest
@@ -38,6 +38,8 @@ from messaging.sessions import ENDED_SESSION
 from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic
 from messaging.verdicts import MODERATION_VERDICT
+from storefront.app import ROUTERS as STOREFRONT
+from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
 from tests.support.facade import errors_of
 from tests.support.readings import (
@@ -184,7 +186,14 @@ OLD_REPORT: Json = {
 }
 DATES: Json = {"createdDate": "2026-03-14T09:26:53Z", "modifiedDate": "2026-03-15T09:26:53Z"}
 
+_PAGE: Final = "/storefront/v1/{storeId}/{entityType}/{entityId}"
 BODIES: dict[str, Any] = {
+    f"POST {_PAGE}/reviews": {
+        **{name: REVIEW[name] for name in ("rating", "title", "review", "userName", "language", "images", "token")},
+        **{"stamp": "1.a", "website": "x", "check": "e30="},
+    },
+    f"POST {_PAGE}/votes": {"reviewId": "r", "helpful": False, "voter": "0123456789abcdef"},
+    f"POST {_PAGE}/reports": {**REPORT, "reviewId": "r"},
     "POST /api/customerReviews/{id}/reply": REPLY,
     "POST /api/customerReviews/{id}/votes": {"userId": "u", "helpful": True},
     "DELETE /api/customerReviews/{id}/votes": {"userId": "u"},
@@ -302,7 +311,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
 }
 """Messages with all their fields for each topic that is read."""
 
-FILES = {"POST /api/images"}
+FILES = {"POST /api/images", f"POST {_PAGE}/images"}
 """Operations whose body isn't JSON."""
 
 TOLERANT = {
@@ -326,7 +335,8 @@ def _bodies() -> dict[str, JsonBody[Any]]:
         "DELETE /api/customerReviews": moderation.DELETED,
         "DELETE /api/customerReviews/{id}/votes": feedback.GIVEN_VOTER,
     }
-    for route in (route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)):
+    routers = (*ROUTERS, *STOREFRONT)
+    for route in (route for router in routers for route in router.routes if isinstance(route, APIRoute)):
         for needed in route.dependant.dependencies:
             if isinstance(needed.call, JsonBody):
                 found |= {f"{method} {route.path}": needed.call for method in route.methods or ()}
@@ -390,6 +400,7 @@ def _pointer(case: Case, name: str) -> str:
 
 async def test_every_body_is_in_the_table() -> None:
     async with app_without_servers() as app:
+        add_storefront(app)
         document = app.openapi()
     operations = {
         f"{method.upper()} {path}": operation
@@ -418,7 +429,7 @@ def test_nothing_else_reads_json_that_comes_in() -> None:
     reading = re.compile(r"validate_json\(|\.validate_json\b")
     found = {
         path.relative_to(ROOT).as_posix()
-        for room in ("api", "consumers", "messaging")
+        for room in ("api", "storefront", "consumers", "messaging")
         for path in (ROOT / room).rglob("*.py")
         if reading.search(path.read_text())
     }
@@ -535,6 +546,7 @@ def test_the_header_of_ignored_fields(names: list[str], header: bytes) -> None:
 @pytest.fixture
 async def app() -> AsyncIterator[FastAPI]:
     async with app_without_servers() as app:
+        add_storefront(app)
         yield app
 
 
@@ -547,7 +559,7 @@ def _queries() -> list[tuple[str, str, str, bool]]:
             each.name,
             each.is_several,
         )
-        for router in ROUTERS
+        for router in (*ROUTERS, *STOREFRONT)
         for route in router.routes
         if isinstance(route, PlainRoute)
         for method in sorted(route.methods or ())

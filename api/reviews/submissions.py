@@ -1,0 +1,64 @@
+"""Submission of reviews: checked, and published as one command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from api.commands import Command, carry_out
+from api.images_checks import check_images
+from api.reviews.edits import Wanted, wanted_by
+from api.services import Services
+from api.stores.bounds import check_submissions
+from api.stores.rules import check_rules, read_proofs
+from api.web.problems import ItemError, invalid
+from domain.delivery import OutgoingMessage
+from domain.permissions import Caller
+from domain.reviews_facts import Source
+from messaging.reviews import SubmittedReview, entity_key
+from messaging.topics import Topic
+
+
+async def submit_reviews(
+    services: Services,
+    caller: Caller,
+    command: Command,
+    reviews: Sequence[SubmittedReview],
+    source: Source = Source.API,
+) -> Response:
+    """Submit reviews that came by this way, or by a reminder where their tokens prove it, and answer as `carry_out`
+    does. Raises ProblemError when one can't be taken; then none is."""
+    ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
+    _check_different(ids)
+    proofs = await read_proofs(services, reviews)
+    wanted = await wanted_by(services, caller, command, dict(zip(ids, proofs.reviews, strict=True)))
+    moderated = {index for index, item in enumerate(wanted) if item.is_moderated}
+    check_submissions(caller, [item.review for item in wanted], moderated | proofs.proven)
+    await check_rules(services, wanted, proofs.of_reviews)
+    await check_images(services, wanted)
+    messages = [
+        _submission(services, command, item, Source.REMINDER if index in proofs.proven else source)
+        for index, item in enumerate(wanted)
+    ]
+    return await carry_out(services, command, ids, messages)
+
+
+def _submission(services: Services, command: Command, wanted: Wanted, via: Source) -> OutgoingMessage:
+    review = wanted.review
+    given = review.model_dump(by_alias=True, exclude_defaults=True, exclude={"id", "command_id", "editor", "via"})
+    sender = {"editor": wanted.editor} if wanted.editor else {}
+    value = {"id": wanted.id, **given, **command.marks, **sender, "via": via}
+    return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
+
+
+def _check_different(ids: list[str]) -> None:
+    seen: set[str] = set()
+    errors: list[ItemError] = []
+    for index, id in enumerate(ids):
+        if id in seen:
+            message = "Another review of this request has the same id"
+            errors.append({"pointer": f"/{index}/id", "code": "duplicate-id", "message": message})
+        seen.add(id)
+    if errors:
+        raise invalid(errors)

@@ -1,0 +1,136 @@
+"""The storefront: a summary from memory against a bare endpoint that returns the same bytes, how long it takes at half
+load, and how long it takes until three processes show an approval."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+from benchmarks.comparison import Comparison, in_turns, p99, paired, per_second
+from benchmarks.facade import rate_products, serving, submission
+from benchmarks.ground import Ground, Place
+from benchmarks.http_load import Connection, get, open_connection, post, rate
+from benchmarks.progress import tell
+from benchmarks.sizes import Size
+
+_SUMMARY: Final = "/storefront/v1/open/Product/product-0/summary"
+_PROCESSES: Final = 3
+_CLIENTS: Final = 8
+_WATCHED: Final = 500_000_000
+_TIMEOUT_S: Final = 60.0
+_PAUSE_S: Final = 0.02
+"""Between two looks at a product that somebody looks at: its answer is kept from the look before."""
+
+
+async def compare(ground: Ground, size: Size) -> list[Comparison]:
+    """Load one process and the bare server in turns, then watch approvals in three processes."""
+    comparisons: list[Comparison] = []
+    async with ground.place() as place:
+        await rate_products(place, 1)
+        async with (
+            serving(place, "plaudit", "api") as port,
+            serving(place, "benchmarks.subjects.bare_facade") as bare_port,
+        ):
+            tag = await _tag(port)
+            unchanged = get(_SUMMARY, f"if-none-match: {tag}\r\n")
+            cases = [
+                ("summary", get(_SUMMARY), get("/summary"), 200, "a bare endpoint that returns the same bytes"),
+                ("summary, 304", unchanged, get("/unchanged", f"if-none-match: {tag}\r\n"), 304, "a bare 304"),
+            ]
+            for name, request, bare_request, status, limit in cases:
+                ours = partial(rate, port, lambda _, request=request: request, status=status)  # type: ignore[misc]
+                bare = partial(rate, bare_port, lambda _, request=bare_request: request, status=status)  # type: ignore[misc]
+                for warm_up in (ours, bare):
+                    await warm_up(seconds=size.seconds / 4)
+                measures = {name: partial(ours, seconds=size.seconds), "bare": partial(bare, seconds=size.seconds)}
+                rates = await in_turns(size.runs, measures)
+                absolute = f"{per_second(rates[name])} against {per_second(rates['bare'])}"
+                ratios = paired(rates[name], rates["bare"])
+                comparisons.append(Comparison(f"Storefront, {name}", f"limit: {limit}", ratios, 0.9, absolute=absolute))
+            comparisons.append(await _at_half_load(port, size))
+    async with ground.place() as place:
+        comparisons.append(await _in_every_process(place, size))
+    return comparisons
+
+
+async def _tag(port: int) -> str:
+    """The validator of the summary, by a connection of its own that is read whole."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(get(_SUMMARY, "connection: close\r\n"))
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    writer.close()
+    return next(line.partition(": ")[2] for line in head.splitlines() if line.lower().startswith("etag"))
+
+
+async def _at_half_load(port: int, size: Size) -> Comparison:
+    """The time of an answer while requests come at half of the rate that the process can take."""
+    most = await rate(port, lambda _: get(_SUMMARY), seconds=size.seconds, status=200)
+    wanted = most / 2
+    runs = []
+    for _ in range(size.runs):
+        times: list[float] = []
+        await asyncio.gather(*(_steadily(port, wanted / _CLIENTS, n, size.seconds, times) for n in range(_CLIENTS)))
+        runs.append(p99(times))
+    absolute = f"{wanted:,.0f} requests/s"
+    return Comparison("Storefront, summary at half load, p99", "", runs, 5, "at most", "ms", absolute)
+
+
+async def _steadily(port: int, per_second: float, number: int, seconds: float, times: list[float]) -> None:
+    """One client that asks at a steady rate; its times in milliseconds, counted from when each request was due."""
+    connection = await open_connection(port)
+    started = perf_counter() + number / _CLIENTS / per_second
+    for count in range(int(per_second * seconds)):
+        due = started + count / per_second
+        if (pause := due - perf_counter()) > 0:
+            await asyncio.sleep(pause)
+            due = max(due, perf_counter() - 0.001)  # the timer of this program isn't the server's
+        await connection.ask(get(_SUMMARY))
+        times.append(1000 * (perf_counter() - due))
+    connection.close()
+
+
+async def _in_every_process(place: Place, size: Size) -> Comparison:
+    """The time from the answer to an approval until the last of three processes shows it, the summary being asked for
+    all the time."""
+    runs = []
+    async with AsyncExitStack() as stack:
+        ports = [await stack.enter_async_context(serving(place, "plaudit", "api")) for _ in range(_PROCESSES)]
+        stack.enter_context(place.running("plaudit", "worker"))
+        connections = [await open_connection(port) for port in ports]
+        for run in range(size.runs):
+            first = _WATCHED + run * size.observed
+            times = [await _seen_by_all(connections, number) for number in range(first, first + size.observed)]
+            runs.append(max(times))
+            tell(f"  {run + 1} of {size.runs}: at most {max(times):.0f} ms of {len(times)}")
+    return Comparison("Storefront, approval to the last of 3 processes, the longest", "", runs, 1000, "at most", "ms")
+
+
+async def _seen_by_all(connections: list[Connection], number: int) -> float:
+    """Milliseconds from the moment when the approval has been applied."""
+    review = submission(number)[0] | {"EntityId": f"watched-{number}"}
+    request = get(f"/storefront/v1/open/Product/watched-{number}/summary")
+    await _applied(connections[0], post("/api/customerReviews", [review], "prefer: wait=25\r\n"))
+    for connection in connections:
+        await connection.ask(request)
+    await _applied(connections[0], post("/api/customerReviews/approve", [review["id"]], "prefer: wait=25\r\n"))
+    started = perf_counter()
+    async with asyncio.timeout(_TIMEOUT_S):
+        await asyncio.gather(*(_until_counted(connection, request) for connection in connections))
+    return 1000 * (perf_counter() - started)
+
+
+async def _applied(connection: Connection, request: bytes) -> None:
+    status, answer = await connection.ask(request)
+    if status != 200:
+        raise AssertionError(answer)
+
+
+async def _until_counted(connection: Connection, request: bytes) -> None:
+    while True:
+        _, answer = await connection.ask(request)
+        if b'"reviewCount":1' in answer:
+            return
+        await asyncio.sleep(_PAUSE_S)

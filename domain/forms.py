@@ -1,0 +1,122 @@
+"""Forms on pages: stamps that tell when one was opened and for what, and the reasons for refusing what is sent.
+
+A stamp is the milliseconds since 1970 and an HMAC-SHA-256 in base64url, with a dot between them. The signature is over
+the object, the store and the time, so that a stamp holds for one object in one store.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from domain.objects import ObjectPlace
+from domain.timestamps import from_milliseconds, milliseconds
+
+LEAST_TIME: Final = timedelta(seconds=3)
+"""Nobody reads a form, fills it in and sends it sooner."""
+
+MOST_TIME: Final = timedelta(hours=24)
+
+_STAMP: Final = "plaudit form stamp 1"
+_CHECK: Final = "plaudit form check 1"
+
+
+@dataclass(frozen=True, slots=True)
+class WritingLimits:
+    """What one address may send in an hour, and at once: reviews and images of one object, votes and reports about one
+    review; ten times as much of all together. 0: any number."""
+
+    reviews: int = 10
+    images: int = 30
+    votes: int = 10
+    reports: int = 5
+
+
+class FormRefusal(StrEnum):
+    """The reason for refusing what a form sends."""
+
+    WEBSITE_FILLED = "website-filled"
+    STAMP_MISSING = "stamp-missing"
+    STAMP_INVALID = "stamp-invalid"
+    STAMP_EXPIRED = "stamp-expired"
+    TOO_FAST = "too-fast"
+    CHECK_MISSING = "check-missing"
+    CHECK_FAILED = "check-failed"
+    CHECK_EXPIRED = "check-expired"
+
+    @property
+    def field(self) -> str:
+        """The field that it is about."""
+        return _FIELDS[self]
+
+    @property
+    def message(self) -> str:
+        """One sentence for the caller, with what to do about it."""
+        return _MESSAGES[self]
+
+
+_FIELDS: Final = {
+    FormRefusal.WEBSITE_FILLED: "website",
+    FormRefusal.STAMP_MISSING: "stamp",
+    FormRefusal.STAMP_INVALID: "stamp",
+    FormRefusal.STAMP_EXPIRED: "stamp",
+    FormRefusal.TOO_FAST: "stamp",
+    FormRefusal.CHECK_MISSING: "check",
+    FormRefusal.CHECK_FAILED: "check",
+    FormRefusal.CHECK_EXPIRED: "check",
+}
+_MESSAGES: Final = {
+    FormRefusal.WEBSITE_FILLED: "The field `website` is a trap for programs: leave it empty.",
+    FormRefusal.STAMP_MISSING: "The stamp is missing: get `form` when the form is opened, and send its `stamp`.",
+    FormRefusal.STAMP_INVALID: "The stamp is not one of ours for this object and store: get `form` anew.",
+    FormRefusal.STAMP_EXPIRED: "The form was opened more than 24 hours ago: get `form` anew, and send the same again.",
+    FormRefusal.TOO_FAST: "Sent less than 3 seconds after the form was opened: wait, and send the same again.",
+    FormRefusal.CHECK_MISSING: "The check is missing: solve the challenge in `check` of `form`, and send the solution.",
+    FormRefusal.CHECK_FAILED: "The check is not a solution of a challenge for this object and store: get `form` anew.",
+    FormRefusal.CHECK_EXPIRED: "The challenge was too old: get `form` anew, and solve the one in it.",
+}
+
+
+def stamped(place: ObjectPlace, at: datetime, key: bytes) -> str:
+    """The stamp of a form that is opened at that moment, as text that can stand in an address as it is."""
+    moment = str(milliseconds(at))
+    return f"{moment}.{_signature(place, moment, key)}"
+
+
+def refusal_of_stamp(
+    text: str | None, place: ObjectPlace, keys: Sequence[bytes], at: datetime, least: timedelta = LEAST_TIME
+) -> FormRefusal | None:
+    """The reason against what comes with this stamp at that moment, None if there is none. `keys` are those by which
+    stamps are valid, `least` is the time that must have passed."""
+    if not text:
+        return FormRefusal.STAMP_MISSING
+    moment, _, signature = text.partition(".")
+    found = signature.encode(errors="surrogatepass")
+    # All keys are tried, so that the time tells nothing of them.
+    if not sum(hmac.compare_digest(found, _signature(place, moment, key).encode()) for key in keys):
+        return FormRefusal.STAMP_INVALID
+    age = at - from_milliseconds(int(moment))
+    if age > MOST_TIME:
+        return FormRefusal.STAMP_EXPIRED
+    return FormRefusal.TOO_FAST if age < least else None
+
+
+def check_key(place: ObjectPlace, key: bytes) -> bytes:
+    """The key by which the challenges for an object in a store are signed."""
+    return hmac.digest(key, _purpose(_CHECK, place), "sha256")
+
+
+def _signature(place: ObjectPlace, moment: str, key: bytes) -> str:
+    digest = hmac.digest(key, _purpose(_STAMP, place, moment), "sha256")
+    return urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _purpose(label: str, place: ObjectPlace, *parts: str) -> bytes:
+    """What is signed: unlike anything else that these keys sign, and other for each list of parts."""
+    return f"{label}\n{json.dumps([place.store_id, *place.entity, *parts])}".encode()

@@ -1,0 +1,102 @@
+"""Endpoints of votes and reports from pages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field, StringConstraints, TypeAdapter
+from starlette.responses import Response
+
+from api import examples
+from api.commands import Commanded, command_answers
+from api.feedback import send_feedback
+from api.services import Injected, Services
+from api.web.bodies import JsonBody
+from api.web.documents import OPEN_TO_ALL
+from api.web.problems import ProblemError, ProblemKind
+from api.web.routes import PlainRoute
+from domain.feedback import FeedbackAction, visitor_id
+from domain.reviews import ReviewStatus
+from messaging.feedback import GivenReport
+from messaging.schemas import ClosedMessage, Id, NoNull
+from storefront.rates import rates_of
+from storefront.shoppers import Shopper, Writing
+
+
+class PageVote(ClosedMessage):
+    """A vote on a review of the object."""
+
+    review_id: Id
+    helpful: bool
+    voter: Annotated[
+        NoNull, StringConstraints(min_length=16, max_length=128), Field(description="Random, kept by the browser")
+    ]
+
+
+class PageReport(GivenReport):
+    """An objection to a review of the object."""
+
+    review_id: Id
+
+
+_REVIEW: Final = "0195e2c4-0000-7000-8000-000000000002"
+GIVEN_VOTE: Final = JsonBody(
+    TypeAdapter(PageVote),
+    {"A vote": {"reviewId": _REVIEW, "helpful": True, "voter": "b0c1a6a4-4b7e-4f0e-9a53-6b1f9f0f3a51"}},
+)
+GIVEN_REPORT: Final = JsonBody(TypeAdapter(PageReport), {"A report": {"reviewId": _REVIEW, **examples.REPORT}})
+
+_ANSWERS: Final[dict[str, Any]] = {
+    "openapi_extra": OPEN_TO_ALL,
+    **command_answers(
+        ProblemKind.MALFORMED_JSON,
+        ProblemKind.FORBIDDEN,
+        ProblemKind.NOT_FOUND,
+        ProblemKind.VALIDATION,
+        ProblemKind.TOO_MANY_REQUESTS,
+        ProblemKind.UNAVAILABLE,
+    ),
+}
+
+router: Final = APIRouter(
+    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
+)
+
+
+@router.post("/votes", **_ANSWERS)
+async def vote_on_page(
+    request: Request,
+    shopper: Writing,
+    given: Annotated[PageVote, Depends(GIVEN_VOTE)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Say whether a review is helpful. The last vote of a browser counts."""
+    rates_of(request).votes.take(shopper.address, given.review_id)
+    await _check_shown(services, shopper, given.review_id)
+    told = {"userId": visitor_id(shopper.store.id, given.voter), "helpful": given.helpful}
+    return await send_feedback(services, shopper.caller, command, given.review_id, FeedbackAction.VOTE, told)
+
+
+@router.post("/reports", **_ANSWERS)
+async def report_on_page(
+    request: Request,
+    shopper: Writing,
+    given: Annotated[PageReport, Depends(GIVEN_REPORT)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Object to a review: moderators see it in their lists. It hides nothing by itself."""
+    rates_of(request).reports.take(shopper.address, given.review_id)
+    await _check_shown(services, shopper, given.review_id)
+    told = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
+    return await send_feedback(services, shopper.caller, command, given.review_id, FeedbackAction.REPORT, told)
+
+
+async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:
+    """Raises ProblemError (404) unless it is an approved review of the object in the store."""
+    place = await services.feedback.place(id)
+    is_here = place is not None and (place.entity, place.store_id) == (shopper.entity, shopper.store.id)
+    if place is None or not is_here or place.status is not ReviewStatus.APPROVED:
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id here.")

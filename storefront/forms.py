@@ -1,0 +1,100 @@
+"""The endpoint of a form, and the checks of what a form sends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from fastapi import APIRouter, Request
+from typing_extensions import TypedDict
+
+from api.services import Injected, Services
+from api.web.documents import OPEN_TO_ALL, problems
+from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
+from api.web.responses import JsonResponse
+from api.web.routes import PlainRoute
+from domain.forms import LEAST_TIME, FormRefusal, check_key, refusal_of_stamp, stamped
+from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
+from domain.objects import is_closed
+from domain.stores import refusal
+from storefront.challenges import Challenge, new_challenge, refusal_of_check
+from storefront.shoppers import Reading, Shopper
+
+_KEYS: Final = "The key of forms, which a worker makes up when it first starts,"
+
+
+class Form(TypedDict):
+    """The bounds of a form that is opened now. `stamp` comes back with what it sends, `leastSeconds` later at the
+    earliest. `anonymous`: reviews are taken without a review token. `check`: to be solved, where one is asked for."""
+
+    stamp: str
+    leastSeconds: int
+    anonymous: bool
+    mostImages: int
+    mostImageBytes: int
+    check: Challenge | None
+
+
+router: Final = APIRouter(
+    route_class=PlainRoute,
+    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
+    tags=["Storefront"],
+    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+@router.get("/form", response_model=Form, openapi_extra=OPEN_TO_ALL)
+async def read_form(request: Request, shopper: Reading, services: Injected) -> JsonResponse:
+    """What the form of a review needs, when it is opened. It is another one each time."""
+    key, now = (await _keys(services))[0], datetime.now(UTC)
+    challenge = new_challenge(check_key(shopper.place, key), now) if request.app.state.storefront_check else None
+    form: Form = {
+        "stamp": stamped(shopper.place, now, key),
+        "leastSeconds": int(LEAST_TIME.total_seconds()),
+        "anonymous": await _takes_anonymous(services, shopper),
+        "mostImages": MAX_IMAGES,
+        "mostImageBytes": MAX_UPLOAD_BYTES,
+        "check": challenge,
+    }
+    return JsonResponse(form, headers={"Cache-Control": "no-store"})
+
+
+async def refusal_of_form(
+    request: Request, services: Services, shopper: Shopper, stamp: str | None, check: str | None
+) -> FormRefusal | None:
+    """The reason against a review that comes with this stamp, and this check where one is asked for."""
+    keys = await _keys(services)
+    found = refusal_of_stamp(stamp, shopper.place, keys, datetime.now(UTC))
+    if found is None and request.app.state.storefront_check:
+        found = refusal_of_check(check, [check_key(shopper.place, key) for key in keys])
+    return found
+
+
+async def check_stamp(services: Services, shopper: Shopper, stamp: str | None) -> None:
+    """Raises ProblemError (403) unless the form was opened for this object; it doesn't matter how long ago."""
+    found = refusal_of_stamp(stamp, shopper.place, await _keys(services), datetime.now(UTC), least=timedelta(0))
+    if found:
+        raise refused(found)
+
+
+def refused(reason: FormRefusal) -> ProblemError:
+    """The problem of a form that can't be taken."""
+    error: ItemError = {"pointer": f"/{reason.field}", "code": reason.value, "message": reason.message}
+    return ProblemError(ProblemKind.FORBIDDEN, f"{reason.message} Nothing was accepted.", [error])
+
+
+async def _keys(services: Services) -> Sequence[bytes]:
+    """The keys by which stamps are valid, the one to sign by first. Raises ProblemError: there is none yet."""
+    keys = await services.review_tokens.keys()
+    if not keys:
+        raise unavailable(_KEYS)
+    return keys
+
+
+async def _takes_anonymous(services: Services, shopper: Shopper) -> bool:
+    nobody, no = None, partial(bool)
+    if refusal(shopper.store, user_id=nobody, has_purchased=no, has_reviewed=no):
+        return False
+    return not is_closed(await services.lookups.objects({shopper.place}), shopper.place)

@@ -1,0 +1,59 @@
+"""The endpoint of images for a review that is written on a page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from api.commands import Commanded, command_answers
+from api.images import UPLOAD, UPLOADS, take_upload
+from api.services import Injected
+from api.web.documents import OPEN_TO_ALL
+from api.web.problems import ProblemKind
+from api.web.routes import PlainRoute
+from messaging.schemas import NoNull
+from storefront.forms import check_stamp
+from storefront.rates import rates_of
+from storefront.shoppers import Shopper, Writing
+
+
+async def uploader(
+    request: Request,
+    shopper: Writing,
+    services: Injected,
+    stamp: Annotated[NoNull | None, Query(max_length=256, description="That of `form`")] = None,
+) -> Shopper:
+    """Somebody who has the form open, and hasn't sent too much. Raises ProblemError before the image is read."""
+    await check_stamp(services, shopper, stamp)
+    rates_of(request).images.take(shopper.address, shopper.store.id, *shopper.entity)
+    return shopper
+
+
+router: Final = APIRouter(
+    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
+)
+
+
+@router.post(
+    f"/{UPLOADS}",
+    openapi_extra=OPEN_TO_ALL,
+    **command_answers(
+        ProblemKind.FORBIDDEN,
+        ProblemKind.NOT_FOUND,
+        ProblemKind.TOO_LARGE,
+        ProblemKind.UNSUPPORTED_MEDIA_TYPE,
+        ProblemKind.TOO_MANY_REQUESTS,
+        ProblemKind.UNAVAILABLE,
+    ),
+)
+async def upload_on_page(
+    shopper: Annotated[Shopper, Depends(uploader)],
+    content: Annotated[bytes, Depends(UPLOAD)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
+    removed after 24 hours if no review has it by then."""
+    return await take_upload(services, command, content, shopper.caller.subject)

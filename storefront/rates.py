@@ -1,0 +1,57 @@
+"""Rates of what one address writes, counted in each process."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Final
+
+from fastapi import Request
+
+from api.web.limits import RateLimit
+from domain.forms import WritingLimits
+
+_HOUR_S: Final = 3_600
+_OF_ALL: Final = 10
+_VISITOR_BITS: Final = 64
+
+
+class HourlyRate:
+    """So much an hour from one address about one thing, and ten times as much about all things."""
+
+    def __init__(self, most: int, name: str) -> None:
+        of_all = _OF_ALL * most
+        self._of_one = RateLimit(most / _HOUR_S, most, f"{most} {name} an hour about the same")
+        self._of_all = RateLimit(of_all / _HOUR_S, of_all, f"{of_all} {name} an hour")
+
+    def take(self, address: str, *thing: str) -> None:
+        """Count one. Raises ProblemError (429), with when to come again."""
+        self._of_all.take(address)
+        self._of_one.take("\n".join((address, *thing)))
+
+
+class Rates:
+    """The rates of all that pages send."""
+
+    def __init__(self, limits: WritingLimits) -> None:
+        self.reviews = HourlyRate(limits.reviews, "reviews")
+        self.images = HourlyRate(limits.images, "images")
+        self.votes = HourlyRate(limits.votes, "votes")
+        self.reports = HourlyRate(limits.reports, "reports")
+
+
+def rates_of(request: Request) -> Rates:
+    """The rates of the application that serves the request."""
+    rates: Rates = request.app.state.storefront_rates
+    return rates
+
+
+def network_of(request: Request) -> str:
+    """The address of a visitor; of IPv6 its network of 64 bits, in which anybody has as many addresses as they like."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return host
+    return str(address.ipv4_mapped or IPv6Network((int(address), _VISITOR_BITS), strict=False))

@@ -1,0 +1,123 @@
+"""The endpoint of a review that is written on a page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field, StringConstraints, TypeAdapter
+from starlette.responses import Response
+
+from api.commands import Commanded, command_answers
+from api.reviews.submissions import submit_reviews
+from api.services import Injected
+from api.web.bodies import JsonBody
+from api.web.documents import OPEN_TO_ALL
+from api.web.problems import ProblemError, ProblemKind
+from api.web.routes import PlainRoute
+from domain.forms import FormRefusal
+from domain.images import MAX_IMAGES
+from domain.reviews_facts import Source
+from messaging.metrics import SUBMISSIONS
+from messaging.reviews import SubmittedReview
+from messaging.schemas import (
+    ClosedMessage,
+    ImageId,
+    Language,
+    Name,
+    NoNull,
+    Rating,
+    ReviewText,
+    ReviewTokenText,
+    Title,
+)
+from storefront.forms import refusal_of_form, refused
+from storefront.rates import rates_of
+from storefront.shoppers import Shopper, Writing
+
+Short = Annotated[NoNull, StringConstraints(max_length=256)]
+Long = Annotated[NoNull, StringConstraints(max_length=2_048)]
+
+
+class PageReview(ClosedMessage):
+    """A review as a page sends it. Its author is whom the token proves, else nobody; its id is chosen here."""
+
+    rating: Rating
+    title: Title | None = None
+    review: ReviewText
+    user_name: Annotated[Name | None, Field(description="The name that it is shown with")] = None
+    images: Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES, description="Ids of uploads")] = ()
+    language: Annotated[Language, Field(description="BCP 47; else detected")] = None
+    token: Annotated[ReviewTokenText | None, Field(repr=False, description="Of a reminder's link")] = None
+    stamp: Annotated[Short | None, Field(description="That of `form`")] = None
+    website: Annotated[Long | None, Field(description="A trap for programs: visitors don't see it")] = None
+    check: Annotated[Long | None, Field(description="The solved challenge of `form`, as JSON in base64")] = None
+
+    def submitted(self, shopper: Shopper) -> SubmittedReview:
+        """The review, of the object and the store whose page it is."""
+        of_form = {"stamp", "website", "check"}
+        return SubmittedReview(
+            store_id=shopper.store.id,
+            entity_type=shopper.entity.type,
+            entity_id=shopper.entity.id,
+            **self.model_dump(exclude=of_form, exclude_defaults=True),
+        )
+
+
+NEW_REVIEW: Final = JsonBody(
+    TypeAdapter(PageReview),
+    {
+        "A review": {
+            "rating": 4,
+            "title": "Solid",
+            "review": "It stands in any wind.",
+            "userName": "Ann",
+            "stamp": "...",
+        }
+    },
+)
+
+router: Final = APIRouter(
+    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
+)
+
+
+@router.post(
+    "/reviews",
+    openapi_extra=OPEN_TO_ALL,
+    **command_answers(
+        ProblemKind.MALFORMED_JSON,
+        ProblemKind.FORBIDDEN,
+        ProblemKind.NOT_FOUND,
+        ProblemKind.VALIDATION,
+        ProblemKind.TOO_MANY_REQUESTS,
+        ProblemKind.UNAVAILABLE,
+    ),
+)
+async def submit_page_review(
+    request: Request,
+    shopper: Writing,
+    given: Annotated[PageReview, Depends(NEW_REVIEW)],
+    command: Commanded,
+    services: Injected,
+) -> Response:
+    """Submit a review from a page: by the author whom its token proves, or by nobody where the store takes that."""
+    if given.website:
+        reason: FormRefusal | None = FormRefusal.WEBSITE_FILLED
+    else:
+        reason = await refusal_of_form(request, services, shopper, given.stamp, given.check)
+    if reason:
+        SUBMISSIONS.labels(reason.value).inc()
+        raise refused(reason)
+    rates_of(request).reviews.take(shopper.address, shopper.store.id, *shopper.entity)
+    try:
+        return await submit_reviews(services, shopper.caller, command, [given.submitted(shopper)], Source.WIDGET)
+    except ProblemError as problem:
+        raise _of_one(problem) from problem
+
+
+def _of_one(problem: ProblemError) -> ProblemError:
+    """The problem with places in a review that was sent by itself, and not in an array."""
+    for error in problem.errors:
+        error["pointer"] = error["pointer"].removeprefix("/0")
+    return problem

@@ -1,0 +1,55 @@
+"""Indexes follow the settings and the version: nothing about them stops the service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pymongo import DESCENDING, IndexModel
+
+from storage.indexes import IndexNotMadeError, all_indexes, ensure_indexes, is_as_wanted
+from storage.mails import COLLECTION as MAILS
+from tests.support.service import Servers, Service
+
+
+async def test_init_follows_a_changed_setting(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    service.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "14"
+    said = " ".join((await service.run("doctor", code=1)).stdout.split())
+    assert "fail indexes not as they should be: returns." in said
+    assert "`plaudit init` changes them" in said
+    await service.run("init")
+    assert "fail indexes" not in " ".join((await service.run("doctor", code=None)).stdout.split())
+    async with service.mongo() as database:
+        there = await database[MAILS].index_information()
+    assert there["expiry"]["expireAfterSeconds"] == (2 * 14 + 7) * 86_400
+
+
+async def test_what_differs_is_replaced_and_nothing_is_made_twice(servers: Servers, tmp_path: Path) -> None:
+    async with Service(servers, tmp_path).mongo() as database:
+        await ensure_indexes(database, remember_days=7)
+        await database["reviews"].drop_index("newest")
+        await database["reviews"].create_indexes([IndexModel([("createdDate", DESCENDING)], name="newest")])
+        await database["ratings"].drop_index("tally")
+        keys = [("entityType", 1), ("entityId", 1), ("storeId", 1)]
+        await database["ratings"].create_indexes([IndexModel(keys, name="tally")])
+        for _ in range(2):
+            await ensure_indexes(database, remember_days=9)
+            for collection, models in all_indexes(9).items():
+                there = await database[collection].index_information()
+                like = [[name for name, found in there.items() if is_as_wanted(found, model)] for model in models]
+                assert [len(names) for names in like] == [1] * len(models)
+                assert set(there) - {"_id_"} == {name for names in like for name in names}
+
+
+async def test_an_index_that_cannot_be_made_is_told_at_once(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    async with service.mongo() as database:
+        await database["ratings"].insert_many([{"entityType": "a", "entityId": "b", "storeId": None} for _ in range(2)])
+        with pytest.raises(IndexNotMadeError, match="ratings"):
+            await ensure_indexes(database, remember_days=7)
+    for command in ("init", "worker"):
+        ended = await service.run(command, code=1)
+        assert "can't be made" in " ".join((ended.stdout + ended.stderr).split())
+        assert "Traceback" not in ended.stdout + ended.stderr

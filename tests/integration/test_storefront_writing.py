@@ -1,0 +1,301 @@
+"""What visitors write on the pages of shops: reviews with images, votes and reports, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from altcha.v1 import solve_challenge
+from PIL import Image
+
+from domain.feedback import visitor_id
+from domain.forms import stamped
+from domain.objects import ObjectPlace
+from domain.ratings import Entity
+from domain.review_tokens import ReviewToken, signed
+from storage.review_tokens import ReviewTokenRepository
+from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, facade_of, new_id, problem_of, submission
+from tests.support.images import opened, picture
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually
+
+ORIGIN = "https://shop.example"
+READ = timedelta(seconds=10)
+"""A visitor reads a form for so long."""
+
+REVIEW: Json = {"rating": 4, "title": "Solid", "review": "It stands in any wind.", "userName": "Ann"}
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page of an object in a shop."""
+
+    facade: Facade
+    key: bytes
+    store: str
+    product: str
+
+    @property
+    def path(self) -> str:
+        return f"/storefront/v1/{self.store}/Product/{self.product}"
+
+    def of(self, product: str) -> Page:
+        return Page(self.facade, self.key, self.store, product)
+
+    def stamp(self, ago: timedelta = READ) -> str:
+        """The stamp of a form that was opened so long ago."""
+        return stamped(ObjectPlace(Entity("Product", self.product), self.store), datetime.now(UTC) - ago, self.key)
+
+    def token(self, product: str | None = None, days: int = 9) -> str:
+        """The review token of a customer of the shop."""
+        expires = datetime.now(UTC) + timedelta(days=days)
+        bought = ReviewToken(self.store, new_id("order"), "1", product or self.product, "anna", expires)
+        return signed(bought, self.key)
+
+    async def send(self, what: str, body: Any, **headers: str) -> httpx.Response:
+        return await self.facade.http.post(f"{self.path}/{what}", json=body, headers={**WAIT, **headers})
+
+    async def write(self, **fields: Any) -> httpx.Response:
+        """Send a review as a visitor would."""
+        return await self.send("reviews", {**REVIEW, "stamp": self.stamp(), "website": "", **fields})
+
+    async def upload(self, content: bytes, **query: str) -> httpx.Response:
+        headers = {**WAIT, "Content-Type": "image/png"}
+        return await self.facade.http.post(f"{self.path}/images", content=content, params=query, headers=headers)
+
+    async def shown(self) -> list[Json]:
+        return list(body_of(await self.facade.http.get(f"{self.path}/reviews"), dict)["results"])
+
+    async def approved(self, **fields: Any) -> str:
+        """An approved review of the object."""
+        (id,) = await self.facade.submit_approved(submission(self.product, storeId=self.store, **fields))
+        return id
+
+
+async def opened_page(service: Service, facade: Facade, product: str, **settings: Any) -> Page:
+    """The page of an object in a shop of its own."""
+    async with service.mongo() as database:
+        keys = await ReviewTokenRepository(database).keys()
+    store = await facade.open_store(storefrontOrigins=[ORIGIN], **settings)
+    return Page(facade, keys[0], store, product)
+
+
+@pytest.fixture
+async def page(service: Service, facade: Facade, product: str) -> Page:
+    return await opened_page(service, facade, product)
+
+
+def refused(response: httpx.Response, status: int = 403) -> str:
+    """The one code for which something is refused."""
+    ((_, code),) = errors_of(response, status)
+    return code
+
+
+async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, service: Service) -> None:
+    http = page.facade.http
+    response = await http.get(f"{page.path}/form", headers={"origin": ORIGIN})
+    form = body_of(response, dict)
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["access-control-allow-origin"] == ORIGIN
+    bounds = {"leastSeconds": 3, "anonymous": True, "mostImages": 5, "mostImageBytes": 10 * 1024 * 1024, "check": None}
+    assert form == {**bounds, "stamp": form["stamp"]}
+    # An image may be larger than the bodies of all other requests.
+    noise = picture_of_noise(1_400)
+    assert len(noise) > 2 * 1024 * 1024
+    image = body_of(await page.upload(noise, stamp=form["stamp"]), dict)["id"]
+    key = {"Idempotency-Key": new_id("key"), "Origin": ORIGIN}
+    body = {**REVIEW, "stamp": page.stamp(), "website": "", "images": [image], "language": "en"}
+    response = await page.send("reviews", body, **key)
+    (id,) = body_of(response, dict)["ids"]
+    assert response.headers["access-control-allow-origin"] == ORIGIN
+    assert body_of(await page.send("reviews", body, **key), dict)["ids"] == [id]
+    assert await page.shown() == []
+    stored = await page.facade.review(id)
+    assert [stored[name] for name in ("source", "userId", "storeId", "verifiedPurchase")] == [
+        *("widget", None, page.store, False)
+    ]
+    await page.facade.moderate("approve", id)
+    (review,) = await eventually(page.shown, bool)
+    assert (review["title"], review["author"], review["language"]) == ("Solid", "Ann", "en")
+    assert [each["id"] for each in review["images"]] == [image]
+    file = await http.get(review["images"][0]["small"])
+    assert opened(file.content).size == (320, 320)
+    assert "127.0.0.1" not in str(await service.find("reviews", id))
+
+
+def picture_of_noise(side: int) -> bytes:
+    out = BytesIO()
+    Image.frombytes("RGB", (side, side), os.urandom(3 * side * side)).save(out, "PNG")
+    return out.getvalue()
+
+
+async def test_forms_that_are_refused(page: Page, http: httpx.AsyncClient) -> None:
+    other = page.of(new_id())
+    assert refused(await page.write(stamp=None)) == "stamp-missing"
+    assert refused(await page.write(stamp="")) == "stamp-missing"
+    assert refused(await page.write(stamp="1.x")) == "stamp-invalid"
+    assert refused(await page.write(stamp=other.stamp())) == "stamp-invalid"
+    assert refused(await page.write(stamp=page.stamp(-READ))) == "too-fast"
+    assert refused(await page.write(stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
+    assert refused(await page.write(website="https://spam.example")) == "website-filled"
+    problem = problem_of(await page.write(stamp=None), 403)
+    assert "get `form`" in problem["errors"][0]["message"]
+    assert problem["errors"][0]["pointer"] == "/stamp"
+    # A page names neither the author nor another object, store or id.
+    for field in ("userId", "storeId", "EntityId", "id", "source", "incentivized"):
+        assert errors_of(await page.write(**{field: "x"})) == [(f"/{field}", "unknown-field")]
+    assert "Did you mean userName?" in (await page.write(usrName="x")).text
+    assert errors_of(await page.write(rating=6)) == [("/rating", "less-than-equal")]
+    for image in (new_id(), "01985c1e-0000-7000-8000-000000000001"):
+        assert (await page.write(images=[image])).status_code == (422 if image.startswith("camera") else 403)
+    assert await page.facade.listed(entityIds=[page.product]) == []
+    counted = (await http.get("/metrics")).text
+    assert 'plaudit_submissions_total{outcome="website-filled"}' in counted
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"origin": "https://x.example"}, {"origin": "null"}, {"origin": "http://["}, {"origin": ORIGIN + ":8443"}),
+        {"sec-fetch-site": "cross-site"},
+    ],
+)
+async def test_pages_of_other_origins_are_refused(page: Page, headers: dict[str, str]) -> None:
+    review = {**REVIEW, "stamp": page.stamp()}
+    vote = {"reviewId": new_id("review"), "helpful": True, "voter": "v" * 32}
+    for what, body in (("reviews", review), ("votes", vote), ("reports", {"reviewId": "r"}), ("images", {})):
+        problem = problem_of(await page.send(what, body, **headers), 403)
+        assert "storefrontOrigins" in problem["detail"], what
+
+
+async def test_pages_of_ours_may_write(page: Page) -> None:
+    host = str(page.facade.http.base_url)
+    own = {"origin": host.rstrip("/"), "sec-fetch-site": "same-origin"}
+    body_of(await page.send("reviews", {**REVIEW, "stamp": page.stamp()}, **own), dict)
+
+
+async def test_the_rules_of_the_store_and_tokens(service: Service, facade: Facade, product: str) -> None:
+    strict = {"anonymousReviewsAllowed": False, "purchaseRequired": True}
+    page = await opened_page(service, facade, product, **strict)
+    assert body_of(await facade.http.get(f"{page.path}/form"), dict)["anonymous"] is False
+    assert errors_of(await page.write(), 403) == [("", "anonymous-not-allowed")]
+    token = page.token()
+    assert refused(await page.write(token=token[:-2] + "xx")) == "token-invalid"
+    assert refused(await page.write(token=page.token(days=-1))) == "token-expired"
+    assert refused(await page.write(token=page.token(product="tripod"))) == "token-mismatch"
+    elsewhere = await opened_page(service, facade, product)
+    assert refused(await elsewhere.write(token=token)) == "token-mismatch"
+    (id,) = body_of(await page.write(token=token), dict)["ids"]
+    stored = await facade.review(id)
+    assert [stored[name] for name in ("source", "userId", "verifiedPurchase")] == ["reminder", "anna", True]
+    assert refused(await page.write(token=token)) == "token-used"
+    problem_of(await page.of(new_id()).write(token=token), 403)
+    closed = await opened_page(service, facade, product, reviewsEnabled=False)
+    assert body_of(await facade.http.get(f"{closed.path}/form"), dict)["anonymous"] is False
+    assert refused(await closed.write()) == "reviews-disabled"
+
+
+async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: Service) -> None:
+    id, browser = await page.approved(), new_id("browser-of-somebody")
+
+    async def vote(helpful: bool, voter: str = browser) -> httpx.Response:
+        return await page.send("votes", {"reviewId": id, "helpful": helpful, "voter": voter})
+
+    for helpful in (True, True, False):
+        body_of(await vote(helpful), dict)
+    body_of(await vote(True, new_id("browser-of-another")), dict)
+    stored = await page.facade.review(id)
+    assert (stored["helpful"], stored["notHelpful"]) == (1, 1)
+    assert errors_of(await vote(True, "short")) == [("/voter", "string-too-short")]
+    person = visitor_id(page.store, browser)
+    exported = json.loads((await service.run("privacy", "export", "--customer", person)).stdout)
+    assert [each["reviewId"] for each in exported["votes"]] == [id]
+    assert browser not in str(exported)
+    await service.run("privacy", "erase", "--customer", person, "--yes")
+    after = await page.facade.review(id)
+    assert (after["helpful"], after["notHelpful"]) == (1, 0)
+
+
+async def test_one_address_votes_a_few_times(page: Page) -> None:
+    id = await page.approved()
+
+    async def vote(number: int) -> httpx.Response:
+        return await page.send("votes", {"reviewId": id, "helpful": True, "voter": f"browser-{number:020}"})
+
+    taken = [await vote(number) for number in range(10)]
+    assert {each.status_code for each in taken} == {200}
+    refused = await vote(10)
+    assert "10 votes an hour" in problem_of(refused, 429)["detail"]
+    assert 0 < int(refused.headers["retry-after"]) <= 360
+    assert (await page.facade.review(id))["helpful"] == 10
+
+
+async def test_votes_and_reports_are_about_what_the_page_shows(page: Page) -> None:
+    elsewhere = await page.facade.open_store()
+    (new,) = await page.facade.submit(submission(page.product, storeId=page.store))
+    (foreign,) = await page.facade.submit_approved(submission(page.product, storeId=elsewhere))
+    other = await page.of(new_id()).approved()
+    for id in (new, foreign, other, new_id("review")):
+        vote = {"reviewId": id, "helpful": True, "voter": "v" * 32}
+        report = {"reviewId": id, "reason": "spam", "explanation": "An advertisement", "goodFaith": True}
+        problem_of(await page.send("votes", vote), 404)
+        problem_of(await page.send("reports", report), 404)
+    assert errors_of(
+        await page.send("votes", {"reviewId": new, "helpful": True, "voter": "v" * 32, "userId": "u"})
+    ) == [("/userId", "unknown-field")]
+
+
+async def test_a_report_reaches_the_moderators(page: Page) -> None:
+    id = await page.approved()
+    report = {"reviewId": id, "reason": "personal-data", "explanation": "My street", "email": "b@example.org"}
+    assert errors_of(await page.send("reports", report)) == [("/goodFaith", "missing")]
+    body_of(await page.send("reports", {**report, "goodFaith": True}, Origin=ORIGIN), dict)
+    (listed,) = (await page.facade.get(f"{REVIEWS}/{id}/reports"))["results"]
+    assert (listed["reason"], listed["email"], listed["userId"]) == ("personal-data", "b@example.org", None)
+    statuses = [(await page.send("reports", {**report, "goodFaith": True})).status_code for _ in range(5)]
+    assert statuses == [200, 200, 200, 200, 429]
+
+
+async def test_uploads_that_are_refused(page: Page) -> None:
+    image = picture()
+    assert refused(await page.upload(image)) == "stamp-missing"
+    assert refused(await page.upload(image, stamp=page.of("other").stamp())) == "stamp-invalid"
+    assert refused(await page.upload(image, stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
+    problem_of(await page.upload(b"GIF89a", stamp=page.stamp()), 415)
+    problem_of(await page.upload(b"\x89PNG\r\n\x1a\n" + bytes(10 * 1024 * 1024), stamp=page.stamp()), 413)
+    assert errors_of(await page.upload(image, stamp=page.stamp(), userId="anna")) == [("/userId", "unknown-parameter")]
+    body_of(await page.upload(image, stamp=page.stamp(timedelta(0))), dict)
+
+
+async def test_a_service_with_a_check_and_rates_of_its_own(servers: Servers, tmp_path: Path, product: str) -> None:
+    settings = {"PLAUDIT_STOREFRONT__CHECK": "true", "PLAUDIT_STOREFRONT__REVIEWS_PER_HOUR": "2"}
+    async with running_service(servers, tmp_path, **settings) as service, facade_of(service) as facade:
+        page = await opened_page(service, facade, product)
+        assert refused(await page.write()) == "check-missing"
+        assert refused(await page.write(check="e30=")) == "check-failed"
+        solution = await solved(page)
+        assert refused(await page.of(new_id()).write(check=solution)) == "check-failed"
+        for _ in range(2):
+            body_of(await page.write(check=solution), dict)
+        problem = problem_of(await page.write(check=solution), 429)
+        assert "2 reviews an hour" in problem["detail"]
+        other = page.of(new_id())
+        body_of(await other.write(check=await solved(other)), dict)
+        assert await eventually(partial(facade.listed, entityIds=[page.product]), lambda ids: len(ids) == 2)
+
+
+async def solved(page: Page) -> str:
+    """The solution of a challenge, as a browser sends it."""
+    check = body_of(await page.facade.http.get(f"{page.path}/form"), dict)["check"]
+    found = solve_challenge(check["challenge"], check["salt"], check["algorithm"], check["maxnumber"])
+    assert found is not None
+    return b64encode(json.dumps({**check, "number": found.number}).encode()).decode()

@@ -1,0 +1,153 @@
+"""Stamps of forms, checks, rates of addresses, and the ids of visitors."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from json import dumps
+
+import pytest
+from altcha.v1 import solve_challenge
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+
+from api.web.problems import ProblemError
+from domain.feedback import visitor_id
+from domain.forms import LEAST_TIME, MOST_TIME, FormRefusal, check_key, refusal_of_stamp, stamped
+from domain.objects import ObjectPlace
+from domain.ratings import Entity
+from storefront.challenges import LIFETIME, MOST_WORK, Challenge, new_challenge, refusal_of_check
+from storefront.rates import HourlyRate, network_of
+from tests.support.service import Json
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+KEY, OTHER = b"k" * 32, b"o" * 32
+PLACE = ObjectPlace(Entity("Product", "camera"), "shop")
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+places = st.builds(lambda type, id, store: ObjectPlace(Entity(type, id), store), texts, texts, texts)
+
+
+@given(places, places, st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1)))
+def test_a_stamp_holds_for_its_object_and_store(place: ObjectPlace, other: ObjectPlace, opened: datetime) -> None:
+    at = opened.replace(tzinfo=UTC)
+    text = stamped(place, at, KEY)
+    assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+    assert refusal_of_stamp(text, place, [OTHER, KEY], at + LEAST_TIME) is None
+    assert refusal_of_stamp(text, place, [OTHER], at + LEAST_TIME) is FormRefusal.STAMP_INVALID
+    assert refusal_of_stamp(text, place, [], at + LEAST_TIME) is FormRefusal.STAMP_INVALID
+    expected = None if other == place else FormRefusal.STAMP_INVALID
+    assert refusal_of_stamp(text, other, [KEY], at + LEAST_TIME) is expected
+
+
+def test_the_time_that_a_form_takes() -> None:
+    text = stamped(PLACE, NOON, KEY)
+
+    def after(time: timedelta, **least: timedelta) -> FormRefusal | None:
+        return refusal_of_stamp(text, PLACE, [KEY], NOON + time, **least)
+
+    assert after(LEAST_TIME - timedelta(milliseconds=1)) is FormRefusal.TOO_FAST
+    assert after(LEAST_TIME) is after(MOST_TIME) is None
+    assert after(MOST_TIME + SECOND) is FormRefusal.STAMP_EXPIRED
+    assert after(timedelta(0), least=timedelta(0)) is None
+    assert after(-SECOND) is FormRefusal.TOO_FAST
+    assert refusal_of_stamp(None, PLACE, [KEY], NOON) is refusal_of_stamp("", PLACE, [KEY], NOON)
+    assert refusal_of_stamp("", PLACE, [KEY], NOON) is FormRefusal.STAMP_MISSING
+
+
+@given(st.data())
+def test_no_change_of_a_stamp_goes_unnoticed(data: st.DataObject) -> None:
+    text = stamped(PLACE, NOON, KEY)
+    at = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.characters().filter(lambda character: character != text[at]))
+    for changed in (text[:at] + other + text[at + 1 :], text[:at], text[:at] + text[at + 1 :], text + other):
+        if changed:
+            assert refusal_of_stamp(changed, PLACE, [KEY], NOON + LEAST_TIME) is FormRefusal.STAMP_INVALID
+
+
+@pytest.mark.parametrize("reason", FormRefusal)
+def test_every_refusal_says_what_to_do(reason: FormRefusal) -> None:
+    assert ":" in reason.message
+    assert reason.field in {"stamp", "website", "check"}
+
+
+def solved(challenge: Challenge, /, **changed: object) -> str:
+    found = solve_challenge(challenge["challenge"], challenge["salt"], "SHA-256", challenge["maxnumber"])
+    assert found is not None
+    solution: Json = {**challenge, "number": found.number, "took": 12, **changed}
+    return b64encode(dumps(solution).encode()).decode()
+
+
+def test_a_check_is_solved_for_its_object_and_for_minutes() -> None:
+    now = datetime.now(UTC)
+    key = check_key(PLACE, KEY)
+    challenge = new_challenge(key, now)
+    assert challenge["maxnumber"] == MOST_WORK
+    solution = solved(challenge)
+    assert refusal_of_check(solution, [OTHER, key]) is None
+    elsewhere = check_key(PLACE._replace(store_id="other"), KEY)
+    for keys in ([], [KEY], [elsewhere]):
+        assert refusal_of_check(solution, keys) is FormRefusal.CHECK_FAILED
+    old = new_challenge(key, now - LIFETIME - SECOND)
+    assert refusal_of_check(solved(old), [key]) is FormRefusal.CHECK_EXPIRED
+    late = old["salt"].replace("expires=", "expires=9")
+    assert refusal_of_check(solved(old, salt=late), [key]) is FormRefusal.CHECK_FAILED
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"number": -1}, {"number": "1"}, {"number": None}, {"number": 10**30}, {"algorithm": "SHA-1"}),
+        *({"algorithm": "md5"}, {"salt": ["x"]}, {"salt": "\ud800"}, {"salt": ""}, {"signature": ""}, {"challenge": 1}),
+    ],
+)
+def test_a_check_that_is_no_solution(changed: Json) -> None:
+    key = check_key(PLACE, KEY)
+    assert refusal_of_check(solved(new_challenge(key, datetime.now(UTC)), **changed), [key]) is FormRefusal.CHECK_FAILED
+
+
+@pytest.mark.parametrize("text", ["x", "e30=", "W10=", "MQ==", "bnVsbA==", "\ud800", "é", "e30", "/" * 2_048])
+def test_a_check_that_is_no_base64_of_an_object(text: str) -> None:
+    assert refusal_of_check(text, [KEY]) is FormRefusal.CHECK_FAILED
+    assert refusal_of_check("", [KEY]) is refusal_of_check(None, [KEY]) is FormRefusal.CHECK_MISSING
+
+
+def test_a_rate_is_of_an_address_and_what_it_is_about() -> None:
+    rate = HourlyRate(2, "votes")
+    for address in ("a", "b"):
+        for thing in ("1", "2", "1", "2"):
+            rate.take(address, thing)
+        with pytest.raises(ProblemError, match="More than 2 votes an hour about the same"):
+            rate.take(address, "1")
+    for number in range(15):
+        rate.take("a", str(number + 3))
+    with pytest.raises(ProblemError, match="More than 20 votes an hour") as refused:
+        rate.take("a", "100")
+    assert refused.value.kind.status == 429
+    assert int((refused.value.headers or {})["Retry-After"]) <= 180
+    unlimited = HourlyRate(0, "votes")
+    for _ in range(100):
+        unlimited.take("a", "1")
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_who_counts_as_one(host: str, network: str) -> None:
+    assert network_of(Request({"type": "http", "client": (host, 1)})) == network
+
+
+def test_a_visitor_is_no_customer_and_another_one_in_each_store() -> None:
+    one = visitor_id("shop", "b" * 32)
+    assert one == "visitor:" + one.removeprefix("visitor:")
+    assert one == visitor_id("shop", "b" * 32)
+    assert len({one, visitor_id("other", "b" * 32), visitor_id("shop", "c" * 32)}) == 3
+    assert "b" * 8 not in one

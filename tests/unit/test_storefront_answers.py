@@ -1,0 +1,125 @@
+"""Public answers in memory: how old they get, who loads them, and how many there are."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from storefront.answers import AGE_S, Answer, Answers
+
+PAGE = b"/page"
+
+
+@dataclass
+class Source:
+    """Where answers come from: the number of times it was asked, and a gate that loads wait for."""
+
+    asked: int = 0
+    gate: asyncio.Event | None = None
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    error: Exception | None = None
+
+    async def load(self) -> Answer:
+        self.asked += 1
+        self.begun.set()
+        body = str(self.asked).encode()
+        if self.gate:
+            await self.gate.wait()
+        if self.error:
+            raise self.error
+        return Answer(body)
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_nothing_is_older_than_it_may_be() -> None:
+    clock, source = Clock(), Source()
+    answers = Answers(clock=clock)
+    assert answers.fresh(PAGE) is None
+    assert (await answers.of(PAGE, source.load)).body == b"1"
+    clock.now += AGE_S + 0.001
+    assert answers.fresh(PAGE) is None
+    assert (await answers.of(PAGE, source.load)).body == b"2"
+
+
+async def test_age_counts_from_before_the_question() -> None:
+    clock, source = Clock(), Source(gate=asyncio.Event())
+    answers = Answers(clock=clock)
+    loading = asyncio.create_task(answers.of(PAGE, source.load))
+    await source.begun.wait()
+    clock.now += AGE_S + 0.001
+    assert source.gate
+    source.gate.set()
+    assert (await loading).body == b"1"
+    assert answers.fresh(PAGE) is None
+
+
+async def test_those_who_come_together_share_one_load() -> None:
+    source = Source(gate=asyncio.Event())
+    answers = Answers(clock=Clock())
+    asking = [asyncio.create_task(answers.of(PAGE, source.load)) for _ in range(20)]
+    await asyncio.sleep(0)
+    asking[0].cancel()  # the others still want it
+    assert source.gate
+    source.gate.set()
+    assert {(await each).body for each in asking[1:]} == {b"1"}
+    assert source.asked == 1
+
+
+async def test_an_answer_that_is_asked_for_is_renewed_beside_it() -> None:
+    clock, source = Clock(), Source()
+    answers = Answers(clock=clock)
+    await answers.of(PAGE, source.load)
+    clock.now += AGE_S * 0.9
+    assert answers.fresh(PAGE) == Answer(b"1")
+    for _ in range(3):
+        await asyncio.sleep(0)
+    clock.now += AGE_S * 0.4
+    assert answers.fresh(PAGE) == Answer(b"2")
+    assert source.asked == 2
+
+
+async def test_errors_reach_those_who_wait_and_are_not_kept() -> None:
+    clock, source = Clock(), Source(error=OSError("away"))
+    answers = Answers(clock=clock)
+    with pytest.raises(OSError, match="away"):
+        await answers.of(PAGE, source.load)
+    source.error = None
+    assert (await answers.of(PAGE, source.load)).body == b"2"
+    # In the background nobody hears it; what was there stays as long as it may.
+    source.error = OSError("away")
+    clock.now += AGE_S * 0.9
+    assert answers.fresh(PAGE)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert answers.fresh(PAGE) == Answer(b"2")
+    clock.now += AGE_S
+    assert answers.fresh(PAGE) is None
+
+
+async def test_the_least_used_go_first() -> None:
+    async def load() -> Answer:
+        return Answer(b"x" * 400)
+
+    answers = Answers(most_bytes=3 * (400 + 1_024), clock=Clock())
+    for name in (b"a", b"b", b"c"):
+        await answers.of(name, load)
+    assert answers.fresh(b"a")
+    await answers.of(b"d", load)
+    assert [name for name in (b"a", b"b", b"c", b"d") if answers.fresh(name)] == [b"a", b"c", b"d"]
+    for _ in range(10):
+        await answers.of(b"d", load)
+    assert answers.fresh(b"a")
+
+
+def test_small_bodies_are_not_compressed() -> None:
+    assert Answer(b"x" * 499).compressed is None
+    assert Answer(b"x" * 500).compressed == Answer(b"x" * 500).compressed
