@@ -1087,7 +1087,7 @@ export interface paths {
         };
         /**
          * Ready
-         * @description Readiness: MongoDB and Kafka can be reached, and consumers make progress.
+         * @description Readiness: queries are answered, for which MongoDB is enough; commands are taken, and consumers make progress.
          */
         get: operations["readReadiness"];
         put?: never;
@@ -1212,7 +1212,92 @@ export interface paths {
          */
         get: operations["listPublicReviews"];
         put?: never;
+        /**
+         * Submit Page Review
+         * @description Submit a review from a page: by the author whom its token proves, or by nobody where the store takes that.
+         */
+        post: operations["submitPageReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/storefront/v1/{storeId}/{entityType}/{entityId}/form": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Form
+         * @description What the form of a review needs, when it is opened. It is another one each time.
+         */
+        get: operations["readForm"];
+        put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/storefront/v1/{storeId}/{entityType}/{entityId}/images": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload On Page
+         * @description Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
+         *     removed after 24 hours if no review has it by then.
+         */
+        post: operations["uploadOnPage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/storefront/v1/{storeId}/{entityType}/{entityId}/votes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Vote On Page
+         * @description Say whether a review is helpful. The last vote of a browser counts.
+         */
+        post: operations["voteOnPage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/storefront/v1/{storeId}/{entityType}/{entityId}/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report On Page
+         * @description Object to a review: moderators see it in their lists. It hides nothing by itself.
+         */
+        post: operations["reportOnPage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1259,6 +1344,14 @@ export interface components {
             commandId: string | null;
             fields: string[];
             letter: string | null;
+        };
+        /** @description A challenge: the number, up to `maxnumber`, for which SHA-256 of `salt` and its digits is `challenge`. */
+        Challenge: {
+            algorithm: string;
+            challenge: string;
+            salt: string;
+            maxnumber: number;
+            signature: string;
         };
         /** @description Since when. */
         ChangesRequest: {
@@ -1354,6 +1447,18 @@ export interface components {
         FeedbackPermission: {
             canLeaveFeedback: boolean;
             reasons: components["schemas"]["Refusal"][];
+        };
+        /**
+         * @description The bounds of a form that is opened now. `stamp` comes back with what it sends, `leastSeconds` later at the
+         *     earliest. `anonymous`: reviews are taken without a review token. `check`: to be solved, where one is asked for.
+         */
+        Form: {
+            stamp: string;
+            leastSeconds: number;
+            anonymous: boolean;
+            mostImages: number;
+            mostImageBytes: number;
+            check: components["schemas"]["Challenge"] | null;
         };
         /** @description Settings that hold for all stores; what is left out stays as it is. */
         GeneralSettingsFields: {
@@ -1624,6 +1729,49 @@ export interface components {
          * @enum {string}
          */
         Outcome: "applied" | "unchanged" | "not-found" | "refused";
+        /** @description An objection to a review of the object. */
+        PageReport: {
+            reason: components["schemas"]["ReportReason"];
+            explanation: string;
+            name?: string | null;
+            email?: string | null;
+            /**
+             * @description The sender believes in good faith that all of it is true
+             * @constant
+             */
+            goodFaith: true;
+            reviewId: string;
+        };
+        /** @description A review as a page sends it. Its author is whom the token proves, else nobody; its id is chosen here. */
+        PageReview: {
+            rating: number;
+            title?: string | null;
+            review: string;
+            /** @description The name that it is shown with */
+            userName?: string | null;
+            /**
+             * @description Ids of uploads
+             * @default []
+             */
+            images?: string[];
+            /** @description BCP 47; else detected */
+            language?: string | null;
+            /** @description Of a reminder's link */
+            token?: string | null;
+            /** @description That of `form` */
+            stamp?: string | null;
+            /** @description A trap for programs: visitors don't see it */
+            website?: string | null;
+            /** @description The solved challenge of `form`, as JSON in base64 */
+            check?: string | null;
+        };
+        /** @description A vote on a review of the object. */
+        PageVote: {
+            reviewId: string;
+            helpful: boolean;
+            /** @description Random, kept by the browser */
+            voter: string;
+        };
         /** @description Commands that wait for what they are about. */
         Parked: {
             reviews: number;
@@ -1786,9 +1934,14 @@ export interface components {
             isPartial: boolean;
             weeks: components["schemas"]["TrendWeek"][];
         };
-        /** @description Everything that the service needs can be reached. `warn`: it serves, but a partition makes no progress. */
+        /**
+         * @description Queries are answered; `commands` tells if commands are taken, too. `warn`: they aren't, or a partition makes no
+         *     progress.
+         */
         Ready: {
             status: string;
+            reads: string;
+            commands: string;
             checks: {
                 [key: string]: string;
             };
@@ -2649,6 +2802,7 @@ export type Alive = components['schemas']['Alive'];
 export type AuditKind = components['schemas']['AuditKind'];
 export type AuditPage = components['schemas']['AuditPage'];
 export type AuditRow = components['schemas']['AuditRow'];
+export type Challenge = components['schemas']['Challenge'];
 export type ChangesRequest = components['schemas']['ChangesRequest'];
 export type Check = components['schemas']['Check'];
 export type CommandAnswer = components['schemas']['CommandAnswer'];
@@ -2662,6 +2816,7 @@ export type EntityRating = components['schemas']['EntityRating'];
 export type EntityRatingRequest = components['schemas']['EntityRatingRequest'];
 export type ExportFormat = components['schemas']['ExportFormat'];
 export type FeedbackPermission = components['schemas']['FeedbackPermission'];
+export type Form = components['schemas']['Form'];
 export type GeneralSettingsFields = components['schemas']['GeneralSettingsFields'];
 export type GivenClaim = components['schemas']['GivenClaim'];
 export type GivenReply = components['schemas']['GivenReply'];
@@ -2689,6 +2844,9 @@ export type OrderList = components['schemas']['OrderList'];
 export type OrderRow = components['schemas']['OrderRow'];
 export type OrderSearchRequest = components['schemas']['OrderSearchRequest'];
 export type Outcome = components['schemas']['Outcome'];
+export type PageReport = components['schemas']['PageReport'];
+export type PageReview = components['schemas']['PageReview'];
+export type PageVote = components['schemas']['PageVote'];
 export type Parked = components['schemas']['Parked'];
 export type Permission = components['schemas']['Permission'];
 export type PolicyShown = components['schemas']['PolicyShown'];
@@ -5347,6 +5505,288 @@ export interface operations {
             };
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    submitPageReview: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @example wait=5
+                 */
+                Prefer?: string;
+                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                entityType: string;
+                entityId: string;
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PageReview"];
+            };
+        };
+        responses: {
+            /** @description Applied, at least in part: `results` has the outcome of each id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            /** @description Accepted: it will take effect */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description Nothing was applied */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
+                };
+            };
+            422: components["responses"]["Validation"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    readForm: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                entityType: string;
+                entityId: string;
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Form"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    uploadOnPage: {
+        parameters: {
+            query?: {
+                /** @description That of `form` */
+                stamp?: string | null;
+            };
+            header?: {
+                /**
+                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @example wait=5
+                 */
+                Prefer?: string;
+                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                entityType: string;
+                entityId: string;
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                };
+                "image/jpeg": string;
+                "image/png": string;
+                "image/webp": string;
+                "image/heic": string;
+            };
+        };
+        responses: {
+            /** @description Applied, at least in part: `results` has the outcome of each id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            /** @description Accepted: it will take effect */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description Nothing was applied */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
+                };
+            };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    voteOnPage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @example wait=5
+                 */
+                Prefer?: string;
+                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                entityType: string;
+                entityId: string;
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PageVote"];
+            };
+        };
+        responses: {
+            /** @description Applied, at least in part: `results` has the outcome of each id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            /** @description Accepted: it will take effect */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description Nothing was applied */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
+                };
+            };
+            422: components["responses"]["Validation"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    reportOnPage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description `wait=N` (RFC 7240): answer 200 once the command has been applied, after N seconds at most
+                 * @example wait=5
+                 */
+                Prefer?: string;
+                /** @description The same key gives the same ids, so a repeated request changes nothing; 422 with another body */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                entityType: string;
+                entityId: string;
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PageReport"];
+            };
+        };
+        responses: {
+            /** @description Applied, at least in part: `results` has the outcome of each id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            /** @description Accepted: it will take effect */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandAnswer"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description Nothing was applied */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
+                };
+            };
+            422: components["responses"]["Validation"];
+            429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
