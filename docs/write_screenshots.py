@@ -25,8 +25,7 @@ SHOP_FOLDER: Final = Path(__file__).parent / "storefront"
 ADDRESS: Final = f"http://127.0.0.1:{os.environ.get('PLAUDIT_HTTP__PORT', '8080')}"
 SIZE: Final = {"width": 1360, "height": 860}
 PHONE: Final = {"width": 390, "height": 844}
-SHOP_SIZES: Final = {"": {"width": 1280, "height": 900}, "-phone": {"width": 390, "height": 844}}
-WRITE: Final = "Write a review"
+SHOP_SIZES: Final = {"": {"width": 1280, "height": 1000}, "-phone": {"width": 390, "height": 844}}
 
 OBJECTS: Final = {"camera-3": "Field Camera 3", "lamp-77": "Trail Lamp", "kettle-17": "Kettle 1.7"}
 REVIEWS: Final = (
@@ -116,17 +115,23 @@ async def shoot_storefront(browser: Browser) -> None:
             page = await browser.new_page(color_scheme=scheme, viewport=size)  # type: ignore[arg-type]
             for name, path in (("list", "/demo"), ("product", "/demo/ridgeline"), ("reviews", "/demo/sora#reviews")):
                 await page.goto(ADDRESS + path, wait_until="networkidle")
+                if name == "reviews":
+                    await page.get_by_role("button", name="With photos").click()
                 await keep(page, f"{name}{suffix}-{scheme}")
-            await page.get_by_role("button", name=WRITE).first.click()
-            await page.wait_for_timeout(700)
+            await page.get_by_role("button", name="Write a review").click()
+            await page.get_by_role("radio").nth(3).check(force=True)
+            await page.get_by_label("Title").fill("Pours like a dream")
+            await page.get_by_label("Your review").fill("Not a drop on the table, and still hot at the third cup.")
+            await page.get_by_label("Your review").scroll_into_view_if_needed()
             await keep(page, f"form{suffix}-{scheme}")
 
 
 async def keep(page: Page, name: str) -> None:
     """Write one picture of the shop, in as few colours as it needs."""
+    await page.wait_for_load_state("networkidle")
     await page.wait_for_timeout(700)
     picture = Image.open(io.BytesIO(await page.screenshot())).convert("RGB")
-    picture.quantize(200).save(SHOP_FOLDER / f"{name}.png", optimize=True)
+    picture.quantize(256, kmeans=3).save(SHOP_FOLDER / f"{name}.png", optimize=True)
 
 
 async def main() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter, FastAPI
 
 from domain.forms import WritingLimits
-from storefront import feedback, forms, images, reviews, static_files, submissions, summaries
+from storefront import feed, feedback, forms, images, jsonld, reviews, static_files, submissions, summaries
 from storefront.answers import Answers
 from storefront.demo import demo_routes
 from storefront.door import StorefrontDoor
@@ -17,6 +17,8 @@ from storefront.rates import Rates
 ROUTERS: Final[Sequence[APIRouter]] = (
     summaries.router,
     reviews.router,
+    jsonld.router,
+    feed.router,
     forms.router,
     submissions.router,
     images.router,

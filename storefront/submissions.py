@@ -113,11 +113,7 @@ async def submit_page_review(
     try:
         return await submit_reviews(services, shopper.caller, command, [given.submitted(shopper)], Source.WIDGET)
     except ProblemError as problem:
-        raise _of_one(problem) from problem
-
-
-def _of_one(problem: ProblemError) -> ProblemError:
-    """The problem with places in a review that was sent by itself, and not in an array."""
-    for error in problem.errors:
-        error["pointer"] = error["pointer"].removeprefix("/0")
-    return problem
+        for error in problem.errors:
+            # The review came by itself, not in an array.
+            error["pointer"] = error["pointer"].removeprefix("/0")
+        raise

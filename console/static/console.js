@@ -2,6 +2,7 @@
 
 const QUEUE = "/console/queue";
 const LIVE_MS = 400;
+const AGAIN_MS = 15_000;
 const REQUESTS = 3;
 const TOGETHER = 200;
 const CLAIM_MS = 120_000;
@@ -40,9 +41,7 @@ async function send(address, fields) {
   } catch {
     throw new Error("The service can't be reached. Decide again once it can.");
   }
-  if (response.redirected || !response.headers.get("content-type")?.includes("json")) {
-    throw new Error("You have to sign in again: load this page anew.");
-  }
+  if (!response.headers.get("content-type")?.includes("json")) throw new Error("That can't be read. Load this page anew.");
   const told = await response.json();
   if (!response.ok) throw new Error(told.message);
   return told;
@@ -293,22 +292,65 @@ class Queue {
 function listen(queue) {
   const place = document.getElementById("news");
   if (!place || !window.EventSource) return;
-  const store = new URL(location.href).searchParams.get("store");
-  let count = 0;
-  const source = new EventSource(`${QUEUE}/news`);
-  source.addEventListener("new", (event) => {
-    const told = JSON.parse(event.data);
-    if ((store && told.store !== store) || queue?.row(told.id)) return;
-    count += 1;
+  const query = new URL(location.href).searchParams;
+  const store = query.get("store");
+  const fresh = new Set();
+  const tell = (ids) => {
+    for (const id of ids) if (!queue?.row(id)) fresh.add(id);
+    if (!fresh.size) return;
     const link = document.createElement("a");
     link.href = location.pathname + location.search;
-    link.textContent = `${count} new review${count > 1 ? "s" : ""}`;
+    link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
     place.replaceChildren(link);
+  };
+  // Also the first time: reviews come between the page and its news.
+  const ask = async () => {
+    query.set("since", place.dataset.since);
+    const response = await fetch(`${QUEUE}/since?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
+    if (response?.ok) tell((await response.json()).ids);
+  };
+  const connect = () => {
+    const source = new EventSource(`${QUEUE}/news`);
+    source.addEventListener("open", ask);
+    source.addEventListener("new", (event) => {
+      const told = JSON.parse(event.data);
+      if (!store || told.store === store) tell([told.id]);
+    });
+    for (const kind of ["claimed", "decided"]) {
+      source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
+    }
+    // A browser connects again by itself, unless it was answered by something else.
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
+    });
+    window.addEventListener("pagehide", () => source.close());
+  };
+  connect();
+}
+
+/** Before a form with something typed goes: is the visitor still signed in? Otherwise it stays as it is, with the way to
+ *  sign in beside it. */
+function keep(form) {
+  let isIn = false;
+  form.addEventListener("submit", async (event) => {
+    if (isIn || event.submitter?.formTarget) {
+      isIn = false;
+      return;
+    }
+    event.preventDefault();
+    const { submitter } = event;
+    const response = await fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual" }).catch(() => null);
+    if (response?.status === 401) {
+      const link = Object.assign(document.createElement("a"), { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
+      const told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
+      told.append("You are signed out. ", link, ", then send this again: nothing that you typed is lost.");
+      one(":scope > .errors", form)?.remove();
+      form.prepend(told);
+      return;
+    }
+    isIn = true;
+    form.requestSubmit(submitter);
   });
-  for (const kind of ["claimed", "decided"]) {
-    source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
-  }
-  window.addEventListener("pagehide", () => source.close());
 }
 
 /** Keys. On a page of one review they press the buttons that are there. */
@@ -384,3 +426,4 @@ if (queue || document.getElementById("news")) listen(queue);
 if (queue || document.getElementById("decide")) keys(queue);
 document.getElementById("continue")?.requestSubmit();
 for (const button of all("button[data-live]")) live(button);
+for (const form of all("main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))")) keep(form);

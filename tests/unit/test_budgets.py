@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
+from api.images import UPLOADS
 from api.web import budgets
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
+from api.web.in_hand import RequestsInHand
 
 
 async def stall(share: Share, until: asyncio.Event) -> None:
@@ -82,3 +85,21 @@ async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypa
     never.set()
     await asyncio.gather(*stalled[2:])
     assert not budget.stalling
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        *(("/api/images", 500_000), ("/storefront/v1/shop/Product/1/images", 500_000)),
+        *(("/api/customerReviews", 100_000), ("/storefront/v1/shop/Product/1/reviews", 100_000)),
+    ],
+)
+async def test_room_for_uploads_is_larger_wherever_they_go(path: str, most: int) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise NotImplementedError
+
+    bodies = Budget(1_000_000, "bodies of")
+    hand = RequestsInHand(app, 1, bodies, Budget(1, "answers to"), 100_000, {UPLOADS: 500_000})
+    share = await hand.room_for_body({"path": path, "headers": [(b"content-length", b"999999999")]})
+    assert share is not None
+    assert bodies.held == most

@@ -20,6 +20,7 @@ from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, co
 from domain.delivery import OutgoingMessage
 from messaging.envelope import mark_in, of_command
 from storage.outcomes import Answer
+from storefront.app import ROUTERS as STOREFRONT
 
 GOOD = (Outcome.APPLIED, Outcome.UNCHANGED)
 
@@ -129,7 +130,7 @@ async def test_who_waits_is_told_that_another_facade_took_the_key_for_something_
 def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:
     """The order of the parameters is that in which they are resolved."""
     command_of = get_args(Commanded)[1].dependency
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    routes = [route for router in (*ROUTERS, *STOREFRONT) for route in router.routes if isinstance(route, APIRoute)]
     commands = 0
     for route in routes:
         calls: list[Any] = [needed.call for needed in route.dependant.dependencies]
