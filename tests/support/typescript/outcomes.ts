@@ -19,10 +19,13 @@ async function problem(request: Promise<unknown>): Promise<object> {
 }
 
 const keys: (string | null)[] = [];
+const apiKeys = new Set<string | null>();
 const busy = createPlaudit({
   baseUrl,
+  apiKey: "plaudit-key",
   fetch: async (request) => {
     keys.push(request.headers.get("Idempotency-Key"));
+    apiKeys.add(request.headers.get("X-API-Key"));
     if (keys.length === 1) throw new TypeError("the connection broke");
     const taken = await fetch(request);
     return keys.length > 2 ? taken : new Response("busy", { status: 503, headers: { "Retry-After": "0" } });
@@ -44,6 +47,7 @@ const { data: found } = await plaudit.GET("/api/customerReviews/{id}", { params:
 
 console.log(
   JSON.stringify({
+    apiKeys: [...apiKeys],
     keys: new Set(keys).size,
     attempts: keys.length,
     image: image.outcome,
