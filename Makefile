@@ -10,7 +10,7 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs screenshots sbom audit lock clean
+.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client screenshots sbom audit lock clean
 
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -18,8 +18,8 @@ up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DA
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(VENV)/run.stamp ## a tour through the running service
-	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo
+demo: $(VENV)/run.stamp ## a tour through the running service; FILL=500: its shop at /demo with so many reviews
+	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo $(if $(FILL),--fill $(FILL))
 
 # In the order of the folders: the longest files have few tests, and would come last by themselves. Four at a time keep
 # two cores busy while some of them wait. The JVM's second compiler would cost Kafka more than it gains in so short a life.
@@ -58,8 +58,11 @@ mutants: $(VENV)/mutants.stamp ## small changes of the domain that its unit test
 docs: $(VENV)/dev.stamp ## write docs/asyncapi.json
 	$(BIN)/python docs/write_asyncapi.py
 
-screenshots: $(VENV)/dev.stamp ## write docs/console/*.png, of a running `make up`; needs chromium: PORT
-	@PLAUDIT_HTTP__PORT=$(PORT) $(BIN)/python docs/write_screenshots.py
+client: $(VENV)/dev.stamp ## write the types of clients/typescript; needs npm
+	cd clients/typescript && npm ci --silent && ../../$(BIN)/plaudit openapi | npm run --silent generate
+
+screenshots: $(VENV)/dev.stamp ## write docs/console and docs/storefront, of a running `make up`; needs chromium: PORT, DATA, ARGS
+	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) $(BIN)/python docs/write_screenshots.py $(ARGS)
 
 # Of what the service runs on, as the lock file has it.
 sbom: $(VENV)/release.stamp ## what the service is built from, CycloneDX, into dist/

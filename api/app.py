@@ -47,10 +47,6 @@ from api.web.problems import ProblemError, on_http_error, on_invalid_parameters,
 from api.web.telemetry import Signals
 from api.web.uploads import MAX_BODY_BYTES
 
-DESCRIPTION: Final = (
-    "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
-    "or 200 once they have been applied, with `Prefer: wait=N`."
-)
 WEB_RULES: Final = WebRules()
 # By feature, in the order in which a request is compared with their routes: what is asked for most comes first.
 # Within customerReviews, fixed paths come before /{id}.
@@ -94,9 +90,7 @@ def create_app(
     """The facade on these services, which the caller opens and closes. `rate_limit` holds for each client."""
     limits = services.limits
     app = FastAPI(
-        title="Plaudit",
         version=services.version,
-        description=DESCRIPTION,
         # Taken as they are: an included router is searched twice for each request.
         routes=[route for router in ROUTERS for route in router.routes],
         redirect_slashes=False,
@@ -131,7 +125,7 @@ def create_app(
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = openapi_document(app)
+            app.openapi_schema = openapi_document(app.routes, app.version)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

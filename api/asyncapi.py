@@ -19,7 +19,12 @@ from messaging.asyncapi import asyncapi_document
 router = APIRouter(tags=["documents"])
 
 
-@router.get("/asyncapi.json", summary="The AsyncAPI 3 document of the Kafka topics", openapi_extra=OPEN_TO_ALL)
+@router.get(
+    "/asyncapi.json",
+    operation_id="readAsyncApi",
+    summary="The AsyncAPI 3 document of the Kafka topics",
+    openapi_extra=OPEN_TO_ALL,
+)
 async def asyncapi_json(services: Injected) -> JsonResponse:
     """Topics, keys and message schemas."""
     return JsonResponse(asyncapi_document(services.topics, services.version))

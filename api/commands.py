@@ -143,7 +143,12 @@ def command_answers(*kinds: ProblemKind) -> dict[str, Any]:
     told = problems(*kinds, ProblemKind.NOT_APPLIED)
     both = [{"$ref": f"#/components/schemas/{name}"} for name in ("Problem", CommandAnswer.__name__)]
     told[409] = {**told[409], "content": {"application/problem+json": {"schema": {"allOf": both}}}}
-    return {"status_code": 202, "response_model": CommandAnswer, "responses": {200: answer, **told}}
+    return {
+        "status_code": 202,
+        "response_model": CommandAnswer,
+        "response_description": "Accepted: it will take effect",
+        "responses": {200: answer, **told},
+    }
 
 
 async def carry_out(

@@ -70,7 +70,7 @@ ReviewId = Annotated[Id, Path(alias="id")]
 router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews/{id}", tags=["Feedback"])
 
 
-@router.post("/reply", **_ANSWERS)
+@router.post("/reply", operation_id="replyToReview", **_ANSWERS)
 async def reply(
     caller: Replier,
     id: ReviewId,
@@ -89,7 +89,7 @@ async def remove_reply(caller: Replier, id: ReviewId, command: Commanded, servic
     return await _reply(services, caller, command, id, FeedbackAction.REMOVE_REPLY, {})
 
 
-@router.post("/votes", **_ANSWERS_OF_READERS)
+@router.post("/votes", operation_id="voteOnReview", **_ANSWERS_OF_READERS)
 async def vote(
     caller: Voter,
     id: ReviewId,
@@ -128,7 +128,7 @@ async def remove_vote(
     return await send_feedback(services, caller, command, id, FeedbackAction.REMOVE_VOTE, told)
 
 
-@router.post("/reports", **_ANSWERS_OF_READERS)
+@router.post("/reports", operation_id="reportReview", **_ANSWERS_OF_READERS)
 async def report(
     caller: Reporter,
     id: ReviewId,

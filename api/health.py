@@ -39,13 +39,19 @@ class Ready(Alive):
 router = APIRouter(prefix="/health", tags=["Operation"])
 
 
-@router.get("/live", response_model=Alive, openapi_extra=OPEN_TO_ALL)
+@router.get("/live", operation_id="readLiveness", response_model=Alive, openapi_extra=OPEN_TO_ALL)
 async def live() -> JsonResponse:
     """Liveness: the process answers."""
     return JsonResponse({"status": "pass"})
 
 
-@router.get("/ready", response_model=Ready, responses=problems(ProblemKind.UNAVAILABLE), openapi_extra=OPEN_TO_ALL)
+@router.get(
+    "/ready",
+    operation_id="readReadiness",
+    response_model=Ready,
+    responses=problems(ProblemKind.UNAVAILABLE),
+    openapi_extra=OPEN_TO_ALL,
+)
 async def ready(services: Injected, request: Request) -> JsonResponse:
     """Readiness: queries are answered, for which MongoDB is enough; commands are taken, and consumers make progress."""
     checks = {"mongodb": services.database.command("ping"), "kafka": services.publisher.ping()}

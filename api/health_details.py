@@ -51,7 +51,7 @@ class Parked(TypedDict):
     returns: int
 
 
-class Check(TypedDict):
+class HealthCheck(TypedDict):
     """One check: how it is, and what to do if it isn't well."""
 
     check: str
@@ -69,7 +69,7 @@ class Health(TypedDict):
     lag: list[TopicLag] | None
     parked: Parked | None
     outbox: int | None
-    checks: list[Check]
+    checks: list[HealthCheck]
 
 
 @dataclass(slots=True)

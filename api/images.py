@@ -42,7 +42,11 @@ ImagePath = Annotated[ImageId, Path(alias="imageId")]
 Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
 
-@router.post(f"/api/{UPLOADS}", **command_answers(ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE))
+@router.post(
+    f"/api/{UPLOADS}",
+    operation_id="uploadImage",
+    **command_answers(ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE),
+)
 async def upload(
     caller: ReviewAuthor,
     content: Annotated[bytes, Depends(UPLOAD)],
@@ -124,7 +128,7 @@ def _tags(request: Request) -> list[str]:
 _COMMANDED: Final[dict[str, Any]] = command_answers(ProblemKind.UNAVAILABLE)
 
 
-@router.post("/api/customerReviews/{id}/images/{imageId}/hide", **_COMMANDED)
+@router.post("/api/customerReviews/{id}/images/{imageId}/hide", operation_id="hideImage", **_COMMANDED)
 async def hide(
     caller: Moderator, command: Commanded, services: Injected, id: str, image_id: ImagePath, reason: Reason = None
 ) -> Response:
@@ -132,7 +136,7 @@ async def hide(
     return await _set_visibility(services, caller, command, "hide", id, image_id, reason)
 
 
-@router.post("/api/customerReviews/{id}/images/{imageId}/show", **_COMMANDED)
+@router.post("/api/customerReviews/{id}/images/{imageId}/show", operation_id="showImage", **_COMMANDED)
 async def show(
     caller: Moderator, command: Commanded, services: Injected, id: str, image_id: ImagePath, reason: Reason = None
 ) -> Response:

@@ -60,7 +60,7 @@ Expected = Annotated[
 router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews", tags=["Moderation"])
 
 
-@router.post("/approve", **_ANSWERS)
+@router.post("/approve", operation_id="approveReviews", **_ANSWERS)
 async def approve(
     caller: Moderator,
     ids: ReviewIds,
@@ -73,7 +73,7 @@ async def approve(
     return await _moderate(services, caller, command, ModerationAction.APPROVE, ids, expected, reason)
 
 
-@router.post("/reject", **_ANSWERS)
+@router.post("/reject", operation_id="rejectReviews", **_ANSWERS)
 async def reject(
     caller: Moderator,
     ids: ReviewIds,
@@ -87,7 +87,7 @@ async def reject(
     return await _moderate(services, caller, command, ModerationAction.REJECT, ids, expected, reason, reason_code)
 
 
-@router.post("/reset", **_ANSWERS)
+@router.post("/reset", operation_id="resetReviews", **_ANSWERS)
 async def reset(
     caller: Moderator,
     ids: ReviewIds,
@@ -112,7 +112,7 @@ async def ids_to_delete(request: Request, ids: Annotated[list[Id], Query(max_len
     return named
 
 
-@router.delete("", openapi_extra=DELETED.openapi, **_ANSWERS)
+@router.delete("", operation_id="deleteReviews", openapi_extra=DELETED.openapi, **_ANSWERS)
 async def delete(
     caller: ReviewDeleter,
     ids: Annotated[list[str], Depends(ids_to_delete)],

@@ -40,7 +40,7 @@ _ANSWERS: Final[dict[str, Any]] = {
 router = APIRouter(route_class=PlainRoute, prefix="/api/customerReviews/{id}", tags=["Moderation"])
 
 
-@router.post("/claim", **_ANSWERS)
+@router.post("/claim", operation_id="claimReview", **_ANSWERS)
 async def claim(
     caller: Moderator, id: str, given: Annotated[GivenClaim | None, Depends(GIVEN_CLAIM)], services: Injected
 ) -> Response:

@@ -1,39 +1,37 @@
-"""The console at many reviews that wait: the time of the queue's pages, and from a key to the next row in Chromium.
+"""The console at many reviews that wait: the time of its pages, from a key to the next row in Chromium, and from the
+submission of a review until an open queue tells of it.
 
-`python -m benchmarks.console [reviews]`, a million unless given; it brings a MongoDB of its own.
+`python -m benchmarks.console [reviews]`, a million unless given; it brings its servers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 import httpx
-from playwright.async_api import async_playwright
+from playwright.async_api import Page, async_playwright
 from rich.console import Console
 
 from benchmarks.comparison import p99
-from benchmarks.facade import free_port, until_open
+from benchmarks.facade import serving, submission
+from benchmarks.ground import Place, ground
 from benchmarks.samples import stored_review
-from devservers.mongo import embedded_mongo
-from storage.database import connect
-from storage.indexes import ensure_indexes
 
-_DATABASE: Final = "bench"
 _BATCH: Final = 10_000
 _REQUESTS: Final = 300
 _KEYS: Final = 45
+_NEWS: Final = 200
 _PATHS: Final = ("/console/queue", "/console/queue?only=low", "/console/reviews", "/console/queue/state")
+_FIRST_NEW: Final = 150_000_000
 _KEY_TO_NEXT_ROW: Final = """() => new Promise((told) => {
   const before = document.querySelector("#list > li.focus");
   const began = performance.now();
@@ -43,55 +41,38 @@ _KEY_TO_NEXT_ROW: Final = """() => new Promise((told) => {
     told(performance.now() - began);
   }));
 })"""
+_TELL_NEWS: Final = """() => {
+  const place = document.getElementById("news");
+  new MutationObserver(() => heard(place.textContent)).observe(place, { childList: true });
+}"""
 
 
 async def main() -> None:
     """Measure, and print the figures."""
     out = Console(highlight=False)
     reviews = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    async with _service(reviews, out) as address:
-        for path in _PATHS:
-            times = await _times(address + path)
-            out.print(f"{path}: median {median(times):.1f} ms, p99 {p99(times):.1f} ms, {reviews:,} reviews wait")
-        keys = await _keys(address)
-        out.print(f"key to the next row: median {median(keys):.1f} ms, p99 {p99(keys):.1f} ms")
+    out.print(f"{reviews:,} reviews wait")
+    with tempfile.TemporaryDirectory() as folder:
+        async with ground(Path(folder)) as servers, servers.place() as place:
+            await _fill(place, reviews)
+            async with serving(place, "plaudit", "api") as port:
+                address = f"http://127.0.0.1:{port}"
+                with place.running("plaudit", "worker"):
+                    for path in _PATHS:
+                        _tell(out, path, await _times(address + path))
+                    async with _page(address) as page:
+                        _tell(out, "a new review in an open queue", await _news(address, page))
+                        _tell(out, "a key to the next row", await _keys(page))
 
 
-@asynccontextmanager
-async def _service(reviews: int, out: Console) -> AsyncIterator[str]:
-    """An API whose database has so many reviews that wait; its address."""
-    with tempfile.TemporaryDirectory() as name:
-        async with embedded_mongo(Path(name), out.print) as mongo:
-            client, database = connect(mongo.uri, _DATABASE)
-            async with client:
-                await ensure_indexes(database, remember_days=21)
-                for first in range(0, reviews, _BATCH):
-                    some = [stored_review(each) for each in range(first, min(first + _BATCH, reviews))]
-                    await database["reviews"].insert_many(some, ordered=False)
-            port = free_port()
-            settings = {
-                "MONGO__URI": mongo.uri,
-                "MONGO__DATABASE": _DATABASE,
-                "KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
-                "HTTP__PORT": str(port),
-                "LOG__LEVEL": "error",
-                "DATA": name,
-                "AUTH__MODE": "none",
-            }
-            with _api(settings) as process:
-                await until_open(process, port)
-                yield f"http://127.0.0.1:{port}"
+def _tell(out: Console, name: str, times: Sequence[float]) -> None:
+    out.print(f"{name}: median {median(times):.1f} ms, p99 {p99(times):.1f} ms, at most {max(times):.1f} ms")
 
 
-@contextmanager
-def _api(settings: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    environment = {**os.environ, **{f"PLAUDIT_{each}": value for each, value in settings.items()}}
-    process = subprocess.Popen([sys.executable, "-m", "plaudit", "api"], env=environment)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(15)
+async def _fill(place: Place, reviews: int) -> None:
+    for first in range(0, reviews, _BATCH):
+        some = [stored_review(each) for each in range(first, min(first + _BATCH, reviews))]
+        await place.database["reviews"].insert_many(some, ordered=False)
 
 
 async def _times(address: str) -> list[float]:
@@ -106,15 +87,39 @@ async def _times(address: str) -> list[float]:
     return found
 
 
-async def _keys(address: str) -> list[float]:
-    """The milliseconds from each of some keys to the frame with the next row."""
+@asynccontextmanager
+async def _page(address: str) -> AsyncIterator[Page]:
+    """An open queue in Chromium."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = await browser.new_page()
         await page.goto(f"{address}/console/queue")
-        found = [float(await page.evaluate(_KEY_TO_NEXT_ROW)) for _ in range(_KEYS)]
+        yield page
         await browser.close()
+
+
+async def _news(address: str, page: Page) -> list[float]:
+    """The milliseconds from the request that submits each of some reviews until the page shows one more, after some
+    that warm up."""
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    await page.expose_function("heard", heard.put_nowait)
+    await page.evaluate(_TELL_NEWS)
+    found = []
+    async with httpx.AsyncClient(timeout=60) as http:
+        for number in range(_NEWS + 20):
+            started = time.perf_counter()
+            answer = await http.post(f"{address}/api/customerReviews", json=submission(_FIRST_NEW + number))
+            answer.raise_for_status()
+            if not (told := await asyncio.wait_for(heard.get(), 60)).startswith(f"{number + 1} new"):
+                raise AssertionError(told)
+            if number >= 20:
+                found.append((time.perf_counter() - started) * 1_000)
     return found
+
+
+async def _keys(page: Page) -> list[float]:
+    """The milliseconds from each of some keys to the frame with the next row."""
+    return [float(await page.evaluate(_KEY_TO_NEXT_ROW)) for _ in range(_KEYS)]
 
 
 if __name__ == "__main__":

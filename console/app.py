@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -152,6 +152,9 @@ def _forbidden(detail: str) -> Refused:
 
 
 def _to_sign_in(request: Request) -> Response:
+    if "application/json" in request.headers.get("accept", ""):
+        message = "You are signed out. Sign in in another tab, then send it again."
+        return JSONResponse({"message": message, "status": 401}, 401)
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(address(SIGN_IN, {"to": here if request.method == "GET" else None}), 303)
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from console.decisions import DECISIONS, outcomes
+from console.decisions import command, outcomes, settled
 from console.facade import Refused
 from console.queue import PATH, criteria
 from console.screens import Screens
 from console.templating import address
-from console.visits import Visit, key_of
+from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
 _AT_A_TIME: Final = 500
+_WAIT_S: Final = 10
 _FILTERS: Final = ("only", "store", "q")
 _ALL: Final = f"{PATH}/all"
 
@@ -35,7 +36,7 @@ async def decide(visit: Visit) -> Response:
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select some, and send it again."})
-    counts = await _decide(visit, str(form.get("action")), ids, str(form.get("reasonCode") or ""), key_of(form))
+    counts = outcomes(await settled(command(visit, form, ids, "New", wait=_WAIT_S)))
     return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters))
 
 
@@ -54,23 +55,9 @@ async def decide_some(visit: Visit) -> Response:
     form, query = await visit.form(), visit.query
     body = {**criteria(query), "take": _AT_A_TIME, "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
-    action, code = str(form.get("action")), str(form.get("reasonCode") or "")
     counts = Counter({name: int(number) for name, number in query.items() if name[:2] == "n-" and number.isdigit()})
     if ids := [row["id"] for row in found["results"]]:
-        counts.update({f"n-{word}": n for word, n in (await _decide(visit, action, ids, code, key_of(form))).items()})
-    return RedirectResponse(address(_ALL, query, action=action, reasonCode=code, **counts), 303)
-
-
-async def _decide(visit: Visit, action: str, ids: list[str], code: str, key: str) -> dict[str, int]:
-    """The number of these reviews with each outcome."""
-    if action not in DECISIONS:
-        raise Refused(422, {"detail": f"Choose one of {', '.join(DECISIONS)}."})
-    query: dict[str, Any] = {"expectedStatus": "New", "reasonCode": code if action == "reject" else None}
-    try:
-        return outcomes(
-            await visit.facade.command("POST", f"/api/customerReviews/{action}", ids, query, key=key, wait=10)
-        )
-    except Refused as refused:
-        if not refused.results:
-            raise
-        return outcomes(dict(refused.problem))
+        answer = await settled(command(visit, form, ids, "New", wait=_WAIT_S))
+        counts.update({f"n-{word}": number for word, number in outcomes(answer).items()})
+    sent = {name: form.get(name) for name in ("action", "reasonCode")}
+    return RedirectResponse(address(_ALL, query, **sent, **counts), 303)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, Final
 from urllib.parse import quote
 
+from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, Response
 
-from console.facade import Refused
+from console.facade import WAIT_S, Refused
 from console.screens import Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -26,17 +28,20 @@ async def decide(visit: Visit) -> Response:
     """Decide about a review, if it still has the status that the page showed."""
     form, id = await visit.form(), visit.path["id"]
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
-    if action not in _STATUS_AFTER:
-        raise Refused(422, {"detail": f"Choose one of {', '.join(_STATUS_AFTER)}."})
-    query = {"expectedStatus": expected, "reason": form.get("reason")}
-    if action == "reject":
-        query["reasonCode"] = form.get("reasonCode")
-    answer = await visit.facade.command("POST", f"/api/customerReviews/{action}", [id], query, key=key_of(form))
-    if visit.wants_json:
-        return JSONResponse({"done": DECISIONS[action], "status": _STATUS_AFTER[action], "outcome": answer["outcome"]})
+    answer = await command(visit, form, [id], expected, wait=WAIT_S)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
-    undo = {"undo": id, "undo_action": _BACK_TO[expected], "undo_expected": _STATUS_AFTER[action]}
+    undo = {"undo": id, "undo_action": _BACK_TO.get(expected, ""), "undo_expected": _STATUS_AFTER[action]}
     return visit.back(_way_back(str(form.get("back", "")), id), done, **(undo if expected in _BACK_TO else {}))
+
+
+@screens.post("/queue/decisions", Permission.MODERATE_REVIEWS)
+async def decide_together(visit: Visit) -> Response:
+    """Decide about reviews in the same way, as far as they still have the status that the page showed. The answer is
+    for its script: the outcome of each, none where they are still to take effect."""
+    form = await visit.form()
+    ids, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
+    answer = await settled(command(visit, form, ids, expected, wait=WAIT_S))
+    return JSONResponse({"results": answer.get("results", [])})
 
 
 @screens.post("/reviews/{id}/delete", Permission.DELETE_REVIEWS)
@@ -47,6 +52,30 @@ async def delete(visit: Visit) -> Response:
         "DELETE", "/api/customerReviews", None, {"ids": id, "reason": form.get("reason")}, key=key_of(form)
     )
     return visit.back(_way_back(str(form.get("back", "")), ""), "deleted")
+
+
+async def command(visit: Visit, form: FormData, ids: list[str], expected: str, *, wait: int) -> dict[str, Any]:
+    """The answer to the decision of a form about those of these reviews that have the expected status, after so many
+    seconds at most. Raises Refused, also where none took effect."""
+    action = str(form.get("action", ""))
+    if action not in DECISIONS:
+        raise Refused(422, {"detail": f"Choose one of {', '.join(DECISIONS)}."})
+    query = {"expectedStatus": expected, "reason": form.get("reason")}
+    if action == "reject":
+        query["reasonCode"] = form.get("reasonCode")
+    path = f"/api/customerReviews/{action}"
+    answer: dict[str, Any] = await visit.facade.command("POST", path, ids, query, key=key_of(form), wait=wait)
+    return answer
+
+
+async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """The answer to a decision about many, also where none took effect. Raises Refused."""
+    try:
+        return await answer
+    except Refused as refused:
+        if not refused.results:
+            raise
+        return dict(refused.problem)
 
 
 def _way_back(given: str, id: str) -> str:

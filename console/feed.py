@@ -40,9 +40,10 @@ class News:
 
 @dataclass(slots=True)
 class _Listener:
-    """One open page; what it doesn't read in time is dropped, and the page asks anew."""
+    """One open page. One that doesn't read in time loses news: its stream ends, and it asks anew."""
 
     news: asyncio.Queue[News] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING))
+    is_behind: bool = False
 
 
 class Feed:
@@ -62,14 +63,15 @@ class Feed:
             await asyncio.gather(self._reading, return_exceptions=True)
 
     async def news(self, caller: Caller, pause_s: float) -> AsyncIterator[News | None]:
-        """The claims that hold, then what happens in the stores of this caller; None after a pause without any."""
+        """The claims that hold, then what happens in the stores of this caller; None after a pause without any.
+        It ends for a page that doesn't keep up."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
         with self._listening() as listener:
             for claim in self._held():
                 if caller.may_touch(claim.store_id):
                     yield claim
-            while True:
+            while not listener.is_behind:
                 try:
                     news = await asyncio.wait_for(listener.news.get(), pause_s)
                 except TimeoutError:
@@ -112,7 +114,9 @@ class Feed:
         elif news.kind == "decided":
             self._claims.pop(news.review_id, None)
         for listener in self._by_number.values():
-            if not listener.news.full():
+            if listener.news.full():
+                listener.is_behind = True
+            else:
                 listener.news.put_nowait(news)
 
 

@@ -57,8 +57,10 @@ async def change_rules(visit: Visit) -> Response:
     if form.get("step") == "edit":
         return _form(visit, store, wanted, loaded=loaded)
     try:
-        if form.get("step") != "save" or current != loaded:
+        if form.get("step") != "save":
             return await _trial(visit, store, wanted, is_conflict=current != loaded)
+        if current != loaded:
+            return await _trial(visit, store, wanted, is_conflict=True, status=409)
         body = {"settings": {"moderationRules": wanted}}
         answer = await visit.facade.command("PUT", address_of(store["id"]), body, key=key_of(form))
     except Refused as refused:
@@ -96,7 +98,7 @@ def _form(
     )
 
 
-async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflict: bool) -> Response:
+async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflict: bool, status: int = 200) -> Response:
     current = store["settings"]["moderationRules"]
     reviews = await _reviews(visit, store["id"])
     path = f"{address_of(store['id'])}/moderationRules/try"
@@ -112,6 +114,7 @@ async def _trial(visit: Visit, store: Rule, rules: Sequence[Rule], *, is_conflic
     rows.sort(key=lambda row: row["now"]["outcome"] == row["then"]["outcome"])
     return visit.page(
         "moderation_rules_trial.html",
+        status=status,
         store=store,
         count=len(reviews),
         may_read=visit.may("customerReviews:read"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from console.screens import Screens
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
+from domain.timestamps import timestamp
 
 ROWS: Final = 50
+_MOST_MISSED: Final = 500
 PATH: Final = "/console/queue"
 _CHIPS: Final = (
     ("", "", "All"),
@@ -46,19 +49,28 @@ def criteria(query: Mapping[str, str]) -> dict[str, Any]:
 @screens.get("/queue", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def queue(visit: Visit) -> Response:
     """The rows of one page, without a count: it is asked for by the page."""
-    query = visit.query
+    query, now = visit.query, timestamp(datetime.now(UTC))
     body = {**criteria(query), "take": ROWS, "withTotal": False, "after": query.get("after")}
     found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
     focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
     return visit.page(
         "queue.html",
         rows=found["results"],
+        since=now,
         next=found.get("next"),
         focus=focus or next(iter(found["results"]), None),
         chips=_CHIPS,
         reasons=list(ReasonCode),
         is_filtered=bool(query.keys() & {"only", "store", "q", "after"}),
     )
+
+
+@screens.get("/queue/since", Permission.READ_REVIEWS)
+async def since(visit: Visit) -> Response:
+    """The ids of the reviews that came since a page was made, for its script: it may have missed the news of them."""
+    body = {**criteria(visit.query), "startDate": visit.query.get("since"), "take": _MOST_MISSED, "withTotal": False}
+    found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
+    return JSONResponse({"ids": [row["id"] for row in found["results"]]})
 
 
 @screens.get("/queue/state", Permission.READ_REVIEWS)

@@ -100,14 +100,14 @@ async def one_return(visit: Visit) -> Response:
 async def set_status(visit: Visit) -> Response:
     """Change the status and the resolution."""
     form = await visit.form()
-    return await _change(visit, form, {"status": form.get("status"), "resolution": form.get("resolution")})
+    return await _change(visit, form, {name: form.get(name) for name in ("expectedStatus", "status", "resolution")})
 
 
 @screens.post("/returns/{id}/lines", Permission.READ_RETURNS, Permission.UPDATE_RETURNS)
 async def set_lines(visit: Visit) -> Response:
     """Change the quantities and the reasons."""
     form = await visit.form()
-    return await _change(visit, form, {"lineItems": line_items(form)})
+    return await _change(visit, form, {"expectedStatus": form.get("expectedStatus"), "lineItems": line_items(form)})
 
 
 @screens.post("/returns/{id}/delete", Permission.DELETE_RETURNS)

@@ -141,7 +141,12 @@ async def change(visit: Visit, configured: Configured) -> Response:
         seen = {**loaded, **{each.field.name: each.before for each in changed}}
         typed_again = [(name, text) for name, text in form.multi_items() if name not in ("key", "step", "loaded")]
         return visit.page(
-            "settings_changes.html", configured=configured, changes=changed, typed=typed_again, loaded=json.dumps(seen)
+            "settings_changes.html",
+            status=409 if step == "save" and changed else 200,
+            configured=configured,
+            changes=changed,
+            typed=typed_again,
+            loaded=json.dumps(seen),
         )
     body = nested({each.field.name: each.after for each in changed})
     try:

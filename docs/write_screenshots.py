@@ -1,9 +1,11 @@
-"""Write docs/console/*.png: every screen of the console of a running service, light and dark.
+"""Write docs/console/*.png and docs/storefront/*.png: the screens of a running service, light and dark.
 
-`make up`, then `make screenshots`. The service gets a few reviews first: it is one to try things with.
+`make up`, then `make screenshots`, or with `ARGS=storefront` a part of them. The service gets reviews first: it is one
+to try things with.
 """
 
 import asyncio
+import io
 import os
 import shutil
 import sys
@@ -11,12 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from playwright.async_api import Page, async_playwright
+from PIL import Image
+from playwright.async_api import Browser, Page, async_playwright
+from rich.console import Console
+
+from plaudit.config import Settings
+from plaudit.tools.demo_shop.fill import run_fill
 
 FOLDER: Final = Path(__file__).parent / "console"
+SHOP_FOLDER: Final = Path(__file__).parent / "storefront"
 ADDRESS: Final = f"http://127.0.0.1:{os.environ.get('PLAUDIT_HTTP__PORT', '8080')}"
 SIZE: Final = {"width": 1360, "height": 860}
 PHONE: Final = {"width": 390, "height": 844}
+SHOP_SIZES: Final = {"": {"width": 1280, "height": 1000}, "-phone": {"width": 390, "height": 844}}
 
 OBJECTS: Final = {"camera-3": "Field Camera 3", "lamp-77": "Trail Lamp", "kettle-17": "Kettle 1.7"}
 REVIEWS: Final = (
@@ -85,17 +94,54 @@ async def shoot(page: Page, name: str, path: str) -> None:
     await page.screenshot(path=FOLDER / f"{name}.png")
 
 
-async def main() -> None:
-    """Write all of them."""
+async def shoot_console(browser: Browser) -> None:
+    """All pictures of the console."""
     FOLDER.mkdir(exist_ok=True)
-    async with httpx.AsyncClient(base_url=ADDRESS, timeout=60) as http, async_playwright() as playwright:
+    async with httpx.AsyncClient(base_url=ADDRESS, timeout=60) as http:
         paths = {**PATHS, "review": f"/console/reviews/{await fill(http)}"}
+    for scheme in ("light", "dark"):
+        page = await browser.new_page(color_scheme=scheme, viewport=SIZE)  # type: ignore[arg-type]
+        for name, path in paths.items():
+            await shoot(page, f"{name}-{scheme}", path)
+    await shoot(await browser.new_page(viewport=PHONE), "queue-phone", "/console/queue")  # type: ignore[arg-type]
+
+
+async def shoot_storefront(browser: Browser) -> None:
+    """The demo shop: its list, a product, its reviews and the form."""
+    SHOP_FOLDER.mkdir(exist_ok=True)
+    await run_fill(Settings(), Console(), 500)
+    for scheme in ("light", "dark"):
+        for suffix, size in SHOP_SIZES.items():
+            page = await browser.new_page(color_scheme=scheme, viewport=size)  # type: ignore[arg-type]
+            for name, path in (("list", "/demo"), ("product", "/demo/ridgeline"), ("reviews", "/demo/sora#reviews")):
+                await page.goto(ADDRESS + path, wait_until="networkidle")
+                if name == "reviews":
+                    await page.get_by_role("button", name="With photos").click()
+                await keep(page, f"{name}{suffix}-{scheme}")
+            await page.get_by_role("button", name="Write a review").click()
+            await page.get_by_role("radio").nth(3).check(force=True)
+            await page.get_by_label("Title").fill("Pours like a dream")
+            await page.get_by_label("Your review").fill("Not a drop on the table, and still hot at the third cup.")
+            await page.get_by_label("Your review").scroll_into_view_if_needed()
+            await keep(page, f"form{suffix}-{scheme}")
+
+
+async def keep(page: Page, name: str) -> None:
+    """Write one picture of the shop, in as few colours as it needs."""
+    await page.wait_for_load_state("networkidle")
+    await page.wait_for_timeout(700)
+    picture = Image.open(io.BytesIO(await page.screenshot())).convert("RGB")
+    picture.quantize(256, kmeans=3).save(SHOP_FOLDER / f"{name}.png", optimize=True)
+
+
+async def main() -> None:
+    """Write all of them, or those that are asked for."""
+    wanted = sys.argv[1:] or ["console", "storefront"]
+    async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            page = await browser.new_page(color_scheme=scheme, viewport=SIZE)  # type: ignore[arg-type]
-            for name, path in paths.items():
-                await shoot(page, f"{name}-{scheme}", path)
-        await shoot(await browser.new_page(viewport=PHONE), "queue-phone", "/console/queue")  # type: ignore[arg-type]
+        for name, shoot_all in (("console", shoot_console), ("storefront", shoot_storefront)):
+            if name in wanted:
+                await shoot_all(browser)
         await browser.close()
 
 

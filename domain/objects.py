@@ -15,6 +15,12 @@ Told = tuple[int, int, int]
 
 REVIEWS_ENABLED: Final = "reviewsEnabled"
 NAME: Final = "name"
+URL: Final = "url"
+IMAGE_URL: Final = "imageUrl"
+GTINS: Final = "gtins"
+MPNS: Final = "mpns"
+SKUS: Final = "skus"
+BRANDS: Final = "brands"
 
 
 class ObjectPlace(NamedTuple):
@@ -63,3 +69,29 @@ def object_name(objects: KnownObjects, place: ObjectPlace) -> str | None:
     """The name of the object in the store, if it was told."""
     name = fact_of(objects, place, NAME)
     return name if isinstance(name, str) else None
+
+
+class Description(NamedTuple):
+    """The page of an object, its picture, and what it is known by elsewhere; empty where nothing was told."""
+
+    name: str | None = None
+    url: str | None = None
+    image_url: str | None = None
+    gtins: tuple[str, ...] = ()
+    mpns: tuple[str, ...] = ()
+    skus: tuple[str, ...] = ()
+    brands: tuple[str, ...] = ()
+
+
+def description(objects: KnownObjects, place: ObjectPlace) -> Description:
+    """An object as it was described for the store, else for all of them: fact by fact."""
+
+    def text(name: str) -> str | None:
+        fact = fact_of(objects, place, name)
+        return fact if isinstance(fact, str) else None
+
+    def codes(name: str) -> tuple[str, ...]:
+        fact = fact_of(objects, place, name)
+        return fact if isinstance(fact, tuple) else ()
+
+    return Description(text(NAME), text(URL), text(IMAGE_URL), codes(GTINS), codes(MPNS), codes(SKUS), codes(BRANDS))

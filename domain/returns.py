@@ -86,7 +86,8 @@ L = TypeVar("L", ReturnLine, LineRequest)
 class ReturnRequest:
     """A wish to create a return (`is_new`), to delete one (`is_deletion`) or to change it; what is None stays as it is.
 
-    `stores` are those that the sender is bound to, None for all.
+    `expected_status` is the one in which its sender saw the return, None for any. `stores` are those that the sender is
+    bound to, None for all.
     """
 
     id: str
@@ -96,6 +97,7 @@ class ReturnRequest:
     at: datetime
     by: str | None = None
     status: str | None = None
+    expected_status: str | None = None
     resolution: str | None = None
     lines: tuple[LineRequest, ...] | None = None
     command_id: str | None = None
@@ -184,6 +186,8 @@ def changed(
     """
     if not request.may_touch(order):
         return _unknown_return(known.id)
+    if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
+        return [RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")]
     lines = known.lines
     if request.lines is not None:
         before = dict(_keyed(known.lines))

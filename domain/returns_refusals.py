@@ -15,6 +15,7 @@ class ReturnRefusal(StrEnum):
     UNKNOWN_RETURN = "unknown-return"
     ID_TAKEN = "id-taken"
     UNKNOWN_STATUS = "unknown-status"
+    STATUS_CHANGED = "status-changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,11 @@ class ReviewImage(NamedTuple):
     is_hidden: bool = False
     is_pending: bool = False
 
+    @property
+    def is_shown(self) -> bool:
+        """True if everybody sees it once the review is approved."""
+        return not self.is_hidden and not self.is_pending
+
 
 class Responses(NamedTuple):
     """The number of votes of each kind about a review, and of reports."""

@@ -111,5 +111,9 @@ def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReaso
 def _pointer(reason: RefusalReason) -> str:
     if reason.line_index is not None:
         return f"/lineItems/{reason.line_index}"
-    places = {ReturnRefusal.ID_TAKEN: "/id", ReturnRefusal.UNKNOWN_STATUS: "/status"}
+    places = {
+        ReturnRefusal.ID_TAKEN: "/id",
+        ReturnRefusal.UNKNOWN_STATUS: "/status",
+        ReturnRefusal.STATUS_CHANGED: "/expectedStatus",
+    }
     return places.get(reason.code, "/orderId")

@@ -30,6 +30,9 @@ class ReturnLineFields(Message):
 Status = Annotated[
     ReturnStatusName | None, Field(description="One of `returnStatuses` in the settings, in any letter case")
 ]
+ExpectedStatus = Annotated[
+    ReturnStatusName | None, Field(description="A return in another status is left as it is, `status-changed`")
+]
 ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
@@ -48,6 +51,7 @@ class ReturnChanges(Message):
 
     id: Id
     order_id: OptionalId = None
+    expected_status: ExpectedStatus = None
     status: Status = None
     resolution: Note | None = None
     line_items: ReturnLines | None = None
@@ -58,6 +62,7 @@ class SavedReturn(Message):
 
     id: Annotated[OptionalId, Field(description="Missing: a new return, with `orderId` and `lineItems`")] = None
     order_id: OptionalId = None
+    expected_status: ExpectedStatus = None
     status: Status = None
     resolution: Note | None = None
     line_items: ReturnLines | None = None
@@ -121,6 +126,7 @@ def return_request(command: ReturnCommand, id: str, source: RecordPosition, at: 
         at=at,
         by=command.user,
         status=wanted.status,
+        expected_status=wanted.expected_status if isinstance(wanted, ReturnChanges) else None,
         resolution=wanted.resolution,
         lines=tuple(line.request() for line in wanted.line_items) if wanted.line_items is not None else None,
         command_id=command.command_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import Annotated, Final
 
 from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr, field_validator, model_validator
@@ -13,6 +15,8 @@ _OURS: Final = frozenset(
     | {"nonce", "redirect_uri", "response_mode", "response_type", "scope", "state"}
 )
 """The parameters that are ours to fill in; further ones may be configured."""
+
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?", re.ASCII)
 
 
 class OpenIdSettings(BaseModel):
@@ -51,13 +55,32 @@ class OpenIdSettings(BaseModel):
 
 
 class ConsoleSettings(BaseModel):
-    """The console: how visitors sign in."""
+    """The console: how visitors sign in, and what its pages show."""
 
     cookie_keys: Annotated[
         SecretStr | None,
         Field(description="32 bytes in base64; several with commas: the first seals. Missing: one in the database"),
     ] = None
     oidc: OpenIdSettings = OpenIdSettings()
+    target_hours: Annotated[
+        float, Field(gt=0, le=8_760, description="A review that waits for longer is late, and its age red")
+    ] = 24
+    image_origins: Annotated[
+        tuple[str, ...], Field(description="Where pictures of rated objects may come from; none but our own by default")
+    ] = ()
+
+    @field_validator("image_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin}: no origin, such as https://images.example.com")
+        return origins
+
+    @property
+    def target(self) -> timedelta:
+        """The longest that a review should wait."""
+        return timedelta(hours=self.target_hours)
 
     @field_validator("cookie_keys")
     @classmethod

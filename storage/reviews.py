@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from pymongo.errors import BulkWriteError
@@ -70,6 +70,13 @@ class WantedNames:
 
     ids: Sequence[str]
     is_more: bool
+
+
+class Extent(NamedTuple):
+    """So many reviews, and the bytes that they take."""
+
+    reviews: int
+    bytes: int
 
 
 class ReviewRepository:
@@ -250,6 +257,12 @@ class ReviewRepository:
         # By the index of ids whatever the filter: never a sort in memory, and no review comes twice.
         async for document in self._reviews.find(criteria(search)).sort("_id", ASCENDING).hint("_id_"):
             yield review_from(document)
+
+    async def extent(self, search: ReviewSearch) -> Extent:
+        """The number of matching reviews and their bytes; MongoDB looks at each of them, at `take` at most."""
+        sums = {"_id": None, "reviews": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
+        found = await self._reviews.aggregate([{"$match": criteria(search)}, {"$limit": search.take}, {"$group": sums}])
+        return next((Extent(each["reviews"], each["bytes"]) for each in await found.to_list()), Extent(0, 0))
 
     async def count(self, search: ReviewSearch) -> int:
         """The number of matching reviews over all pages."""

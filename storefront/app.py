@@ -8,14 +8,17 @@ from typing import Final
 from fastapi import APIRouter, FastAPI
 
 from domain.forms import WritingLimits
-from storefront import feedback, forms, images, reviews, submissions, summaries
+from storefront import feed, feedback, forms, images, jsonld, reviews, static_files, submissions, summaries
 from storefront.answers import Answers
+from storefront.demo import demo_routes
 from storefront.door import StorefrontDoor
 from storefront.rates import Rates
 
 ROUTERS: Final[Sequence[APIRouter]] = (
     summaries.router,
     reviews.router,
+    jsonld.router,
+    feed.router,
     forms.router,
     submissions.router,
     images.router,
@@ -30,5 +33,7 @@ def add_storefront(app: FastAPI, limits: WritingLimits = _LIMITS, *, check: bool
     answers = app.state.storefront_answers = Answers()
     app.state.storefront_rates = Rates(limits)
     app.state.storefront_check = check
+    app.router.routes.extend(static_files.routes())
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
+    app.router.routes.extend(demo_routes(app.state.services))
     app.add_middleware(StorefrontDoor, services=app.state.services, answers=answers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Final
@@ -150,7 +150,7 @@ router: Final = APIRouter(
 )
 
 
-@router.get("/reviews", response_model=PublicPage, openapi_extra=OPEN_TO_ALL)
+@router.get("/reviews", operation_id="listPublicReviews", response_model=PublicPage, openapi_extra=OPEN_TO_ALL)
 async def list_reviews(
     request: Request,
     shopper: Reading,
@@ -177,6 +177,15 @@ async def _loaded(services: Services, store_id: str, entity: Entity, wanted: Wan
         return Answer(orjson.dumps(found), origins=frozenset(store.settings.storefront_origins))
 
 
+async def whole(services: Services, page: ReviewPage) -> list[Review]:
+    """The reviews of a page with their long texts, without those that have gone meanwhile."""
+    if not page.long_texts:
+        return list(page.reviews)
+    texts = dict.fromkeys(page.long_texts, "") | await services.reviews.texts(page.long_texts)
+    full = [replace(review, text=texts.get(review.id, review.text)) for review in page.reviews]
+    return [review for review in full if review.text]
+
+
 def public_review(review: Review, text: str) -> PublicReview:
     """A review as everybody may see it."""
     reply = review.reply
@@ -193,7 +202,7 @@ def public_review(review: Review, text: str) -> PublicReview:
         "images": [
             {"id": image.id, "small": f"/api/images/{image.id}?size=320", "large": f"/api/images/{image.id}"}
             for image in review.images
-            if not image.is_hidden and not image.is_pending
+            if image.is_shown
         ],
         "reply": reply and {"text": reply.text, "author": reply.author, "date": timestamp(reply.modified)},
         "helpful": review.responses.helpful,

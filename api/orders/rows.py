@@ -11,7 +11,11 @@ from typing_extensions import TypedDict
 from domain.orders import Order, OrderLine
 from domain.timestamps import timestamp
 
-ORDER_SCHEMA: Final[dict[str, Any]] = {"type": "object", "description": "The order as its last event told it"}
+ORDER_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": True,
+    "description": "The order as its last event told it",
+}
 
 
 class OrderLineRow(TypedDict):

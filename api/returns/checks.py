@@ -15,6 +15,11 @@ from messaging.returns import CreateReturn, NewReturn, SavedReturn, UpdateReturn
 
 _UNPUBLISHED: Final = RecordPosition(partition=-1, offset=-1, timestamp=-1)
 
+_POINTERS: Final = {
+    ReturnRefusal.UNKNOWN_STATUS: "/status",
+    ReturnRefusal.STATUS_CHANGED: "/expectedStatus",
+}
+
 
 async def check_new(services: Services, command: Command, id: str, wanted: CreateReturn) -> None:
     """Raises ProblemError when the order can't give what is wanted. A repeat of what was decided passes."""
@@ -73,10 +78,9 @@ async def _is_decided(services: Services, command: Command, id: str) -> bool:
 
 
 def _item_error(reason: RefusalReason, *, has_lines: bool) -> ItemError:
-    """A reason with its place in the body: one that names no lines can only be wrong about the status."""
+    """A reason with its place in the body: one that names no lines can only be wrong about a status."""
     if reason.line_index is None:
-        pointer = "/status" if reason.code is ReturnRefusal.UNKNOWN_STATUS else "/orderId"
-        return {"pointer": pointer, "code": reason.code.value, "message": reason.message}
+        return {"pointer": _POINTERS.get(reason.code, "/orderId"), "code": reason.code.value, "message": reason.message}
     field = "orderLineItemId" if reason.code is ReturnRefusal.UNKNOWN_LINE else "quantity"
     pointer = f"/lineItems/{reason.line_index}/{field}" if has_lines else "/status"
     return {"pointer": pointer, "code": reason.code.value, "message": reason.message}

@@ -96,7 +96,12 @@ async def search_returns(caller: ReturnReader, request: SearchRequest, services:
         return await services.pages.response(room, said, pieces_of(page.places, size), rows)
 
 
-@router.post("/counts", response_model=dict[str, int], responses=problems(ProblemKind.MALFORMED_JSON))
+@router.post(
+    "/counts",
+    operation_id="countReturnsByStatus",
+    response_model=dict[str, int],
+    responses=problems(ProblemKind.MALFORMED_JSON),
+)
 async def count_by_status(caller: ReturnReader, request: SearchRequest, services: Injected) -> JsonResponse:
     """Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and the page don't matter."""
     search = await _search(services, caller, request)
@@ -153,7 +158,7 @@ async def read_return(caller: ReturnReader, id: str, services: Injected) -> Json
     return JsonResponse(return_row(stored, order if order and caller.may_touch(order.store_id) else None))
 
 
-@router.post("", **command_answers(ProblemKind.MALFORMED_JSON))
+@router.post("", operation_id="createReturn", **command_answers(ProblemKind.MALFORMED_JSON))
 async def create(
     caller: ReturnAuthor, wanted: Annotated[NewReturn, Depends(CREATION)], command: Commanded, services: Injected
 ) -> Response:
@@ -161,7 +166,7 @@ async def create(
     return await _create(services, caller, replace(command, names_id=True), wanted)
 
 
-@router.put("", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
+@router.put("", operation_id="saveReturn", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
 async def save(
     caller: ReturnEditor, wanted: Annotated[SavedReturn, Depends(SAVED)], command: Commanded, services: Injected
 ) -> Response:
@@ -187,7 +192,7 @@ async def save(
     return await carry_out(services, command, [known.id], [_message(services, known.order_id, update)])
 
 
-@router.delete("", **command_answers())
+@router.delete("", operation_id="deleteReturns", **command_answers())
 async def delete(
     caller: ReturnDeleter,
     ids: Annotated[list[Id], Query(min_length=1, max_length=MAX_ITEMS)],

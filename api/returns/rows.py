@@ -14,7 +14,7 @@ from domain.returns_statuses import ReturnStatus
 from domain.timestamps import timestamp
 
 _ORDER_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [{"type": "object"}, {"type": "null"}],
+    "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "null"}],
     "description": "The order as its last event told it, all fields",
 }
 

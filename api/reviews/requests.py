@@ -29,7 +29,7 @@ router = APIRouter(
 )
 
 
-@router.post("/viewedRequestReview", **command_answers())
+@router.post("/viewedRequestReview", operation_id="noteRequestViewed", **command_answers())
 async def note_viewed(
     caller: ReviewAuthor,
     request: Annotated[ViewedRequest, Depends(REQUEST)],

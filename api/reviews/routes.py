@@ -54,7 +54,7 @@ class ChangesRequest(Message):
     modified_date: Moment
 
 
-class Permission(TypedDict):
+class FeedbackPermission(TypedDict):
     """The answer to `canLeaveFeedback`, with every reason against it."""
 
     canLeaveFeedback: bool
@@ -78,7 +78,7 @@ router = APIRouter(
 )
 
 
-@router.post("", **command_answers(ProblemKind.REFUSED, ProblemKind.ID_TAKEN))
+@router.post("", operation_id="submitReviews", **command_answers(ProblemKind.REFUSED, ProblemKind.ID_TAKEN))
 async def submit(
     caller: ReviewWriter,
     reviews: Annotated[list[SubmittedReview], Depends(NEW_REVIEWS)],
@@ -105,7 +105,7 @@ async def search_reviews(caller: ReviewReader, request: SearchRequest, services:
     return await _listed(services, caller, request, review_details)
 
 
-@router.post("/counts", response_model=StatusCounts)
+@router.post("/counts", operation_id="countReviewsByStatus", response_model=StatusCounts)
 async def count_by_status(caller: ReviewReader, request: SearchRequest, services: Injected) -> JsonResponse:
     """Count reviews by status; `reviewStatus`, `sort` and the page don't matter."""
     search = reviews_within(caller, request.criteria(services.entity_types))
@@ -179,7 +179,7 @@ async def list_changes(
         return JsonResponse(sorted(set().union(*changed)))
 
 
-@router.get("/canLeaveFeedback", response_model=Permission)
+@router.get("/canLeaveFeedback", response_model=FeedbackPermission)
 async def can_leave_feedback(
     caller: ReviewAuthor,
     services: Injected,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NotRequired
+from typing import Annotated, NotRequired
 
+from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
 from domain.ratings import rating_number
-from domain.reviews import Review
+from domain.reviews import Review, ReviewStatus
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
 from messaging.reviews_state import ReviewFacts, review_facts
+
+StatusName = Annotated[str, WithJsonSchema({"type": "string", "enum": [each.label for each in ReviewStatus]})]
 
 
 class ReviewRow(TypedDict):
@@ -21,7 +24,7 @@ class ReviewRow(TypedDict):
     entityId: str
     entityName: str | None
     entityType: str
-    reviewStatus: str
+    reviewStatus: StatusName
     reviewStatusId: int
     title: str | None
     review: str

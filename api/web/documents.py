@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
+from pydantic.alias_generators import to_camel, to_pascal
+from starlette.routing import BaseRoute
 
 from api.web.problems import ItemError, ProblemKind
 
+_TITLE: Final = "Plaudit"
+_DESCRIPTION: Final = (
+    "Reviews and ratings of any kind of object, and returns of orders. Commands are answered 202 once Kafka has them, "
+    "or 200 once they have been applied, with `Prefer: wait=N`."
+)
+_ANY_OTHER: Final = "Any other problem"
 _PROBLEM: Final = "Problem"
 _PROBLEM_REFERENCE: Final = {"$ref": f"#/components/schemas/{_PROBLEM}"}
+_PROBLEM_CONTENT: Final = {"application/problem+json": {"schema": _PROBLEM_REFERENCE}}
+_SAMPLES: Final = frozenset({"default", "example", "examples"})
+
+_RESPONSES: Final = {
+    _ANY_OTHER: "AnyOther",
+    **{kind.members["title"]: to_pascal(kind.name.lower()) for kind in ProblemKind},
+}
+"""The names of responses that are problems, by their descriptions."""
 
 OPEN_TO_ALL: Final[dict[str, Any]] = {"security": []}
 """The `openapi_extra` of an endpoint without authentication."""
@@ -22,24 +39,71 @@ OPEN_TO_STRANGERS: Final[dict[str, Any]] = {"security": [{}, {"permissions": []}
 
 def problems(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
     """The `responses` of an endpoint that can end with these problems."""
-    content = {"application/problem+json": {"schema": _PROBLEM_REFERENCE}}
-    found: dict[int | str, dict[str, Any]] = {"default": {"description": "Any other problem", "content": content}}
+    found: dict[int | str, dict[str, Any]] = {"default": {"description": _ANY_OTHER, "content": _PROBLEM_CONTENT}}
     for kind in kinds:
-        found[kind.status] = {"description": kind.members["title"], "content": content}
+        found[kind.status] = {"description": kind.members["title"], "content": _PROBLEM_CONTENT}
     return found
 
 
-def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """The whole document, with all schemas among its components."""
-    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    schemas[_PROBLEM] = _problem_schema()
+def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any]:
+    """The whole document of these routes, with all schemas among its components.
+
+    Operations are named as their endpoints are, in camel case, or by their `operation_id`. Raises ValueError: two
+    schemas of bodies have one name.
+    """
+    document = get_openapi(title=_TITLE, version=version, description=_DESCRIPTION, routes=routes)
+    names = {
+        route.unique_id: route.operation_id or to_camel(route.name) for route in routes if isinstance(route, APIRoute)
+    }
+    components = document.setdefault("components", {})
+    components["responses"] = {
+        name: {"description": description, "content": _PROBLEM_CONTENT} for description, name in _RESPONSES.items()
+    }
+    schemas = components.setdefault("schemas", {})
+    schemas |= {_PROBLEM: _problem_schema(), ItemError.__name__: TypeAdapter(ItemError).json_schema()}
     for operations in document["paths"].values():
         for operation in operations.values():
+            operation["operationId"] = names[operation["operationId"]]
+            operation["responses"] = {status: _shared(each) for status, each in operation["responses"].items()}
             for content in operation.get("requestBody", {}).get("content", {}).values():
-                schemas.update(content["schema"].pop("$defs", {}))
-    document["components"]["schemas"] = dict(sorted(schemas.items()))
+                content["schema"] = _named(content["schema"], schemas)
+    components["schemas"] = dict(sorted(schemas.items()))
+    for part in ("paths", "components"):
+        document[part] = _without_titles(document[part])
     return document
+
+
+def _shared(response: dict[str, Any]) -> dict[str, Any]:
+    """The response, a reference where it is a problem and no more: most operations have the same ones."""
+    if response.get("content") != _PROBLEM_CONTENT:
+        return response
+    return {"$ref": f"#/components/responses/{_RESPONSES[response['description']]}"}
+
+
+def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a body, a reference where it is an object: code that is generated needs a name for its type."""
+    found = schema.pop("$defs", {})
+    name = schema.get("title")
+    if schema.get("type") == "object" and name is not None:
+        found[name] = schema
+        schema = {"$ref": f"#/components/schemas/{name}"}
+    for each, content in found.items():
+        if schemas.setdefault(each, content) != content:
+            raise ValueError(f"two different schemas are called {each}")
+    return schema
+
+
+def _without_titles(value: Any) -> Any:
+    """The same without the titles of schemas: pydantic's repeat the names of fields, `Createddate`."""
+    if isinstance(value, list):
+        return [_without_titles(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: part if name in _SAMPLES else _without_titles(part)
+        for name, part in value.items()
+        if name != "title" or not isinstance(part, str)
+    }
 
 
 def _problem_schema() -> dict[str, Any]:
@@ -55,6 +119,6 @@ def _problem_schema() -> dict[str, Any]:
             "status": {"type": "integer"},
             "detail": text,
             "instance": {"type": "string", "format": "uri-reference"},
-            "errors": {"type": "array", "items": TypeAdapter(ItemError).json_schema()},
+            "errors": {"type": "array", "items": {"$ref": f"#/components/schemas/{ItemError.__name__}"}},
         },
     }

@@ -2,6 +2,9 @@
 
 const QUEUE = "/console/queue";
 const LIVE_MS = 400;
+const AGAIN_MS = 15_000;
+const REQUESTS = 3;
+const TOGETHER = 200;
 const CLAIM_MS = 120_000;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
@@ -36,14 +39,51 @@ async function send(address, fields) {
       body: new URLSearchParams(fields),
     });
   } catch {
-    throw new Error("The service can't be reached. Nothing was changed.");
+    throw new Error("The service can't be reached. Decide again once it can.");
   }
-  if (response.redirected || !response.headers.get("content-type")?.includes("json")) {
-    throw new Error("You have to sign in again: load this page anew.");
-  }
+  if (!response.headers.get("content-type")?.includes("json")) throw new Error("That can't be read. Load this page anew.");
   const told = await response.json();
-  if (!response.ok) throw Object.assign(new Error(told.message), { results: told.results ?? [], status: response.status });
+  if (!response.ok) throw new Error(told.message);
   return told;
+}
+
+/** The error of a decision that somebody else's has made void. */
+const final = (message) => Object.assign(new Error(message), { isFinal: true });
+
+/** Decisions on their way. A browser opens six connections to one host, and each decision is waited for: those that are
+ *  made while REQUESTS are out go together with the next one. */
+class Decisions {
+  constructor() {
+    this.waiting = [];
+    this.out = 0;
+  }
+
+  /** Returns what became of a decision, or throws an Error with the message of the service. */
+  make(id, action, expected, reasonCode) {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ id, like: JSON.stringify({ action, expected, reasonCode }), resolve, reject });
+      this.go();
+    });
+  }
+
+  async go() {
+    if (!this.waiting.length || this.out >= REQUESTS) return;
+    const { like } = this.waiting[0];
+    const together = this.waiting.filter((each) => each.like === like).slice(0, TOGETHER);
+    this.waiting = this.waiting.filter((each) => !together.includes(each));
+    this.out += 1;
+    try {
+      const fields = [...Object.entries(JSON.parse(like)), ["key", crypto.randomUUID()], ...together.map(({ id }) => ["ids", id])];
+      const { results } = await send(`${QUEUE}/decisions`, fields);
+      const byId = new Map(results.map((each) => [each.id, each]));
+      for (const { id, resolve } of together) resolve(byId.get(id) ?? { outcome: "accepted" });
+    } catch (error) {
+      for (const { reject } of together) reject(error);
+    } finally {
+      this.out -= 1;
+      this.go();
+    }
+  }
 }
 
 /** The list of the queue: one row is in focus, decisions are shown at once and settle when they have taken effect. */
@@ -55,6 +95,7 @@ class Queue {
     this.pending = new Map();
     this.others = new Map();
     this.picked = null;
+    this.decisions = new Decisions();
     list.addEventListener("click", (event) => {
       const row = event.target.closest("#list > li");
       if (row && !event.target.closest("a, button, select")) this.focus(row);
@@ -93,8 +134,16 @@ class Queue {
     }, 150);
   }
 
-  claim(row) {
-    send(`${QUEUE}/claims`, { id: row.dataset.id, desk }).catch(() => { /* advice alone */ });
+  /** Tell others which row is in focus; one request at a time, the last row wins. */
+  async claim(row) {
+    this.claimed = row;
+    if (this.claiming) return;
+    this.claiming = true;
+    for (let told = null; told !== this.claimed;) {
+      told = this.claimed;
+      await send(`${QUEUE}/claims`, { id: told.dataset.id, desk }).catch(() => { /* advice alone */ });
+    }
+    this.claiming = false;
   }
 
   move(by) {
@@ -153,23 +202,24 @@ class Queue {
   }
 
   async send(row, action, expected, reasonCode) {
-    const address = `/console/reviews/${encodeURIComponent(row.dataset.id)}/decide`;
+    const { id } = row.dataset;
+    this.others.delete(id);
     try {
-      const told = await send(address, { action, expected, reasonCode, key: crypto.randomUUID() });
-      row.dataset.status = AFTER[action];
-      this.say(row, told.outcome === "accepted" ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
-    } catch (error) {
-      const now = error.results?.[0];
-      row.classList.add("failed");
-      if (now?.reason === "status-changed") {
-        const heard = this.others.get(row.dataset.id);
-        const by = now.moderator ?? heard?.by;
-        row.dataset.status = now.status ?? heard?.status ?? row.dataset.status;
-        this.say(row, `${by ?? "Somebody else"} was faster: it is ${row.dataset.status || "decided"}. Nothing was changed.`, true);
-      } else {
-        row.classList.remove("settled");
-        this.say(row, error.message, true);
+      const told = await this.decisions.make(id, action, expected, reasonCode);
+      const heard = this.others.get(id);
+      const isAccepted = told.outcome === "accepted";
+      if (told.reason === "status-changed" || (isAccepted && heard && heard.status !== AFTER[action])) {
+        row.dataset.status = told.status ?? heard?.status ?? "";
+        throw final(`${told.moderator ?? heard?.by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
       }
+      if (told.outcome === "not-found") throw final("It isn't there any more.");
+      if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
+      row.dataset.status = AFTER[action];
+      this.say(row, isAccepted ? "Accepted; it takes effect in a moment." : `${AFTER[action]}${reasonCode ? `: ${reasonCode}` : ""}.`);
+    } catch (error) {
+      row.classList.add("failed");
+      row.classList.toggle("settled", error.isFinal === true);
+      this.say(row, error.message, true);
       throw error;
     }
   }
@@ -242,22 +292,65 @@ class Queue {
 function listen(queue) {
   const place = document.getElementById("news");
   if (!place || !window.EventSource) return;
-  const store = new URL(location.href).searchParams.get("store");
-  let count = 0;
-  const source = new EventSource(`${QUEUE}/news`);
-  source.addEventListener("new", (event) => {
-    const told = JSON.parse(event.data);
-    if ((store && told.store !== store) || queue?.row(told.id)) return;
-    count += 1;
+  const query = new URL(location.href).searchParams;
+  const store = query.get("store");
+  const fresh = new Set();
+  const tell = (ids) => {
+    for (const id of ids) if (!queue?.row(id)) fresh.add(id);
+    if (!fresh.size) return;
     const link = document.createElement("a");
     link.href = location.pathname + location.search;
-    link.textContent = `${count} new review${count > 1 ? "s" : ""}`;
+    link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
     place.replaceChildren(link);
+  };
+  // Also the first time: reviews come between the page and its news.
+  const ask = async () => {
+    query.set("since", place.dataset.since);
+    const response = await fetch(`${QUEUE}/since?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
+    if (response?.ok) tell((await response.json()).ids);
+  };
+  const connect = () => {
+    const source = new EventSource(`${QUEUE}/news`);
+    source.addEventListener("open", ask);
+    source.addEventListener("new", (event) => {
+      const told = JSON.parse(event.data);
+      if (!store || told.store === store) tell([told.id]);
+    });
+    for (const kind of ["claimed", "decided"]) {
+      source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
+    }
+    // A browser connects again by itself, unless it was answered by something else.
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
+    });
+    window.addEventListener("pagehide", () => source.close());
+  };
+  connect();
+}
+
+/** Before a form with something typed goes: is the visitor still signed in? Otherwise it stays as it is, with the way to
+ *  sign in beside it. */
+function keep(form) {
+  let isIn = false;
+  form.addEventListener("submit", async (event) => {
+    if (isIn || event.submitter?.formTarget) {
+      isIn = false;
+      return;
+    }
+    event.preventDefault();
+    const { submitter } = event;
+    const response = await fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual" }).catch(() => null);
+    if (response?.status === 401) {
+      const link = Object.assign(document.createElement("a"), { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
+      const told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
+      told.append("You are signed out. ", link, ", then send this again: nothing that you typed is lost.");
+      one(":scope > .errors", form)?.remove();
+      form.prepend(told);
+      return;
+    }
+    isIn = true;
+    form.requestSubmit(submitter);
   });
-  for (const kind of ["claimed", "decided"]) {
-    source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
-  }
-  window.addEventListener("pagehide", () => source.close());
 }
 
 /** Keys. On a page of one review they press the buttons that are there. */
@@ -333,3 +426,4 @@ if (queue || document.getElementById("news")) listen(queue);
 if (queue || document.getElementById("decide")) keys(queue);
 document.getElementById("continue")?.requestSubmit();
 for (const button of all("button[data-live]")) live(button);
+for (const form of all("main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))")) keep(form);

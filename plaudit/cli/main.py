@@ -104,8 +104,17 @@ def init() -> None:
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    fill: Annotated[
+        int | None, typer.Option(min=1, max=20_000, help="Fill the shop at /demo with so many reviews instead.")
+    ] = None,
+) -> None:
     """Drive the specification's samples through a running service, and show each answer."""
+    if fill is not None:
+        from plaudit.tools.demo_shop.fill import run_fill
+
+        run(lambda settings: run_fill(settings, out, fill))
+        return
     from plaudit.tools.demo import run_demo
 
     run(lambda settings: run_demo(settings, out))
@@ -115,6 +124,14 @@ def demo() -> None:
 def config() -> None:
     """Show the effective configuration, secrets hidden."""
     print_json(out, shown_configuration(read_settings().model_dump(mode="json")))
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the service, for generators of clients; needs no server."""
+    from plaudit.tools.openapi import service_document
+
+    print_json(out, service_document())
 
 
 @ratings.command("verify")

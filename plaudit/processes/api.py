@@ -21,6 +21,7 @@ from api.web.limits import Limits, RateLimit
 from console.app import add_console
 from console.feed import TOPICS as CONSOLE_NEWS
 from console.feed import Feed
+from console.visits import Options
 from messaging.kafka.checks import KafkaExamination
 from messaging.kafka.dead_letters import DeadLetterReader
 from messaging.kafka.lag import ConsumerLag
@@ -71,7 +72,9 @@ async def run_api(settings: Settings) -> None:
         )
         feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
         stack.push_async_callback(feed.stop)
-        add_console(app, sign_in(settings, services), feed=feed)
+        console = settings.console
+        options = Options(images=" ".join(console.image_origins), target=console.target)
+        add_console(app, sign_in(settings, services), options, feed)
         add_storefront(app, settings.storefront.limits(), check=settings.storefront.check)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.support.console import page_of, sent
+from tests.support.console_pages import Console
 from tests.support.facade import new_id
 from tests.support.orders import Returns, an_order
 
@@ -96,6 +97,21 @@ async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: ht
     nothing = {**lines, "quantity": ["0", "0"]}
     assert (await sent(http, place, f"{place}/lines", nothing)).status_code == 422
     assert await returns.available(order) == {"a": 2, "b": 2}
+
+
+async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http: httpx.AsyncClient) -> None:
+    id = await returns.create(await returns.ordered({"a": 3}), {"a": 1})
+    place = f"{SCREEN}/{id}"
+    page = Console(http)
+    shown = await page.open(place)
+    await returns.change(id, status="Processing")
+    refused = await page.send(shown, f"{place}/status", {"status": "Canceled", "resolution": "Mine"}, status=422)
+    assert "The return is Processing by now" in refused
+    assert 'value="Mine"' in refused
+    assert "The return is Processing by now" in await page.send(shown, f"{place}/lines", {}, status=422)
+    assert (await returns.existing(id))["status"] == "Processing"
+    await page.send(refused, f"{place}/status", {"status": "Canceled"})
+    assert (await returns.existing(id))["status"] == "Canceled"
 
 
 async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.AsyncClient) -> None:

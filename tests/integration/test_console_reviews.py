@@ -91,3 +91,20 @@ async def test_a_form_that_is_sent_twice_does_it_once(http: httpx.AsyncClient, f
         assert (await send(http, f"/console/reviews/{id}/decide", **form)).status_code == 303
     history = await eventually(lambda: facade.get("/api/audit", reviewId=id))
     assert [each["action"] for each in history["results"]] == ["reject"]
+
+
+async def test_decisions_that_are_sent_together(http: httpx.AsyncClient, facade: Facade) -> None:
+    """Each has its own outcome, also where somebody was faster with one of them, or with all."""
+    ids = await facade.submit(*(submission(new_id(), 4) for _ in range(3)))
+    await facade.moderate("reject", ids[1])
+
+    async def decided(action: str, expected: str = "New") -> dict[str, str]:
+        answer = await send(http, "/console/queue/decisions", action=action, expected=expected, ids=ids)
+        assert answer.status_code == 200, answer.text
+        return {each["id"]: each.get("reason", each["outcome"]) for each in answer.json()["results"]}
+
+    one, taken, other = ids
+    assert await decided("approve") == {one: "applied", taken: "status-changed", other: "applied"}
+    assert await decided("reject") == dict.fromkeys(ids, "status-changed")
+    for bad in ({"action": "explode"}, {"action": "approve", "expected": "odd"}, {"action": "approve"}):
+        assert (await send(http, "/console/queue/decisions", **bad)).status_code == 422

@@ -88,7 +88,7 @@ async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: 
     changes = await console.send(await console.open(here), here, {"name": "Mine", "step": "review"})
     theirs = {"name": "Theirs", "settings": {"oneReviewPerCustomer": True}}
     await facade.command("PUT", f"/api/stores/{store}", theirs)
-    again = await console.send(changes, here, {"step": "save"})
+    again = await console.send(changes, here, {"step": "save"}, status=409)
     assert "Somebody else has changed some of these meanwhile" in text_of(again)
     assert "Theirs" in text_of(again)
     assert (await facade.get(f"/api/stores/{store}"))["name"] == "Theirs"
@@ -118,7 +118,7 @@ async def test_rules_are_tried_on_reviews_before_they_are_saved(
     assert (await _settings(facade, store))["moderationRules"] == []
     await console.send(trial, here, {"step": "save"})
     assert (await _settings(facade, store))["moderationRules"] == [{"id": "links", "kind": "links", "outcome": "hold"}]
-    overtaken = await console.send(trial, here, {"step": "save", "key": new_id("key")})
+    overtaken = await console.send(trial, here, {"step": "save", "key": new_id("key")}, status=409)
     assert "Somebody else has changed the rules" in text_of(overtaken)
     gone = await console.send(await console.open(here), here, {"0.remove": "on", "step": "try"})
     assert "links links, hold none" in text_of(gone)

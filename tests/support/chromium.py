@@ -6,12 +6,15 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)]
+"""The schemes and the widths that pages are made for."""
 
 
 @dataclass
@@ -61,3 +64,14 @@ async def violations(page: Page) -> list[str]:
     """The rules of axe that a page breaks, each with the elements."""
     found = await Axe().run(page)
     return [f"{each['id']}: {[node['html'][:160] for node in each['nodes']]}" for each in found.response["violations"]]
+
+
+def window(scheme: str, width: int) -> dict[str, Any]:
+    """The options of a page of one of WINDOWS, in which axe may run."""
+    return {"color_scheme": scheme, "viewport": {"width": width, "height": 860}, "bypass_csp": True}
+
+
+async def faults(page: Page) -> list[str]:
+    """The violations of a page, and if it is wider than its window."""
+    is_wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    return [*await violations(page), *(["wider than the window"] if is_wide else [])]

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import httpx
-import pytest
 
 from .issuer import AUDIENCE
+from .npm import npm_installed
 from .waiting import eventually, free_port
 
 SOURCES = Path(__file__).with_name("oidc")
 RESOURCE = "https://api.test/plaudit"
-_INSTALL_S = 300
 
 
 @dataclass(frozen=True)
@@ -77,23 +73,5 @@ async def openid_server(callback: str, permissions: str, log: Path) -> AsyncIter
 
 def _installed() -> Path:
     """The folder of the provider with all that it needs, for these versions."""
-    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"needs {' and '.join(missing)} for a real OpenID provider")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "plaudit"
-    digest = sha256(b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()) if file.is_file()))
-    folder = cache / f"oidc-{digest.hexdigest()[:12]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir():
-            partial = folder.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            shutil.copytree(SOURCES, partial)
-            # Scripts of packages have no business here.
-            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-            installed = subprocess.run(command, cwd=partial, capture_output=True, text=True, timeout=_INSTALL_S)
-            if installed.returncode != 0:
-                pytest.skip(f"npm can't install the OpenID provider: {installed.stderr[-500:]}")
-            partial.rename(folder)
-    return folder
+    files = [file for file in SOURCES.iterdir() if file.is_file()]
+    return npm_installed("oidc", files, needed_for="a real OpenID provider")

@@ -102,7 +102,10 @@ async def test_the_document_is_complete(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
     assert document["info"]["version"] == "1.2.3"
     schemas = document["components"]["schemas"]
-    assert {reference.removeprefix("#/components/schemas/") for reference in _references(document)} <= schemas.keys()
+    named = {
+        f"#/components/{kind}/{name}" for kind in ("schemas", "responses") for name in document["components"][kind]
+    }
+    assert set(_references(document)) <= named
     assert "$defs" not in json.dumps(document)
     assert list(schemas["SubmittedReview"]["properties"])[1:] == [
         *("storeId", "userId", "userName", "EntityId", "EntityType", "EntityName", "title", "review", "rating"),

@@ -22,6 +22,7 @@ from console.app import SCREENS, add_console
 from console.doors import Door
 from console.screens import Screen
 from console.templating import address, age, moment
+from console.visits import Options
 from domain.permissions import ALL_PERMISSIONS
 from tests.support.app import app_without_servers, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
@@ -107,6 +108,14 @@ async def test_a_page_may_load_nothing_from_elsewhere(app: FastAPI) -> None:
     for rule in ("default-src 'none'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'"):
         assert rule in policy.split("; ")
     assert "require-trusted-types-for 'script'" in policy
+
+
+async def test_pictures_come_from_where_they_may() -> None:
+    async with app_without_servers(authenticator=AUTHENTICATOR) as app:
+        add_console(app, HeaderDoor(), Options(images="https://images.example.com"))
+        async with client_of(app) as http:
+            page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
+    assert "img-src 'self' https://images.example.com" in page.headers["content-security-policy"].split("; ")
 
 
 async def test_the_front_leads_browsers_alone(app: FastAPI) -> None:

@@ -422,3 +422,15 @@ def test_statuses_are_those_of_the_settings() -> None:
     assert isinstance(refused, list)
     assert [reason.code for reason in refused] == [ReturnRefusal.UNKNOWN_STATUS]
     assert DEFAULT_STATUSES == ("New", "Approved", "Processing", "Completed", "Canceled")
+
+
+def test_a_change_of_what_somebody_else_has_changed_is_refused() -> None:
+    order = order_with({"a": 3})
+    made = created(a_request(ReturnStep("create", "r", None, [("a", 1)])), order, "RET1")
+    assert isinstance(made, Return)
+    change = replace(a_request(ReturnStep("change", "r", None, None), 1), status="Approved", expected_status="new")
+    done = changed(made, change, with_return(order, None, made))
+    assert isinstance(done, Return)
+    assert done.status == "Approved"
+    refused = changed(done, replace(change, status="Canceled"), with_return(order, None, made))
+    assert refused == [RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return is Approved by now")]

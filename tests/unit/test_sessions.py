@@ -220,3 +220,20 @@ def test_keys_of_cookies() -> None:
 def test_settings_of_a_client_that_could_not_work(given: dict[str, object], named: str) -> None:
     with pytest.raises(ValidationError, match=named):
         OpenIdSettings.model_validate(given)
+
+
+def test_what_the_pages_show_is_configured() -> None:
+    given = ConsoleSettings.model_validate({"target_hours": 0.5, "image_origins": ["https://images.example.com:8443"]})
+    assert given.target == timedelta(minutes=30)
+    for bad in (
+        "https://a.example; script-src *",
+        "https://a.example/path",
+        "*",
+        "data:",
+        "https://a.example https://b",
+    ):
+        with pytest.raises(ValidationError, match="no origin"):
+            ConsoleSettings.model_validate({"image_origins": [bad]})
+    for hours in (0, -1, 8_761, "nan"):
+        with pytest.raises(ValidationError):
+            ConsoleSettings.model_validate({"target_hours": hours})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
+NPM_LOCKS = [
+    ROOT / "clients" / "typescript" / "package-lock.json",
+    ROOT / "tests" / "support" / "oidc" / "package-lock.json",
+]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -19,6 +24,15 @@ def test_packages_are_locked_by_hash(lock: Path) -> None:
         assert re.match(r"^[\w.-]+(\[[\w,-]+\])?==\S+ ", requirement), requirement
         assert "--hash=sha256:" in requirement, requirement
     assert "://" not in text
+
+
+@pytest.mark.parametrize("lock", NPM_LOCKS, ids=lambda lock: lock.parent.name)
+def test_packages_of_npm_are_locked_by_hash_wherever_they_come_from(lock: Path) -> None:
+    _, *packages = json.loads(lock.read_text())["packages"].values()
+    assert [each for each in packages if not each["integrity"].startswith("sha512-") or "resolved" in each] == []
+    wanted = json.loads(lock.with_name("package.json").read_text())
+    named = {**wanted.get("dependencies", {}), **wanted.get("devDependencies", {})}
+    assert [version for version in named.values() if not re.fullmatch(r"\d+\.\d+\.\d+", version)] == []
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)

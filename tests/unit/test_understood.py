@@ -114,6 +114,7 @@ STORE: Json = {
 }
 TEMPLATE: Json = {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
 NEW_RETURN: Json = {"id": "r", "orderId": "o", "status": "Approved", "resolution": "Refund", "lineItems": LINES}
+RETURN_CHANGE: Json = {**NEW_RETURN, "expectedStatus": "New"}
 IDS = ["a", "b"]
 MODERATION: Json = {
     **{"action": "reject", "moderator": "eve", "reason": "Bought", "reasonCode": "fake", "commandId": "c"},
@@ -219,7 +220,7 @@ BODIES: dict[str, Any] = {
     },
     "POST /api/return": NEW_RETURN,
     "POST /api/deadLetters/replay": {"places": ["mail-commands/0/1"], "value": "{}", "dryRun": True},
-    "PUT /api/return": NEW_RETURN,
+    "PUT /api/return": RETURN_CHANGE,
     "PUT /api/settings": SETTINGS,
     "PUT /api/stores/{storeId}": {**STORE, "id": "s"},
     "POST /api/stores/{storeId}/moderationRules/try": {
@@ -268,7 +269,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
     Topic.ORDER_EVENTS: [(ORDERS, ORDER)],
     Topic.RETURN_COMMANDS: [
         (Reader(RETURN_COMMAND), {**COMMAND, "action": "create", "return": NEW_RETURN}),
-        (Reader(RETURN_COMMAND), {**COMMAND, "action": "update", "return": NEW_RETURN}),
+        (Reader(RETURN_COMMAND), {**COMMAND, "action": "update", "return": RETURN_CHANGE}),
         (Reader(RETURN_COMMAND), {**COMMAND, "action": "delete", "return": {"id": "r"}}),
     ],
     Topic.REMINDER_COMMANDS: [

@@ -1,0 +1,117 @@
+"""A client of Plaudit in one file, with httpx: `python example.py http://127.0.0.1:8080 Electronics camera-1`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NotRequired, TypedDict, cast
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+
+Json = dict[str, Any]
+_PAUSE_S = 1.0
+
+
+class Answer(TypedDict):
+    """The answer to a command: `accepted`, or a result for each id."""
+
+    commandId: str
+    ids: list[str]
+    outcome: str
+    results: NotRequired[list[Json]]
+
+
+class Summary(TypedDict):
+    """The rating of an object in a store."""
+
+    value: float
+    average: float
+    reviewCount: int
+    histogram: dict[str, int] | None
+
+
+class PlauditError(Exception):
+    """The service answered with a problem (RFC 9457); `errors` have a `pointer`, a `code` and a `message` each."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        is_problem = response.headers.get("content-type", "").startswith("application/problem+json")
+        self.problem: Json = response.json() if is_problem else {"detail": response.text[:1_000]}
+        self.status = response.status_code
+        self.errors: list[Json] = self.problem.get("errors", [])
+        super().__init__(f"{self.status}: {self.problem['detail']}")
+
+
+class Plaudit:
+    """Reviews and ratings of one service. `http` has its address, and `X-API-Key` where it asks for one."""
+
+    def __init__(self, http: httpx.Client, attempts: int = 5) -> None:
+        self._http = http
+        self._attempts = attempts
+        self._summaries: dict[str, tuple[str, Summary]] = {}
+
+    def command(self, method: str, path: str, body: object, *, wait: int = 10, key: str | None = None) -> Answer:
+        """Send a command and wait so many seconds for its outcome. Raises PlauditError, httpx.TransportError.
+
+        It takes effect once, for each repeat has the same key. Give one of your own, as the id of an order, and this
+        holds when your process starts anew in between, too.
+        """
+        headers = {"Idempotency-Key": key or str(uuid4()), "Prefer": f"wait={wait}"}
+        return cast(Answer, self._sent(method, path, json=body, headers=headers).json())
+
+    def submit(self, *reviews: Json, key: str | None = None) -> Answer:
+        """Submit reviews."""
+        return self.command("POST", "/api/customerReviews", reviews, key=key)
+
+    def reviews(self, **search: object) -> Iterator[Json]:
+        """All reviews that match, page by page: none comes twice or is missed while others are written."""
+        wanted = {"take": 100, "withTotal": False, **search}
+        while True:
+            page: Json = self._sent("POST", "/api/customerReviews/reviewList", json=wanted).json()
+            yield from page["results"]
+            if "next" not in page:
+                return
+            wanted["after"] = page["next"]
+
+    def ratings(self, *ids: str, entity_type: str = "Product") -> list[Json]:
+        """The ratings of objects, one for each store."""
+        body = {"entityIds": ids, "entityType": entity_type}
+        return list(self._sent("POST", "/api/rating/entityRating", json=body).json())
+
+    def summary(self, store: str, id: str, entity_type: str = "Product") -> Summary:
+        """The rating of an object for a page; sent again only when it has changed."""
+        path = "/storefront/v1/{}/{}/{}/summary".format(*(quote(each, safe="") for each in (store, entity_type, id)))
+        known = self._summaries.get(path)
+        answer = self._sent("GET", path, headers={"If-None-Match": known[0]} if known else {})
+        if known is None or answer.status_code != httpx.codes.NOT_MODIFIED:
+            known = self._summaries[path] = (answer.headers["etag"], answer.json())
+        return known[1]
+
+    def _sent(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """The answer; the request is sent again where the service is away or has too much to do."""
+        for left in reversed(range(self._attempts)):
+            try:
+                answer = self._http.request(method, path, **request)
+                if not left or answer.status_code not in (429, 503):
+                    break
+                time.sleep(float(answer.headers.get("retry-after", _PAUSE_S)))
+            except httpx.TransportError:
+                if not left:
+                    raise
+                time.sleep(_PAUSE_S)
+        if not answer.is_success and answer.status_code != httpx.codes.NOT_MODIFIED:
+            raise PlauditError(answer)
+        return answer
+
+
+if __name__ == "__main__":
+    address, store, product = sys.argv[1:]
+    review = {"storeId": store, "userId": "u-1", "userName": "Ann", "EntityId": product, "EntityType": "Product"}
+    with httpx.Client(base_url=address, timeout=40) as http:
+        plaudit = Plaudit(http)
+        submitted = plaudit.submit({**review, "review": "Sharp pictures, and the battery lasts.", "rating": 4})
+        plaudit.command("POST", "/api/customerReviews/approve", submitted["ids"])
+        print([(row["reviewStatus"], row["review"]) for row in plaudit.reviews(entityIds=[product])])
+        print(plaudit.ratings(product)[0]["value"], plaudit.summary(store, product)["reviewCount"])

@@ -1,0 +1,149 @@
+"""Google's feed of product reviews, version 2.4: its files, and a review in it.
+
+Elements, their order and their types: https://developers.google.com/product-review-feeds/schema. It has no place for a
+store's reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import quote, urlsplit
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from domain.jsonld import LOWEST_RATING, NOBODY, schema_type
+from domain.objects import Description
+from domain.ratings import HIGHEST_RATING, rating_number
+from domain.reviews import Review
+from domain.reviews_facts import Source
+from domain.timestamps import timestamp
+
+MOST_BYTES: Final = 100_000_000
+"""Of a file: https://support.google.com/merchants/answer/7075701. Beyond, a feed is several files in a zip."""
+
+_ENVELOPE_BYTES: Final = 600
+"""The bytes that a review has in a feed beyond those that it takes where it is stored, about, and rather too many."""
+
+MOST_REVIEWS: Final = MOST_BYTES // _ENVELOPE_BYTES
+"""So many are too large for a file, whatever they say."""
+
+_HEAD: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<feed xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
+xsi:noNamespaceSchemaLocation="http://www.google.com/shopping/reviews/schema/product/2.4/product_reviews.xsd">
+<version>2.4</version>
+"""
+_NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_GTIN: Final = re.compile(r"[0-9][0-9 -]{5,}[0-9xX]")
+_HOST: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:[0-9]{1,5})?")
+_BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_KEPT_IN_URLS: Final = "%/:@!$&'()*+,;=~"
+_COLLECTED: Final[Mapping[Source | None, str]] = {Source.WIDGET: "unsolicited", Source.REMINDER: "post_fulfillment"}
+
+
+def feed_bytes(reviews: int, stored_bytes: int) -> int:
+    """The bytes of a feed of so many reviews, about, from the bytes of their documents."""
+    return stored_bytes + reviews * _ENVELOPE_BYTES
+
+
+def feed_head(store_name: str) -> str:
+    """The beginning of a file, before its reviews."""
+    publisher = Element("publisher")
+    _add(publisher, "name", store_name)
+    return _HEAD + _written(publisher)
+
+
+def feed_foot(left_out: int) -> str:
+    """The end of a file, which tells how many reviews before it were left out."""
+    told = f"<!-- left out, for their objects have no url: {left_out} -->\n" if left_out else ""
+    return f"{told}</feed>\n"
+
+
+def product_url(about: Description) -> str | None:
+    """The address of an object's page as the feed takes it; None where it takes none: `localhost` is none."""
+    return _address(about.url) if about.url else None
+
+
+def is_in_feed(entity_type: str) -> bool:
+    """True for types of objects that are sold: reviews of the seller are none of products."""
+    return schema_type(entity_type) is not None
+
+
+def review_element(review: Review, about: Description, url: str, image_root: str) -> str:
+    """A review as an element of the feed. `url` is that of the object's page; images are below `image_root`."""
+    element = Element("review")
+    _add(element, "review_id", review.id)
+    author = _shown(review.user_name)
+    _add(SubElement(element, "reviewer"), "name", author or NOBODY, **({} if author else {"is_anonymous": "true"}))
+    _add(element, "is_verified_purchase", _boolean(review.facts.verified_purchase))
+    _add(element, "is_incentivized_review", _boolean(review.facts.incentivized))
+    _add(element, "review_timestamp", timestamp(review.created))
+    if title := _shown(review.title):
+        _add(element, "title", title)
+    _add(element, "content", review.text)
+    if review.facts.language:
+        _add(element, "review_language", review.facts.language.partition("-")[0].lower())
+    _add(element, "review_url", url, type="group")
+    _add_images(element, [f"{image_root}{image.id}" for image in review.images if image.is_shown])
+    scale = {"min": str(LOWEST_RATING), "max": str(HIGHEST_RATING)}
+    _add(SubElement(element, "ratings"), "overall", str(rating_number(review.rating)), **scale)
+    _add_product(SubElement(SubElement(element, "products"), "product"), review, about, url)
+    _add(element, "is_spam", _boolean(False))
+    method = "post_fulfillment" if review.facts.is_proven else _COLLECTED.get(review.facts.source)
+    if method:
+        _add(element, "collection_method", method)
+    return _written(element)
+
+
+def _add_images(review: Element, urls: Sequence[str]) -> None:
+    addresses = [address for url in urls if (address := _address(url))]
+    if addresses:
+        images = SubElement(review, "reviewer_images")
+        for address in addresses:
+            _add(SubElement(images, "reviewer_image"), "url", address)
+
+
+def _add_product(product: Element, review: Review, about: Description, url: str) -> None:
+    """The object's codes; its id stands for a missing SKU."""
+    ids = SubElement(product, "product_ids")
+    gtins = [gtin for gtin in about.gtins if _GTIN.fullmatch(gtin)]
+    skus = about.skus or (review.entity.id,)
+    for name, values in (("gtin", gtins), ("mpn", about.mpns), ("sku", skus), ("brand", about.brands)):
+        if shown := [text for value in values if (text := _shown(value))]:
+            group = SubElement(ids, f"{name}s")
+            for text in shown:
+                _add(group, name, text)
+    if title := _shown(about.name) or _shown(review.entity_name):
+        _add(product, "product_name", title)
+    _add(product, "product_url", url)
+
+
+def _address(url: str) -> str | None:
+    """An http or https address in the characters of RFC 3986, None where its host has no dot, or a user before it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc):
+        return None
+    path, query, fragment = (
+        quote(_BARE_PERCENT.sub("%25", part), safe=_KEPT_IN_URLS + more)
+        for part, more in ((parts.path, ""), (parts.query, "?"), (parts.fragment, "?"))
+    )
+    return parts._replace(path=path, query=query, fragment=fragment).geturl()
+
+
+def _add(parent: Element, name: str, text: str, **attributes: str) -> None:
+    SubElement(parent, name, attributes).text = _NOT_XML.sub("\ufffd", text)
+
+
+def _shown(text: str | None) -> str | None:
+    return text if text and text.strip() else None
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _written(element: Element) -> str:
+    return tostring(element, encoding="unicode") + "\n"

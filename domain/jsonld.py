@@ -1,0 +1,92 @@
+"""An object's rating and reviews as search engines read them on its page: schema.org in JSON-LD.
+
+The types and properties are those that Google takes for review snippets:
+https://developers.google.com/search/docs/appearance/structured-data/review-snippet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from domain.objects import Description
+from domain.ratings import HIGHEST_RATING, RatingMethod, RatingTally, rating_number, rating_value
+from domain.reviews import Review
+
+NOBODY: Final = "Anonymous"
+"""The name of an author who gave none."""
+
+LOWEST_RATING: Final = 1
+
+_PRODUCT: Final = "Product"
+_RATED_TYPES: Final = {
+    name.lower(): name
+    for name in (
+        *("Book", "Course", "CreativeWorkSeason", "CreativeWorkSeries", "Episode", "Event", "Game", "MediaObject"),
+        *("Movie", "MusicPlaylist", "MusicRecording", _PRODUCT, "Recipe", "SoftwareApplication"),
+    )
+}
+_SELLERS: Final = frozenset(
+    {
+        *("organization", "localbusiness", "corporation", "onlinebusiness", "onlinestore", "store"),
+        *("foodestablishment", "restaurant", "lodgingbusiness", "hotel", "professionalservice"),
+    }
+)
+_SCALE: Final = {"bestRating": HIGHEST_RATING, "worstRating": LOWEST_RATING}
+_UNSAFE: Final = (b"<", b">", b"&", "\u2028".encode(), "\u2029".encode())
+
+
+def schema_type(entity_type: str) -> str | None:
+    """The schema.org type of a type of objects, in any letter case: itself where search engines show ratings of it,
+    else Product. None for organizations and businesses: their own pages may not show their own ratings."""
+    name = entity_type.lower()
+    return None if name in _SELLERS else _RATED_TYPES.get(name, _PRODUCT)
+
+
+def structured_data(
+    entity_type: str, name: str, about: Description, tally: RatingTally, reviews: Sequence[Review]
+) -> dict[str, Any]:
+    """The JSON-LD of an object with its rating, which is the plain average, and these reviews of it, with their texts.
+
+    Empty where search engines are to be told nothing: without reviews, and for sellers.
+    """
+    type = schema_type(entity_type)
+    if type is None or tally.count <= 0:
+        return {}
+    found: dict[str, Any] = {"@context": "https://schema.org", "@type": type, "name": name}
+    found |= {key: url for key, url in (("url", about.url), ("image", about.image_url)) if url}
+    if type == _PRODUCT:
+        found |= _codes(about)
+    found["aggregateRating"] = {
+        "@type": "AggregateRating",
+        "ratingValue": rating_value(tally, RatingMethod.AVERAGE),
+        "reviewCount": tally.count,
+        "ratingCount": tally.count,
+        **_SCALE,
+    }
+    return {**found, "review": [_review(review) for review in reviews]} if reviews else found
+
+
+def inside_script(json: bytes) -> bytes:
+    """JSON in UTF-8 that means the same and can't end the script element around it, nor begin anything in it."""
+    for text in _UNSAFE:
+        json = json.replace(text, b"\\u%04x" % ord(text.decode()))
+    return json
+
+
+def _codes(about: Description) -> Mapping[str, Any]:
+    brands = [{"@type": "Brand", "name": name} for name in about.brands]
+    codes = (("sku", about.skus), ("gtin", about.gtins), ("mpn", about.mpns), ("brand", brands))
+    return {key: values[0] if len(values) == 1 else list(values) for key, values in codes if values}
+
+
+def _review(review: Review) -> Mapping[str, Any]:
+    told = {"name": review.title, "inLanguage": review.facts.language}
+    return {
+        "@type": "Review",
+        "author": {"@type": "Person", "name": review.user_name or NOBODY},
+        "datePublished": review.created.date().isoformat(),
+        "reviewRating": {"@type": "Rating", "ratingValue": rating_number(review.rating), **_SCALE},
+        **{key: text for key, text in told.items() if text},
+        "reviewBody": review.text,
+    }

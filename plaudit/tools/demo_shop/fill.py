@@ -1,0 +1,171 @@
+"""`plaudit demo --fill`: a demo shop with reviews, by the public interface of a running service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+from rich.console import Console
+
+from devservers.waiting import until
+from domain.reviews import ReviewStatus
+from domain.timestamps import moment_in
+from messaging.envelope import Envelope
+from messaging.kafka.publisher import Publisher
+from plaudit.cli.command_line import CommandError
+from plaudit.config import Settings
+from plaudit.processes.waiting import existing_topics
+from plaudit.tools.demo_shop.messages import DemoMessages
+from plaudit.tools.demo_shop.photos import photo
+from plaudit.tools.demo_shop.reviews import DemoReview, demo_reviews
+from storefront.demo_products import STORE_ID, STORE_NAME
+
+_BATCH: Final = 500
+_UPLOADS_AT_ONCE: Final = 4
+_SCENES: Final = 8
+"""Photos of a product that are different: drawing one takes longer than all the rest of its review."""
+
+_PATIENCE_S: Final = 120
+_MOST_EVERY_S: Final = 0.2
+
+
+async def run_fill(settings: Settings, out: Console, count: int) -> None:
+    """Fill a running service with the store Demo, three products and so many reviews.
+
+    All of it has ids of its own, which stay: done again, nothing changes, and with a larger number the others are
+    added. Returns once the reviews and their ratings are there. Raises CommandError where the service isn't.
+    """
+    address = settings.http_address()
+    publisher = Publisher(settings.kafka_connection())
+    try:
+        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+            await _Fill(client, publisher, settings, out).run(count)
+    except httpx.TransportError as error:
+        raise CommandError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
+    finally:
+        await publisher.stop()
+    out.print(f"The shop is open: {address}/demo", style="bold")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    client: httpx.AsyncClient
+    publisher: Publisher
+    settings: Settings
+    out: Console
+
+    async def run(self, count: int) -> None:
+        await self._open_store()
+        topics = await existing_topics(self.settings.kafka_connection())
+        day = await self._day()
+        messages = DemoMessages(self.settings.topics, Envelope("/plaudit/demo"), day, str(self.client.base_url))
+        if missing := [name for name in messages.topics_used if name not in topics]:
+            raise CommandError(f"There is no topic {missing[0]}: `plaudit init` creates what is missing.")
+        await self.publisher.publish(messages.of_products())
+        reviews = demo_reviews(count)
+        for first in range(0, count, _BATCH):
+            await self._take(reviews[first : first + _BATCH], messages)
+        self._tell(reviews)
+
+    async def _take(self, reviews: Sequence[DemoReview], messages: DemoMessages) -> None:
+        """A batch of reviews, until the service has all of it."""
+        known = await self._known(reviews)
+        missing = [review for review in reviews if review.id not in known]
+        photos = await self._upload(missing)
+        command = f"demo-{uuid4()}"
+        await self.publisher.publish([each for review in reviews for each in messages.orders(review)])
+        await self.publisher.publish([messages.submission(review, photos.get(review.id, ())) for review in missing])
+        await self.publisher.publish([each for review in reviews for each in messages.past(review, command)])
+        decided = sum(review.status is not ReviewStatus.NEW for review in reviews)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await until(partial(self._is_there, reviews, command, decided))
+        except TimeoutError:
+            there = len(await self._known(reviews))
+            raise CommandError(
+                f"{there} of {len(reviews)} reviews have come after {_PATIENCE_S} seconds. Is a worker running? "
+                "`plaudit doctor` says. Those that were deleted don't come again."
+            ) from None
+
+    async def _is_there(self, reviews: Sequence[DemoReview], command: str, decided: int) -> bool:
+        await asyncio.sleep(_MOST_EVERY_S)
+        if decided:
+            answer = await self.client.get(f"/api/commands/{command}")
+            if answer.status_code != httpx.codes.OK or len(answer.json()["results"]) < decided:
+                return False
+        return len(await self._known(reviews)) == len(reviews)
+
+    async def _open_store(self) -> None:
+        address = str(self.client.base_url).rstrip("/")
+        port = urlsplit(address).port or 80
+        settings = {
+            "reviewsEnabled": True,
+            "anonymousReviewsAllowed": True,
+            "purchaseRequired": False,
+            "ratingCalculationMethod": "average",
+            "reviewUrl": f"{address}/demo/{{productId}}?token={{token}}",
+            "storefrontOrigins": sorted({address, f"http://127.0.0.1:{port}", f"http://localhost:{port}"}),
+            "moderationRules": [{"id": "links", "kind": "links", "outcome": "hold"}],
+        }
+        store = {"name": STORE_NAME, "settings": settings}
+        await self._ask("PUT", f"/api/stores/{STORE_ID}", json=store, headers={"Prefer": "wait=30"})
+
+    async def _day(self) -> datetime:
+        """The day that ages are counted from: that of the first time, so that dates stay."""
+        (first,) = demo_reviews(1)
+        answer = await self.client.get(f"/api/customerReviews/{first.id}")
+        if answer.status_code == httpx.codes.OK:
+            return moment_in(answer.json()["createdDate"]) + first.age
+        return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    async def _known(self, reviews: Sequence[DemoReview]) -> Collection[str]:
+        wanted = {"ids": [review.id for review in reviews], "take": len(reviews), "withTotal": False}
+        found = await self._ask("POST", "/api/customerReviews/reviewList", json=wanted)
+        return {row["id"] for row in found["results"]}
+
+    async def _upload(self, reviews: Sequence[DemoReview]) -> dict[str, Sequence[str]]:
+        """The ids of photos by review."""
+        turns = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+        scenes: dict[tuple[str, int], bytes] = {}
+
+        async def one(review: DemoReview, number: int) -> str:
+            async with turns:
+                scene = (review.product.kind, (int(review.id.rpartition("-")[2]) + number) % _SCENES)
+                if scene not in scenes:
+                    scenes[scene] = await asyncio.to_thread(photo, *scene)
+                headers = {"Content-Type": "image/jpeg", "Idempotency-Key": f"{review.id}-photo-{number}"}
+                query = {"userId": review.author_id} if review.author_id else {}
+                sent = await self._ask("POST", "/api/images", content=scenes[scene], headers=headers, params=query)
+                return str(sent["id"])
+
+        with_photos = [review for review in reviews if review.photos]
+        ids = await asyncio.gather(
+            *(asyncio.gather(*(one(review, number) for number in range(review.photos))) for review in with_photos)
+        )
+        return {review.id: found for review, found in zip(with_photos, ids, strict=True)}
+
+    async def _ask(self, method: str, path: str, **options: Any) -> Any:
+        answer = await self.client.request(method, path, **options)
+        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise CommandError("The demo shop is for a service that asks nobody who they are: PLAUDIT_AUTH__MODE=none.")
+        if not answer.is_success:
+            raise CommandError(f"{method} {path} was answered {answer.status_code}: {answer.text[:500]}")
+        return answer.json()
+
+    def _tell(self, reviews: Sequence[DemoReview]) -> None:
+        counts = {status: sum(review.status is status for review in reviews) for status in ReviewStatus}
+        languages = len({review.language for review in reviews})
+        photos = sum(review.photos for review in reviews)
+        approved, new, rejected = (counts[ReviewStatus[name]] for name in ("APPROVED", "NEW", "REJECTED"))
+        approved, new, rejected = (counts[ReviewStatus[name]] for name in ("APPROVED", "NEW", "REJECTED"))
+        self.out.print(
+            f"{len(reviews)} reviews in {languages} languages are in the store {STORE_ID}, with {photos} photos: "
+            f"{approved} are approved, {new} wait for a moderator, {rejected} are rejected."
+        )

@@ -1,0 +1,100 @@
+"""The fragments that reviews of the demo shop are made of: one file for each language."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from random import Random
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+LANGUAGES: Final = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "sv", "ja", "ar")
+
+Fragments = Annotated[list[str], Field(min_length=1)]
+Aspects = Annotated[list[str], Field(min_length=5, max_length=5)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Said(_Part):
+    """The good and the bad of the same five aspects of a product; "|" stands between ways to say it."""
+
+    good: Aspects
+    bad: Aspects
+
+
+class Titles(_Part):
+    """Titles for many stars, three, and few."""
+
+    good: Fragments
+    mixed: Fragments
+    bad: Fragments
+
+
+class Replies(_Part):
+    """The shop's answers to praise and to complaints."""
+
+    good: Fragments
+    bad: Fragments
+
+
+class Rejected(_Part):
+    """A review that no moderator lets pass, with the code of the reason."""
+
+    code: str
+    title: str | None = None
+    text: str
+
+
+class Texts(_Part):
+    """The fragments of a language. `share` is its weight among the reviews, `order` that of the parts of names."""
+
+    share: int
+    order: Literal["given", "family"] = "given"
+    sentence_space: str = " "
+    given: Fragments
+    family: Fragments
+    openers: Fragments
+    pleased: Fragments
+    mixed: Fragments
+    annoyed: Fragments
+    titles: Titles
+    camera: Said
+    boot: Said
+    teapot: Said
+    replies: Replies
+    rejected: list[Rejected] = []
+
+    def about(self, kind: str) -> Said:
+        """The sentences about a kind of product."""
+        return {"camera": self.camera, "boot": self.boot, "teapot": self.teapot}[kind]
+
+    def join(self, sentences: Sequence[str]) -> str:
+        """A text of these sentences."""
+        return self.sentence_space.join(sentences)
+
+    def name(self, chance: Random) -> str:
+        """A name as people sign with it: the whole one, with an initial, or the first one alone."""
+        given, family = chance.choice(self.given), chance.choice(self.family)
+        if self.order == "family":
+            return chance.choice([f"{family} {given}", f"{family}さん", given])
+        initial = next((letter for letter in family if letter.isupper()), None)
+        short = f"{given} {initial}." if initial else given
+        return chance.choice([f"{given} {family}", short, short, given])
+
+
+def one_of(fragments: Sequence[str], chance: Random) -> str:
+    """One of the fragments, in one of its ways."""
+    return chance.choice(chance.choice(fragments).split("|"))
+
+
+@cache
+def texts() -> Mapping[str, Texts]:
+    """The fragments by language."""
+    folder = files("plaudit.tools.demo_shop") / "texts"
+    return {tag: Texts.model_validate(tomllib.loads((folder / f"{tag}.toml").read_text("utf-8"))) for tag in LANGUAGES}

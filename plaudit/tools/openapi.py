@@ -1,0 +1,15 @@
+"""The OpenAPI document without a running service."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from api.app import ROUTERS as FACADE
+from api.web.documents import openapi_document
+from storefront.app import ROUTERS as STOREFRONT
+
+
+def service_document() -> dict[str, Any]:
+    """The document that a service of this version has at /openapi.json: of the facade and the storefront."""
+    return openapi_document([route for router in (*FACADE, *STOREFRONT) for route in router.routes], version("plaudit"))

@@ -1,0 +1,90 @@
+"""The demo shop at `/demo`: a list of three products, and a page for each. Only where nobody has to say who he is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from api.auth.permissions import address_of
+from api.services import Services
+from domain.ratings import RatingTally
+from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
+
+LANGUAGES: Final = {
+    "en": "English",
+    "de": "Deutsch",
+    "es": "Español",
+    "fr": "Français",
+    "nl": "Nederlands",
+    "ar": "العربية",
+}
+"""Languages that the widget speaks."""
+
+_FOLDER: Final = Path(__file__).parent
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; form-action 'none'; require-trusted-types-for 'script'"
+)
+_PAGES: Final = Environment(
+    loader=FileSystemLoader(_FOLDER / "demo_templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def demo_routes(services: Services) -> Sequence[BaseRoute]:
+    """The shop; nothing where authentication is on."""
+    if services.authenticator.mode != "none":
+        return ()
+    shop = _Shop(services)
+    return (
+        Mount("/demo/static", StaticFiles(directory=_FOLDER / "demo_static")),
+        Route("/demo", shop.show_list),
+        Route("/demo/{product}", shop.show_product),
+    )
+
+
+class _Shop:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def show_list(self, request: Request) -> Response:
+        """All products, with their stars."""
+        request.app.state.rate_limit.take(address_of(request))
+        return _page("list.html", products=PRODUCTS, is_filled=await self._is_filled())
+
+    async def show_product(self, request: Request) -> Response:
+        """A product with its reviews; `lang` is the language of the widget. A reminder's link brings a `token` along,
+        which the widget reads."""
+        request.app.state.rate_limit.take(address_of(request))
+        found = next((each for each in PRODUCTS if each.id == request.path_params["product"]), None)
+        if found is None:
+            raise HTTPException(404)
+        language = request.query_params.get("lang", "")
+        return _page(
+            "product.html",
+            product=found,
+            others=[each for each in PRODUCTS if each is not found],
+            language=language if language in LANGUAGES else "en",
+            languages=LANGUAGES,
+            is_filled=await self._is_filled(),
+        )
+
+    async def _is_filled(self) -> bool:
+        tallies = await self._services.lookups.tallies(ENTITY_TYPE, [each.id for each in PRODUCTS])
+        return any(stores.get(STORE_ID, RatingTally()).count for stores in tallies.values())
+
+
+def _page(template: str, **shown: object) -> Response:
+    text = _PAGES.get_template(template).render(shop=STORE_NAME, store_id=STORE_ID, entity_type=ENTITY_TYPE, **shown)
+    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})

@@ -1,0 +1,114 @@
+"""The endpoints of a store's feed of product reviews for search engines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from api.services import Injected, Services
+from api.web.budgets import StalledError
+from api.web.documents import OPEN_TO_ALL, problems
+from api.web.problems import ProblemError, ProblemKind
+from api.web.routes import PlainRoute
+from domain.feed import MOST_BYTES, MOST_REVIEWS, feed_bytes, is_in_feed, product_url, review_element
+from domain.objects import ObjectPlace, description
+from domain.reviews import Review, ReviewStatus
+from domain.stores import Store
+from storage.reviews_search import ReviewSearch
+from storefront.feed_files import Elements, one_file, zipped
+from storefront.reviews import whole
+from storefront.shoppers import Visited
+
+_AT_ONCE: Final = 100
+"""Reviews that are read and written at a time; in between others get their turn, and no cursor is open."""
+
+_ZIP: Final = "product-reviews.zip"
+
+Written = Callable[[str, AsyncIterator[Elements]], AsyncIterator[bytes]]
+
+router: Final = APIRouter(
+    route_class=PlainRoute,
+    prefix="/storefront/v1/{storeId}",
+    tags=["Storefront"],
+    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
+)
+
+
+def _answer(media_type: str) -> dict[int | str, dict[str, Any]]:
+    return {200: {"content": {media_type: {"schema": {"type": "string"}}}}}
+
+
+@router.get(
+    "/product-reviews.xml",
+    response_class=StreamingResponse,
+    responses={**_answer("application/xml"), 307: {"description": f"Too large for one file: {_ZIP}"}},
+    openapi_extra=OPEN_TO_ALL,
+)
+async def read_feed(request: Request, store: Visited, services: Injected) -> Response:
+    """Google's feed of product reviews: all approved ones of the store in one file, or, if that would be larger than
+    100 MB, the way to the zip."""
+    extent = await services.reviews.extent(replace(_approved(store), take=MOST_REVIEWS))
+    if feed_bytes(*extent) > MOST_BYTES:
+        return RedirectResponse(_ZIP)
+    return await _streamed(request, store, services, one_file, "application/xml")
+
+
+@router.get(
+    f"/{_ZIP}", response_class=StreamingResponse, responses=_answer("application/zip"), openapi_extra=OPEN_TO_ALL
+)
+async def read_zipped_feed(request: Request, store: Visited, services: Injected) -> Response:
+    """Google's feed of product reviews in a zip, as files of at most 100 MB."""
+    return await _streamed(request, store, services, zipped, "application/zip")
+
+
+async def _streamed(request: Request, store: Store, services: Services, written: Written, media_type: str) -> Response:
+    batches = _batches(services, store, f"{request.base_url}api/images/")
+    with await services.pages.rows(_AT_ONCE) as room:
+        # Read before the answer begins, so that there can still be another one.
+        first = await anext(batches)
+        content = written(store.name or store.id, _joined(first, batches))
+        return services.pages.stream(room, content, media_type, {})
+
+
+async def _joined(first: Elements, others: AsyncIterator[Elements]) -> AsyncIterator[Elements]:
+    yield first
+    try:
+        async for batch in others:
+            yield batch
+    except ProblemError as error:
+        raise StalledError from error
+
+
+async def _batches(services: Services, store: Store, image_root: str) -> AsyncIterator[Elements]:
+    """All approved reviews, the newest first."""
+    search = _approved(store)
+    while True:
+        async with services.pages.turns:
+            page = await services.reviews.search(search)
+            with await services.pages.piece(sum(page.long_texts.values())):
+                batch = await _elements(services, await whole(services, page), image_root)
+        yield batch
+        if page.end is None:
+            return
+        search = replace(search, after=page.end)
+
+
+async def _elements(services: Services, reviews: Sequence[Review], image_root: str) -> Elements:
+    of_products = [
+        (review, ObjectPlace(review.entity, review.store_id)) for review in reviews if is_in_feed(review.entity.type)
+    ]
+    objects = await services.objects.of_places({place for _, place in of_products})
+    elements = []
+    for review, place in of_products:
+        about = description(objects, place)
+        if url := product_url(about):
+            elements.append(review_element(review, about, url, image_root))
+    return Elements("".join(elements).encode(), len(of_products) - len(elements))
+
+
+def _approved(store: Store) -> ReviewSearch:
+    return ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store.id, take=_AT_ONCE)

@@ -1,0 +1,94 @@
+"""The files of a store's feed of product reviews, written while its reviews come: one, or several in a zip."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from io import RawIOBase
+from typing import Final, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from typing_extensions import Buffer
+
+from domain.feed import MOST_BYTES, feed_foot, feed_head
+
+_ROOM_FOR_THE_END: Final = 1_000
+_OPEN: Final = b"<reviews>\n"
+_CLOSE: Final = "</reviews>\n"
+
+
+class Elements(NamedTuple):
+    """Reviews as elements, and how many that were read with them have no place in the feed."""
+
+    text: bytes
+    left_out: int
+
+
+class Piece(NamedTuple):
+    """Bytes of a file of the feed; files are counted from 1."""
+
+    file: int
+    text: bytes
+
+
+async def one_file(publisher: str, batches: AsyncIterator[Elements]) -> AsyncIterator[bytes]:
+    """The feed as one file, whole however large it gets: what a feed leaves out, Google deletes."""
+    async for piece in files(publisher, batches, sys.maxsize):
+        yield piece.text
+
+
+async def zipped(
+    publisher: str, batches: AsyncIterator[Elements], most_bytes: int = MOST_BYTES
+) -> AsyncIterator[bytes]:
+    """The feed in a zip, as files of so many bytes at most."""
+    written = _Written()
+    with ZipFile(written, "w", ZIP_DEFLATED) as archive, ExitStack() as opened:
+        number, file = 0, None
+        async for piece in files(publisher, batches, most_bytes):
+            if file is None or piece.file != number:
+                opened.close()
+                number = piece.file
+                file = opened.enter_context(archive.open(f"product-reviews-{number}.xml", "w"))
+            file.write(piece.text)
+            if data := written.taken():
+                yield data
+    yield written.taken()
+
+
+async def files(publisher: str, batches: AsyncIterator[Elements], most_bytes: int) -> AsyncIterator[Piece]:
+    """Files of so many bytes at most, each a feed of its own; without reviews there is one. A batch stays together."""
+    head = feed_head(publisher).encode()
+    file, size, left_out = 1, 0, 0
+    yield Piece(file, head)
+    async for batch in batches:
+        if size and len(head) + size + len(batch.text) + _ROOM_FOR_THE_END > most_bytes:
+            yield Piece(file, _end(size, left_out))
+            file, size, left_out = file + 1, 0, 0
+            yield Piece(file, head)
+        if batch.text:
+            yield Piece(file, batch.text if size else _OPEN + batch.text)
+        size += len(batch.text)
+        left_out += batch.left_out
+    yield Piece(file, _end(size, left_out))
+
+
+def _end(size: int, left_out: int) -> bytes:
+    return ((_CLOSE if size else "") + feed_foot(left_out)).encode()
+
+
+class _Written(RawIOBase):
+    """A file that can only be written to, and forgets what was taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: Buffer) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        return len(part)
+
+    def taken(self) -> bytes:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data

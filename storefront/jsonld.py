@@ -1,0 +1,68 @@
+"""The endpoint of what search engines read on an object's page."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api.services import Injected, Services
+from api.web.documents import OPEN_TO_ALL, problems
+from api.web.problems import ProblemKind
+from api.web.routes import PlainRoute
+from domain.jsonld import inside_script, structured_data
+from domain.objects import ObjectPlace, description
+from domain.ratings import Entity, RatingTally
+from domain.reviews import ReviewStatus
+from storage.reviews_search import ReviewSearch
+from storefront.answers import Answer
+from storefront.door import kept
+from storefront.reviews import whole
+from storefront.shoppers import Reading, store_of
+
+MOST_REVIEWS: Final = 10
+"""The newest ones, beside the rating of all."""
+
+MEDIA_TYPE: Final = "application/ld+json"
+_DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "object"}}}},
+    304: {},
+}
+
+router: Final = APIRouter(
+    route_class=PlainRoute,
+    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
+    tags=["Storefront"],
+    responses={**_DOCUMENT, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
+)
+
+
+@router.get("/jsonld", response_class=Response, openapi_extra=OPEN_TO_ALL)
+async def read_jsonld(request: Request, shopper: Reading, services: Injected) -> Response:
+    """The rating of an object and its newest reviews, for a script element of its page; `{}` where there are none, and
+    for organizations and local businesses."""
+    return await kept(request, partial(_loaded, services, shopper.store.id, shopper.entity))
+
+
+async def _loaded(services: Services, store_id: str, entity: Entity) -> Answer:
+    store = await store_of(services, store_id)
+    tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
+    place = ObjectPlace(entity, store_id)
+    about = description(await services.objects.of_places([place]), place)
+    with await services.pages.rows(MOST_REVIEWS):
+        search = ReviewSearch(
+            statuses=[ReviewStatus.APPROVED],
+            entity_types=[entity.type],
+            entity_ids=[entity.id],
+            store_id=store_id,
+            take=MOST_REVIEWS,
+        )
+        reviews = await whole(services, await services.reviews.search(search))
+        names = (about.name, *(review.entity_name for review in reviews), entity.id)
+        name = next(name for name in names if name)
+        found = structured_data(entity.type, name, about, tallies.get(store_id, RatingTally()), reviews)
+        body = inside_script(orjson.dumps(found))
+    return Answer(body, MEDIA_TYPE, frozenset(store.settings.storefront_origins))

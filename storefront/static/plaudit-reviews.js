@@ -1,0 +1,386 @@
+/** Reviews of an object, to read and to write: `<plaudit-reviews store type entity>`. */
+
+import { h, languageOf, serviceOf, sheet, stars } from './plaudit-stars.js';
+
+/** @typedef {import('./types').Review} Review */
+/** @typedef {import('./types').Page} Page */
+/** @typedef {import('./types').Summary} Summary */
+/** @typedef {import('./types').Shop} Shop */
+
+const SERVICE_AWAY = { failed: 'Reviews can’t be shown at the moment.', retry: 'Try again' };
+const TAKE = '10';
+const ORDERS = ['newest', 'helpful', 'highest', 'lowest'];
+const PATIENCE_MS = 20_000;
+const LONG = 700;
+const VOTES = 'plaudit:votes';
+const VOTER = 'plaudit:voter';
+
+const SHEET = sheet(`
+:host{--accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
+--soft:var(--plaudit-muted,light-dark(#4a5361,#a9b1bc));--line:var(--plaudit-line,light-dark(#cfd5dd,#454d5a));
+--paper:var(--plaudit-background,Canvas);--round:var(--plaudit-radius,8px);
+display:block;container-type:inline-size;color:var(--ink);font-family:var(--plaudit-font,inherit);line-height:1.5}
+*{box-sizing:border-box}
+h2,h3,p,ol,ul,fieldset,figure{margin:0;padding:0;border:0;list-style:none;min-width:0}
+h2{font-size:1.4em;line-height:1.25}
+h3{font-size:1em;display:inline}
+section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
+section{gap:1.5em}
+.row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
+.top{display:grid;gap:1em 3em;align-items:center}
+.sum{display:grid;justify-items:start}
+.sum b{font-size:3em;line-height:1.1;font-variant-numeric:tabular-nums}
+.sum .stars{height:1.6em}
+.soft,time{color:var(--soft);font-size:.9em}
+.text,h3{overflow-wrap:anywhere}
+.text{white-space:pre-line;max-width:70ch}
+button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--line);
+border-radius:var(--round);padding:.45em .9em;max-width:100%}
+button,select{cursor:pointer}
+button:hover:enabled{border-color:var(--accent)}
+:focus-visible{outline:2px solid var(--accent);outline-offset:2px}
+[aria-pressed=true],.main{border-color:var(--accent);color:var(--accent);font-weight:600}
+.main,.main:hover{background:var(--accent);color:var(--plaudit-on-accent,light-dark(#fff,#14181f))}
+button:disabled{cursor:default;opacity:.6}
+.plain{border:0;padding:.25em .4em;background:none}
+.plain:not(.bar){text-decoration:underline;text-underline-offset:.2em}
+.bar{display:grid;grid-template-columns:4.5em 1fr 2.5em;gap:.75em;align-items:center;width:100%;text-align:start;padding:.15em .4em}
+.bar svg{width:100%;height:.6em;border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
+svg:dir(rtl){transform:scaleX(-1)}
+.bar :last-child{text-align:end;font-variant-numeric:tabular-nums}
+li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em}
+.mark{color:light-dark(#137a43,#5fd39a);font-size:.9em}
+.photos button{padding:0;overflow:hidden;line-height:0}
+.photos img{width:5.5em;height:5.5em;object-fit:cover}
+.reply{border-inline-start:3px solid var(--accent);padding-inline-start:1em}
+[aria-busy=true] ol{opacity:.5}
+.cut{display:-webkit-box;-webkit-line-clamp:7;-webkit-box-orient:vertical;overflow:hidden}
+.bone{background:var(--line);border-radius:var(--round);opacity:.5;height:7em}
+.bone:nth-child(1){height:1.75em;width:40%}
+.bone:nth-child(3){height:2.5em}
+@media(prefers-reduced-motion:no-preference){.bone{animation:b 1.2s infinite alternate}}
+@keyframes b{to{opacity:.2}}
+.gone{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;margin:0;padding:0}
+.wrong{color:light-dark(#b3261e,#ff9a92)}
+@container(min-width:38em){.top{grid-template-columns:auto minmax(0,26em);justify-content:start}.two{display:grid;grid-template-columns:1fr 1fr;gap:1em}}`);
+
+/** What this browser has kept; nothing where it keeps nothing. @param {string} key @returns {any} */
+function kept(key) {
+  try {
+    return JSON.parse(localStorage.getItem(key) ?? 'null');
+  } catch {
+    return null;
+  }
+}
+
+/** Keep it where that is allowed; else it is forgotten with the page. @param {string} key @param {any} value */
+function keep(key, value) {
+  try {
+    localStorage.setItem(key, JSON.stringify(value));
+  } catch {}
+}
+
+/** @param {HTMLElement} element @param {HTMLElement} box @returns {Shop} */
+function shopOf(element, box) {
+  const service = serviceOf(element);
+  const [store, type, entity] = ['store', 'type', 'entity'].map((name) => encodeURIComponent(element.getAttribute(name) ?? ''));
+  const number = new Intl.NumberFormat(box.lang, { maximumFractionDigits: 1 });
+  const plural = new Intl.PluralRules(box.lang);
+  const status = h('p', { class: 'gone', role: 'status' });
+  /** @type {Shop} */
+  const shop = {
+    service,
+    box,
+    status,
+    words: SERVICE_AWAY,
+    token: element.getAttribute('token') ?? new URLSearchParams(location.search).get('token'),
+    async ask(path, options) {
+      const address = path[0] == '/' ? `/${store}/${type}/${entity}${path}` : '/' + path;
+      const signal = AbortSignal.timeout(PATIENCE_MS);
+      const response = await fetch(`${service}/storefront/v1${address}`, { credentials: 'omit', signal, ...options });
+      const body = await response.json().catch(() => ({}));
+      if (!response.ok) throw Object.assign(new Error(body.detail), body, { status: response.status });
+      return body;
+    },
+    send(path, body, headers) {
+      return shop.ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
+    },
+    say(key, values = {}) {
+      const text = shop.words[key] ?? key;
+      const form = typeof text == 'string' ? text : text[plural.select(+values.n)] ?? text.other;
+      return form.replace(/{(\w+)}/g, (_, name) => {
+        const value = values[name];
+        return typeof value == 'number' ? number.format(value) : value;
+      });
+    },
+    tell(text) {
+      status.textContent = text;
+    },
+    random: () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(''),
+    fire(name, detail) {
+      element.dispatchEvent(new CustomEvent('plaudit:' + name, { bubbles: true, composed: true, detail }));
+    },
+  };
+  return shop;
+}
+
+/** @param {Shop} shop @param {string} iso */
+function day(shop, iso) {
+  return h('time', { datetime: iso }, new Intl.DateTimeFormat(shop.box.lang, { dateStyle: 'long' }).format(new Date(iso)));
+}
+
+/** @param {Shop} shop @param {Review} review */
+function votes(shop, review) {
+  const counts = { true: review.helpful, false: review.notHelpful };
+  /** @type {boolean | undefined} */
+  let chosen = kept(VOTES)?.[review.id];
+  const draw = () => {
+    for (const { button, helpful, word } of buttons) {
+      button.setAttribute('aria-pressed', `${chosen === helpful}`);
+      const n = counts[`${helpful}`];
+      button.textContent = shop.say(word) + (n ? shop.say(' ({n})', { n }) : '');
+    }
+  };
+  /** @param {boolean | undefined} helpful */
+  const choose = (helpful) => {
+    if (chosen !== undefined) counts[`${chosen}`] = Math.max(0, counts[`${chosen}`] - 1);
+    if (helpful !== undefined) counts[`${helpful}`]++;
+    chosen = helpful;
+    draw();
+  };
+  /** @param {boolean} helpful */
+  const vote = async (helpful) => {
+    const before = chosen;
+    if (before === helpful) return;
+    choose(helpful);
+    const voter = kept(VOTER) ?? shop.random();
+    keep(VOTER, voter);
+    try {
+      await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }));
+      keep(VOTES, { ...kept(VOTES), [review.id]: helpful });
+      shop.tell(shop.say('voted'));
+    } catch {
+      choose(before);
+      shop.tell(shop.say('problem'));
+    }
+  };
+  const buttons = [true, false].map((helpful) => ({
+    helpful,
+    word: helpful ? 'yes' : 'no',
+    button: h('button', { class: 'plain', click: () => vote(helpful) }),
+  }));
+  draw();
+  const question = shop.say('wasHelpful');
+  return h('div', { class: 'row soft', role: 'group', 'aria-label': question }, question, ...buttons.map((each) => each.button));
+}
+
+/** A text that a person wrote, in whatever direction. @param {string | null} text @param {string | null} [language] */
+const written = (text, language) => h('span', { dir: 'auto', lang: language, class: 'text' }, text);
+
+/** @param {Shop} shop @param {Review} review */
+function body(shop, review) {
+  const text = h('p', { dir: 'auto', lang: review.language, class: 'text' }, review.text);
+  if (review.text.length < LONG) return [text];
+  text.classList.add('cut');
+  const unfold = h('button', { class: 'plain', click: () => (text.classList.remove('cut'), unfold.remove()) }, shop.say('readAll'));
+  return [text, unfold];
+}
+
+/** @param {Shop} shop @param {Review} review */
+function photos(shop, review) {
+  const count = review.images.length;
+  const open = /** @param {number} index */ (index) => import('./plaudit-dialogs.js').then((they) => they.lightbox(shop, review, index));
+  const small = review.images.map((image, index) => {
+    const alt = shop.say('photo', { n: index + 1, count });
+    return h('button', { click: () => open(index) }, h('img', { src: shop.service + image.small, alt, loading: 'lazy' }));
+  });
+  return count > 0 && h('div', { class: 'row photos' }, ...small);
+}
+
+/** @param {Shop} shop @param {Review} review */
+function item(shop, review) {
+  const { reply } = review;
+  const rating = h('span', { role: 'img', 'aria-label': shop.say('rated', { value: review.rating }) }, stars(review.rating));
+  const report = () => import('./plaudit-dialogs.js').then((they) => they.report(shop, review));
+  return h('li', { class: 'one stack', tabindex: -1 },
+    h('div', { class: 'row' }, rating, review.title && h('h3', {}, written(review.title, review.language))),
+    h('p', { class: 'row soft' }, h('bdi', {}, review.author || shop.say('anonymous')), day(shop, review.date),
+      review.verified && h('span', { class: 'mark' }, '✓ ' + shop.say('bought')),
+      review.incentivized && h('span', { class: 'soft' }, shop.say('incentivized'))),
+    ...body(shop, review),
+    photos(shop, review),
+    reply && h('div', { class: 'reply stack' },
+      h('p', { class: 'row soft' }, h('b', {}, shop.say('replyOf', { name: reply.author || shop.say('shop') })), day(shop, reply.date)),
+      h('p', { dir: 'auto', class: 'text' }, reply.text)),
+    h('div', { class: 'row' }, votes(shop, review), h('button', { class: 'plain soft', click: report }, shop.say('report'))));
+}
+
+/** Reviews page by page, filtered and sorted, with what narrows them. @param {Shop} shop */
+function listOf(shop) {
+  const { say } = shop;
+  /** @type {Record<string, string>} */
+  const wanted = { sort: ORDERS[0] };
+  /** @type {HTMLElement[]} */
+  let toggles = [];
+  /** @type {string | null} */
+  let after = null;
+  let turn = 0;
+  const items = h('ol');
+  const note = h('p', { class: 'soft' });
+  const more = h('button', { click: () => load(true) });
+
+  /** @param {string} [from] @returns {Promise<Page>} */
+  const page = (from) => shop.ask('/reviews?' + new URLSearchParams({ ...wanted, take: TAKE, ...(from && { after: from }) }));
+
+  /** @param {Page} found @param {boolean} [isMore] */
+  function put(found, isMore) {
+    after = found.next;
+    const rows = found.results.map((review) => item(shop, review));
+    if (!isMore) items.replaceChildren();
+    items.append(...rows);
+    more.hidden = !after;
+    note.replaceChildren();
+    if (!items.firstChild) note.append(say('none'), ' ', h('button', { class: 'plain', click: clear }, say('showAll')));
+    if (isMore) rows[0]?.focus();
+  }
+
+  /** @param {boolean} [isMore] */
+  async function load(isMore) {
+    const mine = ++turn;
+    shop.box.ariaBusy = 'true';
+    try {
+      const found = await page((isMore && after) || undefined);
+      if (mine != turn) return;
+      put(found, isMore);
+      shop.tell(say('shown', { n: items.childElementCount }));
+    } catch {
+      if (mine != turn) return;
+      note.replaceChildren(say('failed'), ' ', h('button', { class: 'plain', click: () => load(isMore) }, say('retry')));
+      shop.tell(say('failed'));
+    }
+    shop.box.ariaBusy = null;
+  }
+
+  /** @param {string} name @param {string} value */
+  function want(name, value) {
+    if (wanted[name] == value) delete wanted[name];
+    else wanted[name] = value;
+    for (const each of toggles) each.ariaPressed = `${wanted[each.dataset.name ?? ''] == each.dataset.value}`;
+    load();
+  }
+
+  function clear() {
+    for (const { dataset } of toggles) delete wanted[dataset.name ?? ''];
+    want('', '');
+    order.focus();
+  }
+
+  /** A button that narrows the list. @param {string} name @param {string} value @param {Record<string, any>} attributes @param {any[]} children */
+  function toggle(name, value, attributes, ...children) {
+    const button = h('button', { 'data-name': name, 'data-value': value, 'aria-pressed': 'false', ...attributes }, ...children);
+    button.addEventListener('click', () => want(name, value));
+    toggles.push(button);
+    return button;
+  }
+
+  const order = h('select', { change: () => want('sort', order.value) });
+
+  /** @param {Page} first */
+  function show(first) {
+    order.append(...ORDERS.map((each) => h('option', { value: each }, say(each))));
+    more.append(say('more'));
+    put(first);
+    const narrowing = ['photos', 'verified'].map((name) => toggle(name, 'true', {}, say(name)));
+    const sorting = h('label', { class: 'row' }, say('sort'), order);
+    return [h('div', { class: 'row' }, ...narrowing, sorting), items, note, h('div', {}, more)];
+  }
+  return { page, show, toggle };
+}
+
+/** The value with its stars, and how many there are of each. @param {Shop} shop @param {Summary} summary @param {ReturnType<typeof listOf>} list */
+function top(shop, { value, reviewCount, histogram }, list) {
+  const { say } = shop;
+  const rated = say('rated', { value });
+  const reviews = say('reviews', { n: reviewCount });
+  const bar = /** @param {number} n */ (n) => {
+    const count = histogram?.[n] ?? 0;
+    const label = { class: 'plain bar', disabled: !count, 'aria-label': say('pair', { a: say('stars', { n }), b: say('reviews', { n: count }) }) };
+    const width = `${(100 * count) / reviewCount}%`;
+    return list.toggle('stars', `${n}`, label,
+      h('span', {}, say('stars', { n })),
+      h('svg', { 'aria-hidden': 'true' }, h('rect', { width, height: '100%' })),
+      h('span', {}, say('{n}', { n: count })));
+  };
+  return h('div', { class: 'top' },
+    h('div', { class: 'sum', role: 'img', 'aria-label': say('pair', { a: rated, b: reviews }) },
+      h('b', {}, say('{n}', { n: value })), stars(value), h('span', { class: 'soft' }, reviews)),
+    histogram && h('div', {}, ...[5, 4, 3, 2, 1].map(bar)));
+}
+
+/** The button that opens the form. @param {Shop} shop */
+function writing(shop) {
+  const place = h('div', { class: 'stack' });
+  const open = async () => {
+    const isOpen = button.ariaExpanded == 'true';
+    button.ariaExpanded = `${!isOpen}`;
+    if (isOpen) return place.replaceChildren();
+    place.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('loading')));
+    try {
+      await (await import('./plaudit-form.js')).open(shop, place);
+    } catch {
+      button.ariaExpanded = 'false';
+      place.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('problem')));
+    }
+  };
+  const button = h('button', { class: 'main', 'aria-expanded': 'false', click: open }, shop.say('write'));
+  if (shop.token) open();
+  return h('div', { class: 'stack' }, h('div', {}, button), place);
+}
+
+class PlauditReviews extends HTMLElement {
+  static observedAttributes = ['store', 'type', 'entity', 'src', 'lang', 'token'];
+  #root = this.attachShadow({ mode: 'open' });
+  /** @type {HTMLElement | undefined} */
+  #box;
+
+  connectedCallback() {
+    const language = languageOf(this);
+    const dir = this.closest('[dir]') ? getComputedStyle(this).direction : language.startsWith('ar') ? 'rtl' : 'ltr';
+    const bones = Array.from({ length: 6 }, () => h('div', { class: 'bone' }));
+    const box = h('section', { lang: language, dir, 'aria-busy': 'true' }, ...bones);
+    this.#root.adoptedStyleSheets = [SHEET];
+    this.#root.replaceChildren(box);
+    this.#box = box;
+    // Several attributes that change together are one change.
+    queueMicrotask(() => this.#box == box && this.#fill(box));
+  }
+
+  attributeChangedCallback() {
+    if (this.isConnected) this.connectedCallback();
+  }
+
+  /** @param {HTMLElement} box */
+  async #fill(box) {
+    const shop = shopOf(this, box);
+    const list = listOf(shop);
+    const words = shop.ask(`languages/${box.lang.slice(0, 2)}.json`).then((found) => (shop.words = found)).catch(() => {});
+    const found = await Promise.all([shop.ask('/summary'), list.page(), words]).catch(() => null);
+    if (this.#box != box) return;
+    box.ariaBusy = null;
+    if (!found) {
+      await words;
+      const again = h('button', { class: 'plain', click: () => this.connectedCallback() }, shop.say('retry'));
+      box.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('failed'), ' ', again));
+      return;
+    }
+    /** @type {[Summary, Page, unknown]} */
+    const [summary, page] = found;
+    const parts = summary.reviewCount || page.results.length
+      ? [top(shop, summary, list), writing(shop), ...list.show(page)]
+      : [h('p', { class: 'soft' }, shop.say('empty')), writing(shop)];
+    box.replaceChildren(h('h2', {}, shop.say('title')), ...parts, shop.status);
+    shop.fire('loaded', summary);
+  }
+}
+
+if (!customElements.get('plaudit-reviews')) customElements.define('plaudit-reviews', PlauditReviews);

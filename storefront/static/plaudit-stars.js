@@ -1,0 +1,117 @@
+/** Ratings as stars, for lists: `<plaudit-stars store type entity>`. All of a page ask together, 100 at a time. */
+
+/** @type {Record<string, [rated: string, reviews: Record<string, string>, none: string]>} */
+const WORDS = {
+  en: ['{v} out of 5, {n}', { one: '# review', other: '# reviews' }, 'No reviews yet'],
+  de: ['{v} von 5, {n}', { one: '# Bewertung', other: '# Bewertungen' }, 'Noch keine Bewertungen'],
+  fr: ['{v} sur 5, {n}', { other: '# avis' }, 'Aucun avis'],
+  es: ['{v} de 5, {n}', { one: '# opinión', other: '# opiniones' }, 'Aún sin opiniones'],
+  nl: ['{v} van 5, {n}', { one: '# review', other: '# reviews' }, 'Nog geen reviews'],
+  ar: ['{v} من 5، {n}', { two: 'مراجعتان', few: '# مراجعات', other: '# مراجعة' }, 'لا مراجعات بعد'],
+};
+const MOST = 100;
+const STAR = 'l3 6.2 6.8.9-5 4.7 1.3 6.7-6.1-3.3-6.1 3.3 1.3-6.7-5-4.7 6.8-.9z';
+const FIVE = [12, 36, 60, 84, 108].map((x) => `M${x} 2${STAR}`).join('');
+
+/**
+ * An element with attributes, listeners (functions) and children; empty ones are left out.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K | 'svg' | 'path' | 'rect'} name
+ * @param {Record<string, any>} [attributes]
+ * @param {...(Element | string | null | false | undefined)} children
+ */
+export function h(name, attributes = {}, ...children) {
+  const space = /^(svg|path|rect)$/.test(name) ? '2000/svg' : '1999/xhtml';
+  const element = /** @type {HTMLElementTagNameMap[K]} */ (document.createElementNS(`http://www.w3.org/${space}`, name));
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value == 'function') element.addEventListener(key, value);
+    else if (value || value === 0) element.setAttribute(key, value === true ? '' : value);
+  }
+  for (const child of children) if (child) element.append(child);
+  return element;
+}
+
+/** Five stars, of which `value` are full. @param {number} value */
+export function stars(value) {
+  const full = h('svg', { width: value * 24, height: 24 }, h('path', { class: 'full', d: FIVE }));
+  return h('svg', { class: 'stars', viewBox: '0 0 120 24', 'aria-hidden': 'true' }, h('path', { d: FIVE }), full);
+}
+
+/** The service: of the attribute `src`, else where this script is from. @param {Element} element */
+export function serviceOf(element) {
+  const src = element.getAttribute('src') ?? new URL('../..', import.meta.url).href;
+  return src.replace(/\/+$/, '');
+}
+
+/** A language that there are words in, as the page has it: `de-AT`. @param {Element} element */
+export function languageOf(element) {
+  const tag = element.closest('[lang]')?.getAttribute('lang') || navigator.language;
+  return /^[a-z]{2}(-\w+)*$/.test(tag) && tag.slice(0, 2) in WORDS ? tag : 'en';
+}
+
+/** @param {string} css */
+export function sheet(css) {
+  const made = new CSSStyleSheet();
+  made.replaceSync(css + `
+.stars{height:1.15em;vertical-align:-.2em;fill:var(--plaudit-line,light-dark(#cfd5dd,#454d5a))}
+.stars .full{fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
+.stars:dir(rtl){transform:scaleX(-1)}`);
+  return made;
+}
+
+const SHEET = sheet(':host{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}');
+
+/** @type {Map<string, Set<PlauditStars>>} Those that wait, by the address to ask. */
+const waiting = new Map();
+
+function flush() {
+  for (const [address, elements] of waiting) {
+    const ids = [...new Set([...elements].map((each) => each.entity))];
+    for (let at = 0; at < ids.length; at += MOST) load(address, ids.slice(at, at + MOST), elements).catch(() => {});
+  }
+  waiting.clear();
+}
+
+/** @param {string} address @param {string[]} ids @param {Set<PlauditStars>} elements */
+async function load(address, ids, elements) {
+  const response = await fetch(address + ids.map(encodeURIComponent), { credentials: 'omit' });
+  /** @type {Record<string, import('./types').Summary>} */
+  const found = response.ok ? await response.json() : {};
+  for (const each of elements) if (found[each.entity]) each.show(found[each.entity]);
+}
+
+class PlauditStars extends HTMLElement {
+  static observedAttributes = ['store', 'type', 'entity', 'lang'];
+  #root = this.attachShadow({ mode: 'open' });
+
+  get entity() {
+    return this.getAttribute('entity') ?? '';
+  }
+
+  connectedCallback() {
+    this.#root.adoptedStyleSheets = [SHEET];
+    this.#root.replaceChildren(stars(0));
+    const [store, type] = ['store', 'type'].map((name) => encodeURIComponent(this.getAttribute(name) ?? ''));
+    const address = `${serviceOf(this)}/storefront/v1/${store}/summaries?entityType=${type}&ids=`;
+    if (!waiting.size) requestAnimationFrame(flush);
+    if (this.entity) waiting.set(address, (waiting.get(address) ?? new Set()).add(this));
+  }
+
+  attributeChangedCallback() {
+    if (this.isConnected) this.connectedCallback();
+  }
+
+  /** @param {import('./types').Summary} summary */
+  show({ value, reviewCount }) {
+    const language = languageOf(this);
+    const [rated, reviews, none] = WORDS[language.slice(0, 2)];
+    const number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
+    const count = number.format(reviewCount);
+    const form = reviews[new Intl.PluralRules(language).select(reviewCount)] ?? reviews.other;
+    const name = rated.replace('{v}', number.format(value)).replace('{n}', form.replace('#', count));
+    const label = { role: 'img', 'aria-label': reviewCount ? name : none };
+    this.#root.replaceChildren(h('span', label, stars(value), reviewCount ? ` (${count})` : null));
+  }
+}
+
+customElements.get('plaudit-stars') ?? customElements.define('plaudit-stars', PlauditStars);

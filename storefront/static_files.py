@@ -1,0 +1,67 @@
+"""The files that pages of shops load: the widget's modules and its languages, readable from every origin."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from storefront.door import PREFIX
+
+FOLDER: Final = Path(__file__).parent / "static"
+_CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"
+_BYTES_OF_TAG: Final = 12
+_COMMENT_OR_INDENT: Final = re.compile(r"^\s*/\*\*.*?\*/\s*|^\s+", re.MULTILINE | re.DOTALL)
+_MEDIA_TYPES: Final = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file as it is sent: its body, the same by gzip, and what tells this version from others."""
+
+    body: bytes
+    compressed: bytes
+    media_type: str
+    tag: str
+
+
+def static_file(path: Path) -> StaticFile:
+    """A module or a language. Modules go without their comments and indents: browsers need neither."""
+    text = path.read_text("utf-8")
+    body = (_COMMENT_OR_INDENT.sub("", text) if path.suffix == ".js" else text).encode()
+    tag = blake2b(body, digest_size=_BYTES_OF_TAG).hexdigest()
+    return StaticFile(body, gzip.compress(body, 9, mtime=0), _MEDIA_TYPES[path.suffix], tag)
+
+
+def routes() -> Sequence[Route]:
+    """A route for each module and each language."""
+    paths = [*sorted(FOLDER.glob("*.js")), *sorted(FOLDER.glob("languages/*.json"))]
+    return [
+        Route(f"{PREFIX}{path.relative_to(FOLDER).as_posix()}", partial(_send, static_file(path))) for path in paths
+    ]
+
+
+async def _send(file: StaticFile, request: Request) -> Response:
+    is_packed = "gzip" in request.headers.get("accept-encoding", "")
+    headers = {
+        "ETag": f'"{file.tag}{"-gzip" if is_packed else ""}"',
+        "Cache-Control": _CACHE,
+        "Vary": "Accept-Encoding",
+        "Access-Control-Allow-Origin": "*",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+    }
+    if file.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if is_packed:
+        headers["Content-Encoding"] = "gzip"
+    body = file.compressed if is_packed else file.body
+    return Response(body, headers=headers, media_type=file.media_type)

@@ -1,0 +1,98 @@
+"""The example of a client for Python, against a running service."""
+
+from __future__ import annotations
+
+import asyncio
+import runpy
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.documents import ROOT
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Service
+
+EXAMPLE = ROOT / "clients" / "python" / "example.py"
+
+
+class Witness(httpx.BaseTransport):
+    """Passes requests on and notes what they were answered with, but for the first ones: those find nobody, or a
+    service that has too much to do, which took the request all the same."""
+
+    def __init__(self, *first: str) -> None:
+        self._real = httpx.HTTPTransport()
+        self._first = list(first)
+        self.statuses: list[int] = []
+        self.keys: set[str] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.keys |= {request.headers["idempotency-key"]} if "idempotency-key" in request.headers else set()
+        trouble = self._first.pop(0) if self._first else ""
+        if trouble == "nobody":
+            raise httpx.ConnectError("nobody there")
+        answer = self._real.handle_request(request)
+        answer.read()
+        self.statuses.append(answer.status_code)
+        return httpx.Response(503, headers={"retry-after": "0"}) if trouble == "busy" else answer
+
+
+@pytest.fixture(scope="module")
+def example() -> Any:
+    return runpy.run_path(str(EXAMPLE))
+
+
+@pytest.fixture
+def witness() -> Witness:
+    return Witness()
+
+
+@pytest.fixture
+def plaudit(example: Any, service: Service, witness: Witness) -> Iterator[Any]:
+    with httpx.Client(base_url=service.address, timeout=40, transport=witness) as http:
+        yield example["Plaudit"](http)
+
+
+async def test_the_example_runs(service: Service, facade: Facade, product: str) -> None:
+    store = await facade.open_store()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, EXAMPLE, service.address, store, product, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert printed.decode().splitlines() == ["[('Approved', 'Sharp pictures, and the battery lasts.')]", "4.0 1"]
+
+
+async def test_a_command_is_sent_until_it_is_answered(
+    example: Any, service: Service, facade: Facade, product: str
+) -> None:
+    witness = Witness("nobody", "busy")
+    with httpx.Client(base_url=service.address, timeout=40, transport=witness) as http:
+        answer = await asyncio.to_thread(example["Plaudit"](http).submit, submission(product))
+    assert (answer["outcome"], witness.statuses, len(witness.keys)) == ("applied", [200, 200], 1)
+    assert await facade.listed(entityIds=[product]) == answer["ids"]
+
+
+async def test_all_pages(plaudit: Any, witness: Witness, facade: Facade, product: str) -> None:
+    ids = await facade.submit(*(submission(product, userId=f"u-{number}") for number in range(5)))
+    rows = await asyncio.to_thread(lambda: list(plaudit.reviews(entityIds=[product], take=2)))
+    assert {row["id"] for row in rows} == set(ids)
+    assert (len(rows), len(witness.statuses)) == (5, 3)
+
+
+async def test_a_summary_is_sent_once(plaudit: Any, witness: Witness, facade: Facade, product: str) -> None:
+    store = await facade.open_store()
+    await facade.submit_approved(submission(product, 5, storeId=store))
+    first, second = [await asyncio.to_thread(plaudit.summary, store, product) for _ in range(2)]
+    assert first == second
+    assert (first["reviewCount"], witness.statuses) == (1, [200, 304])
+
+
+async def test_problems_tell_places(example: Any, plaudit: Any, facade: Facade, product: str) -> None:
+    with pytest.raises(example["PlauditError"]) as refused:
+        await asyncio.to_thread(plaudit.submit, submission(product, 6))
+    assert (refused.value.status, [error["pointer"] for error in refused.value.errors]) == (422, ["/0/rating"])
+    with pytest.raises(example["PlauditError"]) as unknown:
+        await asyncio.to_thread(plaudit.summary, new_id("store"), product)
+    assert (unknown.value.status, unknown.value.problem["type"]) == (404, "/problems/not-found")

@@ -1,0 +1,89 @@
+"""The client for TypeScript: its types, its example, and what it makes of problems."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from base64 import b64encode
+from pathlib import Path
+
+import httpx
+import pytest
+
+from plaudit.tools.openapi import service_document
+from tests.support.documents import ROOT, blocks_of
+from tests.support.facade import Facade, new_id
+from tests.support.images import picture
+from tests.support.npm import npm_installed
+from tests.support.service import Service
+
+pytestmark = pytest.mark.slow
+
+CLIENT = ROOT / "clients" / "typescript"
+SOURCES = ("index.ts", "schema.d.ts", "package.json", "tsconfig.json")
+PROGRAMS = ROOT / "tests" / "support" / "typescript"
+_COMPILE_S = 300
+
+
+async def run(folder: Path, *command: str, given: str = "") -> str:
+    """Run a command to its end, which must be a success; returns what it prints."""
+
+    def ended() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, timeout=_COMPILE_S)
+
+    done = await asyncio.to_thread(ended)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+async def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client with all that it is built by, the example of its page and the programs of the tests."""
+    locked = [CLIENT / "package.json", CLIENT / "package-lock.json"]
+    installed = await asyncio.to_thread(npm_installed, "typescript", locked, needed_for="the TypeScript compiler")
+    folder = tmp_path_factory.mktemp("typescript")
+    for source in (*(CLIENT / name for name in SOURCES), *PROGRAMS.glob("*.ts")):
+        shutil.copy(source, folder)
+    (example,) = [block for block in blocks_of(CLIENT / "README.md") if block.language == "ts"]
+    (folder / "example.ts").write_text(example.text)
+    (folder / "node_modules").symlink_to(installed / "node_modules")
+    return folder
+
+
+@pytest.fixture(scope="module")
+async def built(package: Path) -> Path:
+    await run(package, "npm", "run", "build")
+    return package / "dist"
+
+
+async def test_types_are_those_of_the_document(package: Path, http: httpx.AsyncClient) -> None:
+    document = service_document()
+    assert (await http.get("/openapi.json")).json() == document
+    await run(package, "npm", "run", "generate", given=json.dumps(document))
+    assert (package / "schema.d.ts").read_text() == (CLIENT / "schema.d.ts").read_text(), "run `make client`"
+
+
+async def test_the_example_does_what_it_says(built: Path, service: Service, facade: Facade) -> None:
+    """It is compiled by the strictest rules, beside mistakes that are found: mistakes.ts."""
+    store, product = await facade.open_store(), new_id()
+    names = {"http://127.0.0.1:8080": service.address, "Electronics": store, "camera-1": product}
+    program = built / "example.js"
+    text = re.sub("|".join(map(re.escape, names)), lambda found: names[found[0]], program.read_text())
+    program.write_text(text)
+    assert (await run(built, "node", program.name)).splitlines() == ["4 1", "422 /0/rating less-than-equal"]
+    assert await facade.rating(product) == (4, 1)
+
+
+async def test_commands_and_problems(built: Path, service: Service, facade: Facade) -> None:
+    store, product = await facade.open_store(), new_id()
+    png = b64encode(picture()).decode()
+    told = json.loads(await run(built, "node", "outcomes.js", service.address, store, product, png))
+    unknown, invalid, twice = told.pop("unknown"), told.pop("invalid"), told.pop("twice")
+    assert told == {"keys": 1, "attempts": 3, "image": "applied", "images": 1, "isSame": True}
+    assert (unknown["status"], unknown["type"]) == (404, "/problems/not-found")
+    assert (invalid["status"], invalid["errors"]) == (422, [["/0/review", "blank"], ["/0/rating", "less-than-equal"]])
+    assert (twice["status"], twice["reasons"]) == (409, ["status-changed"])
+    assert len(await facade.listed(entityIds=[product])) == 2

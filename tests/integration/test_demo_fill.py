@@ -1,0 +1,95 @@
+"""`plaudit demo --fill`: a shop with reviews that stay the same, whatever is asked for twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from domain.reviews import ReviewStatus
+from plaudit.tools.demo_shop.reviews import demo_review, demo_reviews
+from plaudit.tools.demo_shop.texts import LANGUAGES
+from storefront.demo_products import PRODUCTS, STORE_ID
+from tests.support.facade import Facade
+from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually
+
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    async with running_service(servers, tmp_path_factory.mktemp("demo")) as service:
+        told = await service.run("demo", "--fill", str(COUNT))
+        assert f"{COUNT} reviews" in told.stdout
+        yield service
+
+
+async def rows(http: httpx.AsyncClient) -> Sequence[Json]:
+    """All reviews of the shop, with every fact about them."""
+    search = {"storeId": STORE_ID, "sort": "id:asc", "take": 1_000}
+    answer = (await http.post("/api/customerReviews/search", json=search)).raise_for_status()
+    return list(answer.json()["results"])
+
+
+async def test_the_shop_is_as_it_is_written(filled: Service) -> None:
+    wanted = demo_reviews(COUNT)
+    votes = [(review.helpful, review.not_helpful) for review in wanted]
+    async with filled.client() as http:
+
+        async def is_settled() -> Sequence[Json]:
+            return await rows(http)
+
+        # Votes come last, and photos are rebuilt in their own time.
+        found = await eventually(
+            is_settled, lambda now: [(row["helpful"], row["notHelpful"]) for row in now] == votes, deadline_s=60
+        )
+        assert [row["id"] for row in found] == [review.id for review in wanted]
+        assert [row["reviewStatus"] for row in found] == [review.status.label for review in wanted]
+        assert [row["language"] for row in found if len(row["review"]) > 40] == [
+            review.language for review in wanted if len(review.text) > 40
+        ]
+        assert [row["verifiedPurchase"] for row in found] == [review.is_bought for review in wanted]
+        assert [bool(row["reply"]) for row in found] == [bool(review.reply) for review in wanted]
+        assert [len(row["images"]) for row in found] == [review.photos for review in wanted]
+        ages = {row["createdDate"][:7] for row in found}
+        assert len(ages) > 10
+        shown = await Facade(http).get(f"/storefront/v1/{STORE_ID}/Product/{PRODUCTS[0].id}/summary")
+        approved = [r for r in wanted if r.product is PRODUCTS[0] and r.status is ReviewStatus.APPROVED]
+        assert shown["reviewCount"] == len(approved)
+
+
+async def test_a_second_time_changes_nothing_and_undoes_no_decision(filled: Service) -> None:
+    waiting = next(review.id for review in demo_reviews(COUNT) if review.status is ReviewStatus.NEW)
+    approved = next(review.id for review in demo_reviews(COUNT) if review.status is ReviewStatus.APPROVED)
+    async with filled.client() as http:
+        facade = Facade(http)
+        assert await facade.moderate("approve", waiting) == ["applied"]
+        assert await facade.moderate("reject", approved) == ["applied"]
+
+        async def told() -> Sequence[Json]:
+            return await rows(http)
+
+        wanted = sum(review.helpful for review in demo_reviews(COUNT))
+        before = await eventually(told, lambda now: sum(row["helpful"] for row in now) == wanted, deadline_s=60)
+        await filled.run("demo", "--fill", str(COUNT))
+        assert await rows(http) == before
+
+
+def test_reviews_are_believable() -> None:
+    reviews = demo_reviews(500)
+    assert reviews[:COUNT] == demo_reviews(COUNT)
+    assert {review.language for review in reviews} == set(LANGUAGES)
+    stars = [sum(review.stars == n for review in reviews) for n in range(1, 6)]
+    assert stars[4] > stars[3] > stars[2] < stars[0] + stars[1]
+    assert len({review.text for review in reviews}) > 0.9 * len(reviews)
+    assert all(demo_review(number).text.strip() for number in range(500))
+
+
+async def test_without_a_service_it_says_what_to_do(servers: Servers, tmp_path: Path) -> None:
+    ended = await Service(servers, tmp_path).run("demo", "--fill", "5", code=1)
+    assert "Start the service first: make up" in ended.stderr
+    wrong = await Service(servers, tmp_path).run("demo", "--fill", "0", code=2)
+    assert "--fill" in wrong.stderr

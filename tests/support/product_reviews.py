@@ -1,0 +1,46 @@
+"""Google's feed of product reviews, as Google reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from lxml import etree
+
+SCHEMA: Final = etree.XMLSchema(etree.parse(Path(__file__).with_name("product_reviews.xsd")))
+
+
+class FeedReader:
+    """Takes a feed in pieces and gives its reviews, each once it is whole; memory holds hardly more than one.
+
+    Raises etree.XMLSyntaxError for what isn't XML or isn't by the schema.
+    """
+
+    def __init__(self) -> None:
+        self._parser = etree.XMLPullParser(("end",), tag="review", schema=SCHEMA)
+
+    def reviews(self, piece: bytes) -> Iterator[etree._Element]:
+        """The reviews that end in this piece."""
+        self._parser.feed(piece)
+        for _, review in self._parser.read_events():
+            yield review
+            review.clear()
+            while review.getprevious() is not None:
+                del review.getparent()[0]
+
+    def close(self) -> etree._Element:
+        """The root of the whole feed."""
+        return self._parser.close()
+
+
+def reviews_in(feed: bytes) -> list[dict[str, str]]:
+    """The texts of each review's elements by their paths, of a feed that must be by the schema."""
+    root = etree.fromstring(feed)
+    SCHEMA.assertValid(root)
+    return [_texts(review) for review in root.iterfind("reviews/review")]
+
+
+def _texts(review: etree._Element) -> dict[str, str]:
+    tree = etree.ElementTree(review)
+    return {tree.getpath(each).removeprefix("/review/"): each.text or "" for each in review.iter() if not len(each)}

@@ -1,0 +1,56 @@
+/** Told of a service at `process.argv[2]`, as JSON: what becomes of commands, in good times and in bad ones. */
+
+import { createPlaudit, PlauditError } from "plaudit-client";
+
+declare const process: { argv: string[] };
+
+const [, , baseUrl = "", storeId = "", entityId = "", png = ""] = process.argv;
+const plaudit = createPlaudit({ baseUrl });
+const review = { storeId, userId: "u-1", userName: "Ann", EntityId: entityId, EntityType: "Product", review: "Good.", rating: 4 };
+
+async function problem(request: Promise<unknown>): Promise<object> {
+  try {
+    return { unexpected: await request };
+  } catch (error) {
+    if (!(error instanceof PlauditError)) throw error;
+    const { status, type, errors, results } = error;
+    return { status, type, errors: errors.map((each) => [each.pointer, each.code]), reasons: results.map((each) => each.reason) };
+  }
+}
+
+const keys: (string | null)[] = [];
+const busy = createPlaudit({
+  baseUrl,
+  fetch: async (request) => {
+    keys.push(request.headers.get("Idempotency-Key"));
+    if (keys.length === 1) throw new TypeError("the connection broke");
+    const taken = await fetch(request);
+    return keys.length > 2 ? taken : new Response("busy", { status: 503, headers: { "Retry-After": "0" } });
+  },
+});
+const kept = await busy.command("POST", "/api/customerReviews", { wait: 25, body: [review] });
+
+const image = await plaudit.uploadImage(new Blob([Uint8Array.from(atob(png), (each) => each.charCodeAt(0))], { type: "image/png" }), { wait: 25 });
+const own = { wait: 25, idempotencyKey: `order-of-${entityId}`, body: [{ ...review, userId: "u-2", images: image.ids }] };
+const first = await plaudit.command("POST", "/api/customerReviews", own);
+const again = await plaudit.command("POST", "/api/customerReviews", own);
+
+const reject = (ids: string[]) => {
+  const params = { query: { expectedStatus: "New", reasonCode: "spam" } } as const;
+  return plaudit.command("POST", "/api/customerReviews/reject", { wait: 25, params, body: ids });
+};
+await reject(kept.ids);
+const { data: found } = await plaudit.GET("/api/customerReviews/{id}", { params: { path: { id: first.ids[0] ?? "" } } });
+
+console.log(
+  JSON.stringify({
+    keys: new Set(keys).size,
+    attempts: keys.length,
+    image: image.outcome,
+    images: found.images.length,
+    isSame: first.ids[0] === again.ids[0],
+    twice: await problem(reject(kept.ids)),
+    invalid: await problem(plaudit.command("POST", "/api/customerReviews", { body: [{ ...review, review: " ", rating: 6 }] })),
+    unknown: await problem(plaudit.GET("/api/customerReviews/{id}", { params: { path: { id: "nobody-s" } } })),
+  }),
+);

@@ -1,0 +1,80 @@
+"""The OpenAPI document, as generators of clients need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import APIRouter
+
+from api.web.documents import openapi_document
+from plaudit.tools.openapi import service_document
+from tests.support.app import app_without_servers
+
+OPERATION = re.compile("[a-z]+([A-Z][a-z]+)+")
+TELLING = {"properties", "additionalProperties"}
+
+
+def _objects(part: Any) -> Iterator[dict[str, Any]]:
+    """Every schema of objects in a part of the document."""
+    if isinstance(part, dict):
+        if part.get("type") == "object":
+            yield part
+        for each in part.values():
+            yield from _objects(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _objects(each)
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return service_document()
+
+
+@pytest.fixture(scope="module")
+def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for operations in document["paths"].values() for each in operations.values()]
+
+
+def test_operations_have_names_of_their_own(operations: list[dict[str, Any]]) -> None:
+    names = [each["operationId"] for each in operations]
+    assert [name for name in names if names.count(name) > 1] == []
+    assert [name for name in names if not OPERATION.fullmatch(name)] == []
+
+
+def test_bodies_and_answers_are_told_by_name(document: dict[str, Any], operations: list[dict[str, Any]]) -> None:
+    bodies = [
+        each["requestBody"]["content"].get("application/json", {}) for each in operations if "requestBody" in each
+    ]
+    assert [body for body in bodies if body.get("schema", {}).get("type") == "object"] == []
+    assert [name for name in document["components"]["schemas"] if not name.isidentifier() or "__" in name] == []
+    assert [each for each in _objects(document) if not TELLING & each.keys()] == []
+
+
+def test_only_what_is_called_title_is_titled(document: dict[str, Any]) -> None:
+    review = document["components"]["schemas"]["SubmittedReview"]["properties"]
+    assert "title" in review
+    assert "title" not in review["userId"]
+
+
+async def test_a_service_has_the_same_document() -> None:
+    async with app_without_servers() as app:
+        paths = app.openapi()["paths"]
+    whole = service_document()["paths"]
+    assert {path: whole[path] for path in whole if not path.startswith("/storefront/")} == paths
+
+
+def test_two_bodies_of_one_name_are_refused() -> None:
+    router = APIRouter()
+    for path, kind in (("/a", "string"), ("/b", "integer")):
+        schema = {"title": "Thing", "type": "object", "properties": {"name": {"type": kind}}}
+        extra = {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+
+        @router.post(path, name=f"make{path[1:]}", openapi_extra=extra)
+        async def make() -> None: ...
+
+    with pytest.raises(ValueError, match="Thing"):
+        openapi_document(router.routes, "1")

@@ -1,0 +1,185 @@
+"""Google's feed of product reviews: what stands in it, and that it always is by the schema."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from domain.feed import (
+    MOST_BYTES,
+    MOST_REVIEWS,
+    feed_bytes,
+    feed_foot,
+    feed_head,
+    is_in_feed,
+    product_url,
+    review_element,
+)
+from domain.objects import Description
+from domain.reviews import Review
+from domain.reviews_facts import Facts, ReviewImage, Source
+from messaging.objects import Url
+from storefront.feed_files import Elements, files, zipped
+from tests.support.product_reviews import reviews_in
+from tests.unit.test_jsonld import review_of
+
+XSS = json.loads((Path(__file__).parents[1] / "support" / "xss.json").read_text())
+PAGE = "https://shop.example/camera"
+IMAGES = "https://reviews.example/api/images/"
+URL: TypeAdapter[str] = TypeAdapter(Url)
+AUTHOR = "reviewer/name"
+CODES = "products/product/product_ids"
+
+
+def shown(review: Review, about: Description = Description(url=PAGE), name: str = "Shop") -> dict[str, str]:  # noqa: B008
+    url = product_url(about)
+    assert url is not None
+    element = review_element(review, about, url, IMAGES)
+    (found,) = reviews_in(f"{feed_head(name)}<reviews>{element}</reviews>{feed_foot(0)}".encode())
+    return found
+
+
+def test_a_review_with_all_there_is() -> None:
+    facts = Facts(verified_purchase=True, incentivized=True, source=Source.REMINDER, language="de-AT")
+    images = (ReviewImage("i1"), ReviewImage("i2", is_hidden=True), ReviewImage("i3", is_pending=True))
+    review = review_of("Sharp & light.", title="Good", user_name="Anna", facts=facts, images=images)
+    about = Description("Camera", PAGE, None, ("4006381333931", "?"), ("m",), ("s1", "s2"), ("Acme",))
+    assert shown(review, about) == {
+        "review_id": "r1",
+        AUTHOR: "Anna",
+        "is_verified_purchase": "true",
+        "is_incentivized_review": "true",
+        "review_timestamp": "2026-03-14T09:26:53.000Z",
+        "title": "Good",
+        "content": "Sharp & light.",
+        "review_language": "de",
+        "review_url": PAGE,
+        "reviewer_images/reviewer_image/url": f"{IMAGES}i1",
+        "ratings/overall": "4.5",
+        f"{CODES}/gtins/gtin": "4006381333931",
+        f"{CODES}/mpns/mpn": "m",
+        f"{CODES}/skus/sku[1]": "s1",
+        f"{CODES}/skus/sku[2]": "s2",
+        f"{CODES}/brands/brand": "Acme",
+        "products/product/product_name": "Camera",
+        "products/product/product_url": PAGE,
+        "is_spam": "false",
+        "collection_method": "post_fulfillment",
+    }
+
+
+def test_a_review_with_as_little_as_can_be() -> None:
+    review = review_of(title=" ", entity_name="Old camera")
+    found = shown(review)
+    assert (found[AUTHOR], found[f"{CODES}/skus/sku"]) == ("Anonymous", "camera")
+    assert found["products/product/product_name"] == "Old camera"
+    assert not {"title", "collection_method", "review_language"} & set(found)
+    assert 'is_anonymous="true"' in review_element(review, Description(), PAGE, IMAGES)
+    assert "anna-secret" not in review_element(review, Description(), PAGE, IMAGES)
+    assert shown(review_of(facts=Facts(source=Source.WIDGET)))["collection_method"] == "unsolicited"
+    assert (
+        shown(review_of(facts=Facts(source=Source.WIDGET, is_proven=True)))["collection_method"] == "post_fulfillment"
+    )
+
+
+@pytest.mark.parametrize("text", XSS)
+def test_hostile_texts_are_texts(text: str) -> None:
+    about = Description(text, PAGE, None, (text,), (text,), (text,), (text,))
+    found = shown(review_of(text, title=text, user_name=text), about, name=text)
+    places = (AUTHOR, "title", "content", f"{CODES}/mpns/mpn", f"{CODES}/skus/sku", "products/product/product_name")
+    assert {found[place] for place in places} == {text}
+
+
+filled = st.text(min_size=1).filter(str.strip)
+
+
+@given(text=filled, name=st.none() | st.text(), codes=st.lists(st.text(max_size=9)).map(tuple))
+def test_any_text_makes_a_valid_review(text: str, name: str | None, codes: tuple[str, ...]) -> None:
+    about = Description(name, PAGE, None, codes, codes, codes, codes)
+    found = shown(review_of(text, title=name, user_name=name, entity_name=name), about, name=text)
+    # A parser reads each end of a line as \\n.
+    read = re.sub(r"\r\n?", "\n", re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
+    assert found["content"] == read
+
+
+NO_HOSTS = ("localhost", "[::1]", "u:p@shop.example")
+hosts = st.sampled_from(["shop.example", "münchen.example:8080", "a_b.example", *NO_HOSTS])
+
+
+@given(hosts, st.text("/?#%[]{}|\\^`<>\"'&=;ä.~:@!zA0", max_size=20))
+def test_any_address_that_is_told_makes_a_valid_feed(host: str, rest: str) -> None:
+    try:
+        url = URL.validate_python(f"https://{host}/{rest}")
+    except ValidationError:
+        return
+    about = Description(url=url)
+    if product_url(about) is not None:
+        found = shown(review_of(), about)
+        assert found["review_url"] == found["products/product/product_url"]
+    else:
+        assert host in NO_HOSTS
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://shop.example/a b?c=ä#d#e", "https://shop.example/a%20b?c=%C3%A4#d%23e"),
+        ("http://shop.example:8080/100%/%C3%A4?", "http://shop.example:8080/100%25/%C3%A4"),
+        *(("http://localhost:8080/c", None), ("javascript:alert(1)", None), ("https://[", None), (None, None)),
+    ],
+)
+def test_addresses(url: str | None, address: str | None) -> None:
+    assert product_url(Description(url=url)) == address
+
+
+def test_sellers_are_no_products() -> None:
+    assert (is_in_feed("Product"), is_in_feed("Lens"), is_in_feed("Organization")) == (True, True, False)
+
+
+async def batches(*sizes: int) -> AsyncIterator[Elements]:
+    for number, size in enumerate(sizes):
+        reviews = [review_of(id=f"{number}-{each}") for each in range(size)]
+        yield Elements("".join(review_element(each, Description(), PAGE, IMAGES) for each in reviews).encode(), 1)
+
+
+async def written(most_bytes: int, *sizes: int) -> list[bytes]:
+    found: dict[int, bytes] = {}
+    async for piece in files("Shop", batches(*sizes), most_bytes):
+        found[piece.file] = found.get(piece.file, b"") + piece.text
+    return list(found.values())
+
+
+async def test_files_are_split_where_they_get_too_large() -> None:
+    (whole,) = await written(10**9, 2, 0, 3)
+    assert len(reviews_in(whole)) == 5
+    assert b"<!-- left out, for their objects have no url: 3 -->" in whole
+    several = await written(5_000, 2, 2, 0, 2, 1)
+    assert max(map(len, several)) <= 5_000
+    counts = [len(reviews_in(file)) for file in several]
+    assert (sum(counts), len(counts) > 1) == (7, True)
+    assert len({review["review_id"] for file in several for review in reviews_in(file)}) == 7
+    assert [reviews_in(file) for file in await written(5_000)] == [[]]
+    assert [reviews_in(file) for file in await written(5_000, 0, 0)] == [[]]
+
+
+async def test_a_zip_is_written_while_it_is_sent() -> None:
+    content = b"".join([part async for part in zipped("Shop", batches(2, 2, 2), 4_000)])
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert names == [f"product-reviews-{number + 1}.xml" for number in range(len(names))]
+        assert len(names) > 1
+        assert sum(len(reviews_in(archive.read(name))) for name in names) == 6
+
+
+def test_a_feed_of_too_many_reviews_is_too_large_whatever_they_say() -> None:
+    assert feed_bytes(MOST_REVIEWS, 1_000) > MOST_BYTES > feed_bytes(50_000, 50_000_000)

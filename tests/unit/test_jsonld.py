@@ -1,0 +1,112 @@
+"""What search engines read on an object's page."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.jsonld import inside_script, schema_type, structured_data
+from domain.objects import Description, ObjectFacts, ObjectPlace, description
+from domain.ratings import Entity, RatingTally
+from domain.reviews import Review, ReviewStatus
+from domain.reviews_facts import Facts
+
+XSS = json.loads((Path(__file__).parents[1] / "support" / "xss.json").read_text())
+CAMERA = Entity("Product", "camera")
+AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)
+
+
+def review_of(text: str = "Sharp.", **fields: Any) -> Review:
+    given: dict[str, Any] = {"entity_name": None, "store_id": "shop", "user_id": "anna-secret", "user_name": None}
+    given |= {"title": None, "rating": 450, "status": ReviewStatus.APPROVED}
+    return Review(**{**given, "id": "r1", "entity": CAMERA, "text": text, "created": AT, "modified": AT, **fields})
+
+
+def test_the_document_of_a_product() -> None:
+    about = Description("Camera", "https://shop.example/c", None, ("4006381333931",), (), ("c-1", "c-2"), ("Acme",))
+    reviews = [review_of(title="Good", user_name="Anna", facts=Facts(language="en")), review_of(rating=400)]
+    scale = {"bestRating": 5, "worstRating": 1}
+    assert structured_data("Product", "Camera", about, RatingTally(3, 1300), reviews) == {
+        "@context": "https://schema.org",
+        "@type": "Product",
+        "name": "Camera",
+        "url": "https://shop.example/c",
+        "sku": ["c-1", "c-2"],
+        "gtin": "4006381333931",
+        "brand": {"@type": "Brand", "name": "Acme"},
+        "aggregateRating": {
+            "@type": "AggregateRating",
+            "ratingValue": 4.33,
+            "reviewCount": 3,
+            "ratingCount": 3,
+            **scale,
+        },
+        "review": [
+            {
+                "@type": "Review",
+                "author": {"@type": "Person", "name": "Anna"},
+                "datePublished": "2026-03-14",
+                "reviewRating": {"@type": "Rating", "ratingValue": 4.5, **scale},
+                "name": "Good",
+                "inLanguage": "en",
+                "reviewBody": "Sharp.",
+            },
+            {
+                "@type": "Review",
+                "author": {"@type": "Person", "name": "Anonymous"},
+                "datePublished": "2026-03-14",
+                "reviewRating": {"@type": "Rating", "ratingValue": 4, **scale},
+                "reviewBody": "Sharp.",
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("entity_type", "shown"),
+    [
+        *(("product", "Product"), ("Lens", "Product"), ("book", "Book"), ("musicRecording", "MusicRecording")),
+        *(("Organization", None), ("localBusiness", None), ("Restaurant", None)),
+    ],
+)
+def test_types(entity_type: str, shown: str | None) -> None:
+    assert schema_type(entity_type) == shown
+    document = structured_data(entity_type, "It", Description(skus=("s",)), RatingTally(1, 500), [])
+    assert document.get("@type") == shown
+    assert ("sku" in document) == (shown == "Product")
+
+
+def test_nothing_is_told_without_reviews() -> None:
+    assert structured_data("Product", "Camera", Description("Camera"), RatingTally(), []) == {}
+
+
+def test_facts_of_the_store_come_before_those_for_all() -> None:
+    here, everywhere = ObjectPlace(CAMERA, "shop"), ObjectPlace(CAMERA, None)
+    told = {
+        everywhere: ObjectFacts({"name": "Camera", "url": "https://x.example/1", "gtins": ("1",)}),
+        here: ObjectFacts({"url": "https://shop.example/1", "reviewsEnabled": True}),
+    }
+    assert description(told, here) == Description("Camera", "https://shop.example/1", gtins=("1",))
+    assert description({}, here) == Description()
+
+
+@pytest.mark.parametrize("text", [*XSS, "</script>\u2028\u2029&<!--"])
+def test_no_text_ends_the_script_element(text: str) -> None:
+    about = Description(text, text, text, (text,), (text,), (text,), (text,))
+    review = review_of(text, title=text, user_name=text)
+    document = structured_data("Product", text, about, RatingTally(1, 500), [review])
+    shown = inside_script(orjson.dumps(document))
+    assert orjson.loads(shown) == document
+    assert not set(shown.decode()) & set("<>&\u2028\u2029")
+
+
+@given(st.text())
+def test_escapes_mean_what_they_stand_for(text: str) -> None:
+    assert orjson.loads(inside_script(orjson.dumps({"text": text}))) == {"text": text}

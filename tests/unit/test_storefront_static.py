@@ -1,0 +1,101 @@
+"""The files that pages of shops load: small, typed, the same words in each language, and readable from everywhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from storefront.static_files import FOLDER, routes, static_file
+from tests.support.npm import npm_installed
+
+CLIENT: Final = Path(__file__).parents[2] / "clients" / "typescript"
+LANGUAGES: Final = ["ar", "de", "en", "es", "fr", "nl"]
+SHOWN_AT_ONCE: Final = ("plaudit-reviews.js", "plaudit-stars.js")
+
+
+def packed(name: str) -> int:
+    return len(static_file(FOLDER / name).compressed)
+
+
+def test_the_widget_is_small() -> None:
+    assert packed("plaudit-stars.js") <= 2_048
+    assert sum(map(packed, SHOWN_AT_ONCE)) <= 8 * 1_024
+    # Loaded once somebody opens them.
+    assert packed("plaudit-form.js") + packed("plaudit-dialogs.js") <= 5 * 1_024
+    text = static_file(FOLDER / "plaudit-reviews.js").body.decode()
+    assert set(re.findall(r"^import .* from '(.*)';$", text, re.MULTILINE)) == {"./plaudit-stars.js"}
+
+
+def test_modules_are_sent_without_comments_alone() -> None:
+    for path in FOLDER.glob("*.js"):
+        source, sent = path.read_text(), static_file(path).body.decode()
+        without = re.sub(r"^\s*/\*\*.*?\*/", "", source, flags=re.MULTILINE | re.DOTALL)
+        assert sent.split() == without.split(), path.name
+
+
+def shape(words: dict[str, Any]) -> dict[str, set[str]]:
+    """The names that the text of each key takes, over all plural forms."""
+    return {
+        key: set(re.findall(r"{(\w+)}", " ".join(text.values()) if isinstance(text, dict) else text))
+        for key, text in words.items()
+    }
+
+
+def test_every_language_says_the_same() -> None:
+    words = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("languages/*.json")}
+    assert sorted(words) == LANGUAGES
+    for language, found in words.items():
+        assert list(found) == list(words["en"]), language
+        assert shape(found) == shape(words["en"]), language
+        assert all("other" in text for text in found.values() if isinstance(text, dict)), language
+    named = re.findall(r"^  (\w\w): \[", (FOLDER / "plaudit-stars.js").read_text(), re.MULTILINE)
+    assert sorted(named) == LANGUAGES
+
+
+def test_every_text_is_used() -> None:
+    source = "".join(path.read_text() for path in FOLDER.glob("*.js"))
+    keys = json.loads((FOLDER / "languages" / "en.json").read_text())
+    assert [key for key in keys if not key.startswith("refused.") and key.split(".")[-1] not in source] == []
+
+
+async def test_every_origin_may_read_them() -> None:
+    transport = httpx.ASGITransport(app=Starlette(routes=list(routes())))
+    async with httpx.AsyncClient(transport=transport, base_url="https://reviews.test") as http:
+        for path, kind in (("plaudit-reviews.js", "text/javascript"), ("languages/ar.json", "application/json")):
+            answer = await http.get(f"/storefront/v1/{path}", headers={"accept-encoding": "gzip"})
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith(kind)
+            assert answer.headers["content-encoding"] == "gzip"
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
+            assert "max-age" in answer.headers["cache-control"]
+            again = await http.get(f"/storefront/v1/{path}", headers={"if-none-match": answer.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+            plain = await http.get(f"/storefront/v1/{path}", headers={"accept-encoding": "identity"})
+            assert plain.content == answer.content
+            assert plain.headers["etag"] != answer.headers["etag"]
+        assert (await http.get("/storefront/v1/types.d.ts")).status_code == 404
+        assert (await http.get("/storefront/v1/languages/../app.py")).status_code == 404
+
+
+def test_gzip_is_what_it_says() -> None:
+    file = static_file(FOLDER / "plaudit-form.js")
+    assert gzip.decompress(file.compressed) == file.body
+
+
+@pytest.mark.slow
+def test_types_hold() -> None:
+    """By `tsc --checkJs --strict`, with the service's answers as `types.d.ts` has them."""
+    locked = [CLIENT / "package.json", CLIENT / "package-lock.json"]
+    installed = npm_installed("typescript", locked, needed_for="the TypeScript compiler")
+    compiler = installed / "node_modules" / ".bin" / "tsc"
+    checked = subprocess.run([compiler, "-p", FOLDER / "jsconfig.json"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
