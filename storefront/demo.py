@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -15,8 +17,11 @@ from starlette.staticfiles import StaticFiles
 
 from api.auth.permissions import address_of
 from api.services import Services
-from domain.ratings import RatingTally
+from domain.ratings import Entity, RatingTally
+from storefront.answers import Answers
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
+from storefront.door import PREFIX
+from storefront.jsonld import structured_answer
 
 LANGUAGES: Final = {
     "en": "English",
@@ -71,14 +76,23 @@ class _Shop:
         if found is None:
             raise HTTPException(404)
         language = request.query_params.get("lang", "")
+        is_filled = await self._is_filled()
         return _page(
             "product.html",
             product=found,
             others=[each for each in PRODUCTS if each is not found],
             language=language if language in LANGUAGES else "en",
             languages=LANGUAGES,
-            is_filled=await self._is_filled(),
+            is_filled=is_filled,
+            structured=await self._structured(request.app.state.storefront_answers, found.id) if is_filled else None,
         )
+
+    async def _structured(self, answers: Answers, product_id: str) -> Markup:
+        """The product's rating and reviews for search engines, as its endpoint has it."""
+        address = f"{PREFIX}{STORE_ID}/{ENTITY_TYPE}/{product_id}/jsonld".encode()
+        load = partial(structured_answer, self._services, STORE_ID, Entity(ENTITY_TYPE, product_id))
+        # It is written for script elements: nothing in it ends one.
+        return Markup((await answers.of(address, load)).body.decode())  # noqa: S704
 
     async def _is_filled(self) -> bool:
         tallies = await self._services.lookups.tallies(ENTITY_TYPE, [each.id for each in PRODUCTS])

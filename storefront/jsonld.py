@@ -44,10 +44,11 @@ router: Final = APIRouter(
 async def read_jsonld(request: Request, shopper: Reading, services: Injected) -> Response:
     """The rating of an object and its newest reviews, for a script element of its page; `{}` where there are none, and
     for organizations and local businesses."""
-    return await kept(request, partial(_loaded, services, shopper.store.id, shopper.entity))
+    return await kept(request, partial(structured_answer, services, shopper.store.id, shopper.entity))
 
 
-async def _loaded(services: Services, store_id: str, entity: Entity) -> Answer:
+async def structured_answer(services: Services, store_id: str, entity: Entity) -> Answer:
+    """The same as it is kept: JSON that is safe within a script element. Raises ProblemError (404)."""
     store = await store_of(services, store_id)
     tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
     place = ObjectPlace(entity, store_id)

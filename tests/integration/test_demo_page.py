@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from storefront.demo_products import PRODUCTS
+from storefront.demo_products import PRODUCTS, STORE_ID
 from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.facade import facade_of, submission
 from tests.support.service import Servers, Service, running_service
+from tests.support.waiting import eventually
+
+FILL = "plaudit demo --fill 500"
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -17,17 +23,24 @@ POLICY = (
 )
 
 
-async def test_the_shop_is_there_and_asks_for_little(http: httpx.AsyncClient) -> None:
-    front = await http.get("/demo")
-    assert (front.status_code, front.headers["content-security-policy"]) == (200, POLICY)
-    assert "plaudit demo --fill 500" in front.text
-    for product in PRODUCTS:
-        page = await http.get(f"/demo/{product.id}", params={"lang": '"><script>'})
-        assert (page.status_code, page.headers["content-security-policy"]) == (200, POLICY)
-        assert f'entity="{product.id}" lang="en"' in page.text
-        picture = await http.get(f"/demo/static/{product.kind}.svg")
-        assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
-    assert (await http.get("/demo/nothing")).status_code == 404
+@pytest.fixture(scope="module")
+async def shop(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    async with running_service(servers, tmp_path_factory.mktemp("shop")) as service:
+        yield service
+
+
+async def test_an_empty_shop_says_how_to_fill_it(shop: Service) -> None:
+    async with shop.client() as http:
+        front = await http.get("/demo")
+        assert (front.status_code, front.headers["content-security-policy"]) == (200, POLICY)
+        assert FILL in front.text
+        for product in PRODUCTS:
+            page = await http.get(f"/demo/{product.id}", params={"lang": '"><script>'})
+            assert (page.status_code, page.headers["content-security-policy"]) == (200, POLICY)
+            assert f'entity="{product.id}" lang="en"' in page.text
+            picture = await http.get(f"/demo/static/{product.kind}.svg")
+            assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
+        assert (await http.get("/demo/nothing")).status_code == 404
 
 
 async def test_there_is_no_shop_where_callers_have_to_say_who_they_are(servers: Servers, tmp_path: Path) -> None:
@@ -36,14 +49,35 @@ async def test_there_is_no_shop_where_callers_have_to_say_who_they_are(servers: 
             assert (await http.get(path)).status_code == 404
 
 
+async def test_search_engines_find_the_reviews_in_the_page(shop: Service) -> None:
+    hostile = "</script><script>alert(1)</script>"
+    async with facade_of(shop) as facade:
+        await facade.open_store(STORE_ID)
+        for product in PRODUCTS:
+            await facade.submit_approved(submission(product.id, 4, storeId=STORE_ID, title=hostile))
+
+        async def page() -> str:
+            return (await facade.http.get(f"/demo/{PRODUCTS[0].id}")).text
+
+        told = await eventually(page, lambda text: "ld+json" in text and FILL not in text)
+        (found,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', told, re.DOTALL)
+        assert json.loads(found)["aggregateRating"]["reviewCount"] == 1
+        assert json.loads(found)["review"][0]["name"] == hostile
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_it_breaks_no_rule_of_its_own(service: Service, scheme: str) -> None:
+async def test_it_breaks_no_rule_of_its_own(shop: Service, scheme: str) -> None:
+    async with facade_of(shop) as facade:
+        await facade.open_store(STORE_ID)
     async with chromium() as browser:
         watch = Watch()
-        async with opened(browser, service.address, watch, color_scheme=scheme) as page:
+        async with opened(browser, shop.address, watch, color_scheme=scheme) as page:
+            page.set_default_timeout(90_000)
             for path in ("/demo", f"/demo/{PRODUCTS[1].id}", f"/demo/{PRODUCTS[2].id}?lang=ar"):
                 await page.goto(path)
-                await page.wait_for_load_state("networkidle")
+                await page.locator("plaudit-stars svg").first.wait_for()
+                if path != "/demo":
+                    await page.locator("plaudit-reviews button").first.wait_for()
                 assert await violations(page) == []
                 for width in (320, 1280):
                     await page.set_viewport_size({"width": width, "height": 800})
