@@ -10,6 +10,10 @@ const REASONS = ['spam', 'offensive', 'personal-data', 'off-topic', 'illegal', '
 const SHEET = sheet(`
 dialog{color:var(--ink);background:var(--paper);border:1px solid var(--line);border-radius:var(--round);max-width:min(40em,94vw);padding:1.25em}
 dialog.large{max-width:94vw;text-align:center}
+.large .row{justify-content:center;margin-block-start:.75em}
+form{max-width:44em}
+.wrong:empty{margin-block-end:-1em}
+::file-selector-button{font:inherit;margin-inline-end:1em}
 dialog img{max-width:100%;max-height:75vh;object-fit:contain}
 ::backdrop{background:#000a}
 label,fieldset{display:grid;gap:.3em}

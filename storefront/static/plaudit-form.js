@@ -134,7 +134,7 @@ export async function open(shop, place) {
   const photos = photosOf(shop, () => form);
   const field = /** @param {string} name @param {string} key @param {Record<string, any>} more */ (name, key, more) =>
     h('label', {}, say(key), h(name == 'review' ? 'textarea' : 'input', { name, dir: 'auto', ...more }));
-  const fields = h('form', { submit: send, input: () => (solving ??= proof()) },
+  const fields = h('form', { submit: send, input: () => proof().catch(() => {}) },
     rating(shop),
     field('title', 'headline', { maxlength: 200 }),
     field('review', 'text', { maxlength: 20_000, required: true }),
@@ -144,15 +144,20 @@ export async function open(shop, place) {
     problems,
     h('div', { class: 'row' }, h('button', { class: 'main' }, say('send')), state));
 
-  /** The solved challenge; nothing where none is asked for. */
+  /** The solved challenge, searched for once; nothing where none is asked for. */
   async function proof() {
-    return form.check ? solve(form.check) : '';
+    try {
+      return await (solving ??= form.check ? solve(form.check) : Promise.resolve(''));
+    } catch (error) {
+      solving = undefined;
+      throw error;
+    }
   }
 
   /** What the form says, as the service takes it. */
   async function given() {
     const { rating, ...texts } = Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
-    const check = await (solving ??= proof());
+    const check = await proof();
     const images = await photos.ids();
     const more = { ...(shop.token && { token: shop.token }), ...(check && { check }) };
     return JSON.stringify({ rating: Number(rating), ...texts, images, stamp: form.stamp, ...more });

@@ -33,7 +33,7 @@ section{gap:1.5em}
 .sum .stars{height:1.6em}
 .soft,time{color:var(--soft);font-size:.9em}
 .text,h3{overflow-wrap:anywhere}
-.text{white-space:pre-line;max-width:70ch}
+.text{white-space:pre-line;max-width:70ch;justify-self:start}
 button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--line);
 border-radius:var(--round);padding:.45em .9em;max-width:100%}
 button,select{cursor:pointer}
@@ -44,9 +44,9 @@ button:hover:enabled{border-color:var(--accent)}
 button:disabled{cursor:default;opacity:.6}
 .plain{border:0;padding:.25em .4em;background:none}
 .plain:not(.bar){text-decoration:underline;text-underline-offset:.2em}
-.bar{display:grid;grid-template-columns:4.5em 1fr 2.5em;gap:.75em;align-items:center;width:100%;text-align:start;padding:.15em .4em}
+.bar{display:grid;grid-template-columns:5.5em 1fr 2.5em;gap:.75em;align-items:center;width:100%;text-align:start;padding:.15em .4em}
 .bar svg{width:100%;height:.6em;border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
-svg:dir(rtl){transform:scaleX(-1)}
+.bar svg:dir(rtl){transform:scaleX(-1)}
 .bar :last-child{text-align:end;font-variant-numeric:tabular-nums}
 li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em}
 .mark{color:light-dark(#137a43,#5fd39a);font-size:.9em}
@@ -265,14 +265,18 @@ function listOf(shop) {
   function want(name, value) {
     if (wanted[name] == value) delete wanted[name];
     else wanted[name] = value;
-    for (const each of toggles) each.ariaPressed = `${wanted[each.dataset.name ?? ''] == each.dataset.value}`;
-    load();
+    narrow();
   }
 
   function clear() {
     for (const { dataset } of toggles) delete wanted[dataset.name ?? ''];
-    want('', '');
     order.focus();
+    narrow();
+  }
+
+  function narrow() {
+    for (const each of toggles) each.ariaPressed = `${wanted[each.dataset.name ?? ''] == each.dataset.value}`;
+    load();
   }
 
   /** A button that narrows the list. @param {string} name @param {string} value @param {Record<string, any>} attributes @param {any[]} children */

@@ -1,13 +1,13 @@
 /** Ratings as stars, for lists: `<plaudit-stars store type entity>`. All of a page ask together, 100 at a time. */
 
-/** @type {Record<string, [rated: string, reviews: Record<string, string>, none: string]>} */
+/** @type {Record<string, [rated: string, reviews: Record<string, string>]>} */
 const WORDS = {
-  en: ['{v} out of 5, {n}', { one: '# review', other: '# reviews' }, 'No reviews yet'],
-  de: ['{v} von 5, {n}', { one: '# Bewertung', other: '# Bewertungen' }, 'Noch keine Bewertungen'],
-  fr: ['{v} sur 5, {n}', { other: '# avis' }, 'Aucun avis'],
-  es: ['{v} de 5, {n}', { one: '# opinión', other: '# opiniones' }, 'Aún sin opiniones'],
-  nl: ['{v} van 5, {n}', { one: '# review', other: '# reviews' }, 'Nog geen reviews'],
-  ar: ['{v} من 5، {n}', { two: 'مراجعتان', few: '# مراجعات', other: '# مراجعة' }, 'لا مراجعات بعد'],
+  en: ['{v} out of 5, {n}', { one: '# review', other: '# reviews' }],
+  de: ['{v} von 5, {n}', { one: '# Bewertung', other: '# Bewertungen' }],
+  fr: ['{v} sur 5, {n}', { other: '# avis' }],
+  es: ['{v} de 5, {n}', { one: '# opinión', other: '# opiniones' }],
+  nl: ['{v} van 5, {n}', { one: '# review', other: '# reviews' }],
+  ar: ['{v} من 5، {n}', { two: 'مراجعتان', few: '# مراجعات', other: '# مراجعة' }],
 };
 const MOST = 100;
 const STAR = 'l3 6.2 6.8.9-5 4.7 1.3 6.7-6.1-3.3-6.1 3.3 1.3-6.7-5-4.7 6.8-.9z';
@@ -104,13 +104,13 @@ class PlauditStars extends HTMLElement {
   /** @param {import('./types').Summary} summary */
   show({ value, reviewCount }) {
     const language = languageOf(this);
-    const [rated, reviews, none] = WORDS[language.slice(0, 2)];
+    const [rated, reviews] = WORDS[language.slice(0, 2)];
     const number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
     const count = number.format(reviewCount);
     const form = reviews[new Intl.PluralRules(language).select(reviewCount)] ?? reviews.other;
-    const name = rated.replace('{v}', number.format(value)).replace('{n}', form.replace('#', count));
-    const label = { role: 'img', 'aria-label': reviewCount ? name : none };
-    this.#root.replaceChildren(h('span', label, stars(value), reviewCount ? ` (${count})` : null));
+    const told = form.replace('#', count);
+    const name = reviewCount ? rated.replace('{v}', number.format(value)).replace('{n}', told) : told;
+    this.#root.replaceChildren(h('span', { role: 'img', 'aria-label': name }, stars(value), reviewCount ? ` (${count})` : null));
   }
 }
 

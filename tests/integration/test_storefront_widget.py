@@ -1,0 +1,401 @@
+"""The widget in Chromium, on a page of another site with the strictest policy, in front of a real service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Browser, Locator, Page, Route, expect
+
+from tests.support.chromium import Watch, chromium, opened, violations
+from tests.support.facade import facade_of, new_id, submission
+from tests.support.images import Images, picture
+from tests.support.orders import Returns
+from tests.support.service import Servers, Service, running_service
+from tests.support.shop_page import HOST, ShopSite, shop_site
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+HOSTILE: Final[Sequence[str]] = json.loads((Path(__file__).parents[1] / "support" / "xss.json").read_text())
+RATINGS: Final = [5, 4, 1, *[5, 4] * 6]
+WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+PATIENCE_MS: Final = 60_000
+ATTACKED: Final = "an attack ran"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A service that asks for a proof of work, a shop's site in front of it, and a product with reviews."""
+
+    service: Service
+    site: ShopSite
+    store: str
+    product: str
+
+    def show(self, path: str, product: str | None = None, *, attributes: str = "", **options: Any) -> str:
+        """Show a page with the widget; returns its address."""
+        element = f'<plaudit-reviews store="{self.store}" type="Product" entity="{product or self.product}"'
+        return self.site.show(path, self.service.address, f"{element} {attributes}></plaudit-reviews>", **options)
+
+
+@pytest.fixture(scope="module")
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
+    folder = tmp_path_factory.mktemp("widget")
+    async with (
+        running_service(servers, folder, PLAUDIT_STOREFRONT__CHECK="true") as service,
+        facade_of(service) as facade,
+        shop_site() as site,
+    ):
+        store, product = await facade.open_store(storefrontOrigins=[site.origin]), new_id("camera")
+        photos = [await Images(facade.http).upload(picture((60, 40), "JPEG", colour)) for colour in ("teal", "navy")]
+        first: dict[str, Any] = {"images": photos, "incentivized": True, "review": "Sharp, day and night. " * 50}
+        given = [
+            submission(product, rating, storeId=store, userId=f"u{n}", title=f"Title {n}", **(first if n == 0 else {}))
+            for n, rating in enumerate(RATINGS)
+        ]
+        ids = await facade.submit_approved(*given)
+        await facade.command("POST", f"/api/customerReviews/{ids[2]}/reply", {"text": "We are sorry.", "author": "Us"})
+        await Returns(service, facade.http).ordered({product: 1}, storeId=store, customerId="u0")
+        address = f"/storefront/v1/{store}/Product/{product}/reviews"
+        await eventually(
+            lambda: facade.get(address, verified="true", photos="true"), lambda page: len(page["results"]) == 1
+        )
+        yield Filled(service, site, store, product)
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with chromium() as browser:
+        yield browser
+
+
+@asynccontextmanager
+async def shopping(browser: Browser, address: str, watch: Watch | None = None, **options: Any) -> AsyncIterator[Page]:
+    async with opened(browser, address, watch or Watch(), **options) as page:
+        page.set_default_timeout(PATIENCE_MS)
+        await page.goto(address)
+        yield page
+
+
+async def until_loaded(page: Page, heading: str = "Customer reviews") -> None:
+    await page.get_by_role("heading", name=heading).wait_for()
+
+
+async def open_form(page: Page) -> Locator:
+    await until_loaded(page)
+    await page.get_by_role("button", name="Write a review").click()
+    await page.get_by_role("button", name="Send review").wait_for()
+    return page.locator("plaudit-reviews form")
+
+
+def titles(page: Page) -> Locator:
+    return page.locator("plaudit-reviews h3")
+
+
+async def test_a_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None:
+    watch = Watch()
+    async with shopping(browser, filled.show("/read"), watch) as page:
+        await until_loaded(page)
+        await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_be_visible()
+        await expect(titles(page)).to_have_count(10)
+        await page.get_by_role("button", name="Show more reviews").click()
+        await expect(titles(page)).to_have_count(15)
+        await expect(page.get_by_role("button", name="Show more reviews")).to_be_hidden()
+        await expect(page.get_by_role("status").filter(has_text="15 reviews shown")).to_have_count(1)
+        await page.get_by_role("button", name="1 star, 1 review").click()
+        await expect(titles(page)).to_have_text(["Title 2"])
+        await expect(page.get_by_text("We are sorry.")).to_be_visible()
+        await page.get_by_role("button", name="With photos").click()
+        await page.get_by_text("No review matches these filters.").wait_for()
+        await page.get_by_role("button", name="Show all").click()
+        await expect(titles(page)).to_have_count(10)
+        await page.get_by_label("Sort by").select_option("lowest")
+        await expect(titles(page).first).to_have_text("Title 2")
+        await page.get_by_role("button", name="Verified purchases").click()
+        await expect(titles(page)).to_have_text(["Title 0"])
+        await expect(page.get_by_text("Got something in return for the review")).to_be_visible()
+        await page.get_by_role("button", name="Yes").click()
+        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+        await page.reload()
+        await page.get_by_role("button", name="Verified purchases").click()
+        await expect(titles(page)).to_have_text(["Title 0"])
+        await expect(page.get_by_role("button", name="Yes")).to_have_attribute("aria-pressed", "true")
+    assert watch.complaints == []
+    assert watch.hosts == {HOST, "127.0.0.1"}
+
+
+async def test_a_browser_that_keeps_nothing_votes_all_the_same(browser: Browser, filled: Filled) -> None:
+    refusing = (
+        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })"
+    )
+    async with opened(browser, filled.site.origin, Watch()) as page:
+        await page.add_init_script(refusing)
+        await page.goto(filled.show("/forgetful"))
+        await until_loaded(page)
+        await page.get_by_role("button", name="No", exact=True).first.click()
+        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+
+
+async def test_a_list_of_48_asks_once(browser: Browser, filled: Filled) -> None:
+    asked: list[str] = []
+    products = [filled.product, *map(str, range(47))]
+    start = f'<plaudit-stars store="{filled.store}" type="Product"'
+    stars = "".join(f'{start} entity="{product}"></plaudit-stars>' for product in products)
+    address = filled.site.show("/list", filled.service.address, stars)
+    async with opened(browser, address, Watch()) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        await page.goto(address)
+        await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(1)
+        await expect(page.get_by_role("img", name="0 reviews")).to_have_count(47)
+        assert len([url for url in asked if "/summaries" in url]) == 1
+        assert [url for url in asked if not url.endswith((".js", ".css", "/list")) and "/summaries" not in url] == []
+        await page.evaluate("for (const one of document.querySelectorAll('plaudit-stars')) one.after(one.cloneNode())")
+        await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(2)
+        assert len([url for url in asked if "/summaries" in url]) <= 2
+
+
+async def test_hostile_texts_stay_text(browser: Browser, filled: Filled) -> None:
+    product, watch = new_id("camera"), Watch()
+    async with facade_of(filled.service) as facade:
+        given = [
+            submission(product, 4, storeId=filled.store, userId=f"x{n}", title=text, review=text, userName=text)
+            for n, text in enumerate(HOSTILE)
+        ]
+        for id, text in zip(await facade.submit_approved(*given), HOSTILE, strict=True):
+            await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": text, "author": text})
+    address = filled.show("/hostile", product)
+    async with opened(browser, address, watch) as page:
+        await page.add_init_script(f"window.alert = () => {{ document.title = '{ATTACKED}' }}")
+        await page.goto(address)
+        while await page.get_by_role("button", name="Show more reviews").is_visible() or not await titles(page).count():
+            if await titles(page).count():
+                await page.get_by_role("button", name="Show more reviews").click()
+            await asyncio.sleep(0.2)
+        await expect(titles(page)).to_have_count(len(HOSTILE))
+        assert sorted(await titles(page).all_text_contents()) == sorted(HOSTILE)
+        inside = page.locator("plaudit-reviews")
+        assert await inside.locator("script, iframe, style, a, base, meta, math, [onerror], [onload]").count() == 0
+        assert await page.title() != ATTACKED
+    assert watch.complaints == []
+    assert watch.hosts == {HOST, "127.0.0.1"}
+
+
+async def test_photos_by_keyboard(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/photos")) as page:
+        await until_loaded(page)
+        await page.get_by_role("button", name="With photos").click()
+        await expect(titles(page)).to_have_text(["Title 0"])
+        await page.get_by_role("button", name="Photo 2 of 2").press("Enter")
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("img", name="Photo 2 of 2")).to_be_visible()
+        await page.keyboard.press("ArrowRight")
+        await expect(dialog.get_by_role("img", name="Photo 1 of 2")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+        await expect(page.get_by_role("button", name="Photo 2 of 2")).to_be_focused()
+
+
+async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) -> None:
+    product, watch = new_id("camera"), Watch()
+    files: Sequence[Any] = [
+        {"name": f"{name}.png", "mimeType": "image/png", "buffer": picture((30, 20), colour=name)}
+        for name in ("teal", "navy", "gold")
+    ]
+    address = filled.show("/write", product)
+    async with shopping(browser, address, watch) as page, facade_of(filled.service) as facade:
+        await page.get_by_text("Be the first to write one.").wait_for()
+        told = page.evaluate(
+            "new Promise((done) => addEventListener('plaudit:submitted', ({ detail }) => done(detail), { once: true }))"
+        )
+        submitted = asyncio.create_task(told)
+        form = await open_form(page)
+        await form.get_by_role("radio", name="1 star", exact=True).focus()
+        for _ in range(3):
+            await page.keyboard.press("ArrowRight")
+        await expect(form.get_by_role("radio", name="4 stars")).to_be_checked()
+        await form.get_by_label("Title (optional)").fill("Sturdy")
+        await form.get_by_label("Your review").fill("It fell off a table, and lives.")
+        await form.get_by_label("Your name").fill("Mira")
+        await form.get_by_label("photos").set_input_files(files)
+        await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(3)
+        await form.get_by_role("button", name="Remove navy.png").click()
+        assert (
+            await form.locator("[name=website]").is_editable() is False
+            or await form.locator("[inert] [name=website]").count()
+        )
+        await form.get_by_role("button", name="Send review").click()
+        thanks = page.get_by_text("Your review will be shown once it is checked.")
+        await expect(thanks).to_be_focused()
+        detail = await submitted
+        assert detail["rating"] == 4
+        review = await eventually(lambda: facade.review(detail["id"]))
+        assert (review["rating"], review["title"], review["userName"]) == (4, "Sturdy", "Mira")
+        assert len(review["images"]) == 2
+        await facade.moderate("approve", detail["id"])
+    # Another shopper: a browser keeps what it has seen for a minute.
+    async with shopping(browser, address, watch) as page:
+        await expect(titles(page)).to_have_text(["Sturdy"])
+        await expect(page.get_by_role("button", name="Photo 1 of 2")).to_be_visible()
+    assert watch.complaints == []
+    assert watch.hosts == {HOST, "127.0.0.1"}
+
+
+async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled) -> None:
+    keys: list[str] = []
+    address = filled.show("/forged", attributes='token="forged"')
+
+    async def fail(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        await route.abort()
+
+    async with shopping(browser, address) as page:
+        form = page.locator("plaudit-reviews form")
+        await form.get_by_role("radio", name="2 stars").press("Space")
+        await form.get_by_label("Your review").fill("Words that took an hour.")
+        pattern = "**/Product/*/reviews"
+        await page.route(pattern, fail)
+        for _ in range(2):
+            await form.get_by_role("button", name="Send review").click()
+            await form.get_by_role("alert").get_by_text("Nothing that you typed is lost").wait_for()
+        await form.get_by_label("Your review").fill("Words that took two hours.")
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_role("alert").get_by_text("Nothing that you typed is lost").wait_for()
+        assert keys[0] == keys[1] != keys[2]
+        await page.unroute(pattern)
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_role("alert").get_by_text("The link is not valid.").wait_for()
+        await expect(form.get_by_label("Your review")).to_have_value("Words that took two hours.")
+        await expect(form.get_by_role("radio", name="2 stars")).to_be_checked()
+
+
+async def test_a_store_that_asks_by_mail_alone(browser: Browser, filled: Filled) -> None:
+    async with facade_of(filled.service) as facade:
+        store = await facade.open_store(storefrontOrigins=[filled.site.origin], anonymousReviewsAllowed=False)
+    element = f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>'
+    address = filled.site.show("/invited", filled.service.address, element)
+    async with shopping(browser, address) as page:
+        await until_loaded(page)
+        await page.get_by_role("button", name="Write a review").click()
+        await page.get_by_text("Please use the link in that mail.").wait_for()
+        await page.goto(f"{address}?token=forged")
+        await page.get_by_role("button", name="Send review").wait_for()
+
+
+async def test_a_report_reaches_the_moderators(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/report")) as page, facade_of(filled.service) as facade:
+        await until_loaded(page)
+        await page.get_by_label("Sort by").select_option("lowest")
+        await expect(titles(page).first).to_have_text("Title 2")
+        await page.get_by_role("button", name="Report", exact=True).first.click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Reason").select_option("off-topic")
+        await dialog.get_by_label("What is wrong with it").fill("It is about another camera.")
+        await dialog.get_by_role("checkbox").check()
+        await dialog.get_by_role("button", name="Send report").click()
+        await dialog.get_by_text("The shop will look at it.").wait_for()
+        shown = await facade.get(f"/storefront/v1/{filled.store}/Product/{filled.product}/reviews", stars="1")
+        path = f"/api/customerReviews/{shown['results'][0]['id']}/reports"
+        reports = await eventually(lambda: facade.get(path), lambda found: found["totalCount"] == 1)
+        assert reports["results"][0]["explanation"] == "It is about another camera."
+
+
+async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) -> None:
+    everything = "**/storefront/v1/*/**"
+    go = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    address = filled.show("/away")
+    async with opened(browser, address, Watch(), bypass_csp=True) as page:
+        await page.route(everything, lambda route: route.abort())
+        await page.goto(address)
+        again = page.get_by_role("button", name="Try again")
+        await again.wait_for()
+        assert await violations(page) == []
+        await page.unroute(everything)
+        await page.route(everything, hold)
+        await again.click()
+        await page.locator("plaudit-reviews [aria-busy=true] .bone").first.wait_for()
+        assert await violations(page) == []
+        go.set()
+        await until_loaded(page)
+        await page.unroute(everything)
+        await page.route(everything, lambda route: route.abort())
+        await page.get_by_role("button", name="With photos").click()
+        await again.wait_for()
+        await expect(titles(page)).to_have_count(10)
+        await page.unroute(everything)
+        await again.click()
+        await expect(titles(page)).to_have_text(["Title 0"])
+
+
+async def test_a_copy_of_the_widget_on_the_shop_itself(browser: Browser, filled: Filled) -> None:
+    watch = Watch()
+    head = '<script type="module" src="/copies/plaudit-reviews.js"></script>'
+    address = filled.show("/own", attributes=f'src="{filled.service.address}/"', head=head)
+    policy = filled.site.policies["/own"]
+    filled.site.policies["/own"] = policy.replace(f"script-src 'self' {filled.service.address}", "script-src 'self'")
+    async with shopping(browser, address, watch) as page:
+        await open_form(page)
+    assert watch.complaints == []
+
+
+STATES: Final[Mapping[str, Callable[[Page], Awaitable[Any]]]] = {
+    "list": lambda page: page.get_by_label("Sort by").wait_for(),
+    "form": open_form,
+    "lightbox": lambda page: page.get_by_role("button", name="Photo 1 of 2").click(),
+    "report": lambda page: page.get_by_role("button", name="Report", exact=True).first.click(),
+}
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 320), ("dark", 320)])
+async def test_nobody_is_left_out(browser: Browser, filled: Filled, scheme: str, width: int) -> None:
+    """No violation of axe in any state, and no page wider than its window."""
+    options: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
+    broken = {}
+    address = filled.show("/states")
+    for name, reach in STATES.items():
+        async with shopping(browser, address, **options) as page:
+            await until_loaded(page)
+            if name == "lightbox":
+                await page.get_by_role("button", name="With photos").click()
+            await reach(page)
+            await asyncio.sleep(0.2)
+            if found := await violations(page):
+                broken[name] = found
+            if await page.evaluate(WIDE):
+                broken.setdefault(name, []).append("wider than the window")
+    async with shopping(browser, filled.show("/nothing", "nothing"), **options) as page:
+        await page.get_by_text("Be the first to write one.").wait_for()
+        if found := await violations(page):
+            broken["empty"] = found
+    assert broken == {}
+
+
+@pytest.mark.parametrize("html", ['lang="ar"', 'lang="ar" dir="rtl"'])
+async def test_right_to_left(browser: Browser, filled: Filled, html: str) -> None:
+    options: dict[str, Any] = {"viewport": {"width": 320, "height": 800}, "bypass_csp": True}
+    async with shopping(browser, filled.show("/ar", html=html), **options) as page:
+        await until_loaded(page, "مراجعات العملاء")
+        box = page.locator("plaudit-reviews section")
+        assert await box.evaluate("(box) => getComputedStyle(box).direction") == "rtl"
+        heading = await page.get_by_role("heading", name="مراجعات العملاء").evaluate(
+            "(one) => { const range = document.createRange(); range.selectNodeContents(one); "
+            "return innerWidth - range.getBoundingClientRect().right }"
+        )
+        assert heading < 40
+        full = page.locator(".sum .stars svg")
+        gap = "(full) => full.closest('.stars').getBoundingClientRect().right - full.getBoundingClientRect().right"
+        assert abs(await full.evaluate(gap)) < 8
+        assert await page.evaluate(WIDE) is False
+        assert await violations(page) == []
