@@ -28,7 +28,7 @@ MOST_REVIEWS: Final = 10
 
 MEDIA_TYPE: Final = "application/ld+json"
 _DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {MEDIA_TYPE: {"schema": {"type": "object"}}}},
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "object", "additionalProperties": True}}}},
     304: {},
 }
 

@@ -1223,6 +1223,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/storefront/v1/{storeId}/{entityType}/{entityId}/jsonld": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Jsonld
+         * @description The rating of an object and its newest reviews, for a script element of its page; `{}` where there are none, and
+         *     for organizations and local businesses.
+         */
+        get: operations["readJsonld"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/storefront/v1/{storeId}/product-reviews.xml": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Feed
+         * @description Google's feed of product reviews: all approved ones of the store in one file, or, if that would be larger than
+         *     100 MB, the way to the zip.
+         */
+        get: operations["readFeed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/storefront/v1/{storeId}/product-reviews.zip": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Zipped Feed
+         * @description Google's feed of product reviews in a zip, as files of at most 100 MB.
+         */
+        get: operations["readZippedFeed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/storefront/v1/{storeId}/{entityType}/{entityId}/form": {
         parameters: {
             query?: never;
@@ -2276,6 +2338,8 @@ export interface components {
             /** @description Missing: a new return, with `orderId` and `lineItems` */
             id?: string | null;
             orderId?: string | null;
+            /** @description A return in another status is left as it is, `status-changed` */
+            expectedStatus?: string | null;
             /** @description One of `returnStatuses` in the settings, in any letter case */
             status?: string | null;
             resolution?: string | null;
@@ -5566,6 +5630,102 @@ export interface operations {
             };
             422: components["responses"]["Validation"];
             429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    readJsonld: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                entityType: string;
+                entityId: string;
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/ld+json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            /** @description Not Modified */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    readFeed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/xml": string;
+                };
+            };
+            /** @description Too large for one file: product-reviews.zip */
+            307: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["AnyOther"];
+        };
+    };
+    readZippedFeed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                storeId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
+                };
+            };
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
