@@ -121,6 +121,7 @@ MESSAGES: Final[dict[str, list[Json]]] = {
 }
 """Messages that are as they should be, by topic."""
 
+PAGE: Final = "/storefront/v1/nasty/Product/e"
 REQUESTS: Final[list[tuple[str, str, Any]]] = [
     ("POST", "/api/customerReviews", [REVIEW]),
     ("POST", "/api/customerReviews/approve", ["r"]),
@@ -150,6 +151,9 @@ REQUESTS: Final[list[tuple[str, str, Any]]] = [
     ),
     ("PUT", "/api/settings", SETTINGS),
     ("PUT", "/api/stores/nasty", {"name": STORE["name"], "settings": STORE["settings"]}),
+    ("POST", f"{PAGE}/reviews", {"rating": 4, "review": "x", "images": [], "stamp": "1.a", "check": "e30="}),
+    ("POST", f"{PAGE}/votes", {"reviewId": "r", "helpful": True, "voter": "0123456789abcdef"}),
+    ("POST", f"{PAGE}/reports", {**REPORT, "reviewId": "r"}),
     ("PUT", "/api/notificationTemplates/OrderReviewRequest", {"subject": "s", "text": "t", "html": "h"}),
 ]
 """Requests that are as they should be: method, path, body."""

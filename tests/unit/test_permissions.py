@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from domain.permissions import ALL_PERMISSIONS, Caller, Permission, known_permissions
+from storefront import static_files
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
@@ -29,7 +30,10 @@ OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
 OF_SHOPPERS = "/storefront/"
 """Routes below it are open to all as well: they show what everybody may see, and take what stores take of visitors."""
 
-UNDOCUMENTED = {"/docs", "/docs/{asset}", "/openapi.json", "/asyncapi"}
+UNDOCUMENTED = {
+    *("/docs", "/docs/{asset}", "/openapi.json", "/asyncapi"),
+    *(getattr(route, "path", "?") for route in static_files.routes()),
+}
 """Routes that are open to all and not in the document."""
 
 OF_ANY_CALLER = {"GET /api/commands/{commandId}", "GET /api/me"}
