@@ -206,8 +206,8 @@ async def test_photos_by_keyboard(browser: Browser, filled: Filled) -> None:
 async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) -> None:
     product, watch = new_id("camera"), Watch()
     files: Sequence[Any] = [
-        {"name": f"{name}.png", "mimeType": "image/png", "buffer": picture((30, 20), colour=name)}
-        for name in ("teal", "navy", "gold")
+        {"name": f"{name}.png", "mimeType": "image/png", "buffer": picture((30, 20), colour=colour)}
+        for name, colour in (("<img src=x onerror=alert(1)>", "teal"), ("navy", "navy"), ("gold", "gold"))
     ]
     address = filled.show("/write", product)
     async with shopping(browser, address, watch) as page, facade_of(filled.service) as facade:
@@ -240,10 +240,17 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
         assert (review["rating"], review["title"], review["userName"]) == (4, "Sturdy", "Mira")
         assert len(review["images"]) == 2
         await facade.moderate("approve", detail["id"])
+        pages = f"/storefront/v1/{filled.store}/Product/{product}"
+        summary = await eventually(lambda: facade.get(f"{pages}/summary"), lambda found: found["reviewCount"] == 1)
+        assert (summary["value"], summary["histogram"]["4"]) == (4.0, 1)
+        structured = await facade.get(f"{pages}/jsonld")
+        rating, review = structured["aggregateRating"], structured["review"][0]
+        assert (rating["ratingValue"], review["name"]) == (4.0, "Sturdy")
     # Another shopper: a browser keeps what it has seen for a minute.
     async with shopping(browser, address, watch) as page:
         await expect(titles(page)).to_have_text(["Sturdy"])
         await expect(page.get_by_role("button", name="Photo 1 of 2")).to_be_visible()
+        await expect(page.get_by_role("button", name="4 stars")).to_contain_text("1")
     assert watch.complaints == []
     assert watch.hosts == {HOST, "127.0.0.1"}
 
