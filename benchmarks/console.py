@@ -32,12 +32,12 @@ _KEYS: Final = 45
 _NEWS: Final = 200
 _PATHS: Final = ("/console/queue", "/console/queue?only=low", "/console/reviews", "/console/queue/state")
 _FIRST_NEW: Final = 150_000_000
-_KEY_TO_NEXT_ROW: Final = """() => new Promise((told) => {
+_KEY_TO_NEXT_ROW: Final = """() => new Promise((told, failed) => {
   const before = document.querySelector("#list > li.focus");
   const began = performance.now();
-  document.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
   requestAnimationFrame(() => setTimeout(() => {
-    if (document.querySelector("#list > li.focus") === before) throw new Error("the focus has not moved");
+    if (document.querySelector("#list > li.focus") === before) failed(new Error("the focus has not moved"));
     told(performance.now() - began);
   }));
 })"""

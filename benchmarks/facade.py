@@ -22,7 +22,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
 from storage.ratings import RatingRepository
 
-_START_S = 30.0
+_START_S = 120.0
 _TALLY = RatingTally.of([300, 400])
 
 
