@@ -212,6 +212,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     await service.run("ratings", "verify")
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 async def test_a_worker_that_starts_late_finds_everything(servers: Servers, tmp_path: Path) -> None:
     # Submissions, commands and settings were published before any consumer group existed.

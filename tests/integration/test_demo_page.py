@@ -49,6 +49,7 @@ async def test_there_is_no_shop_where_callers_have_to_say_who_they_are(servers: 
             assert (await http.get(path)).status_code == 404
 
 
+@pytest.mark.slow
 async def test_search_engines_find_the_reviews_in_the_page(shop: Service) -> None:
     hostile = "</script><script>alert(1)</script>"
     async with facade_of(shop) as facade:
@@ -65,6 +66,7 @@ async def test_search_engines_find_the_reviews_in_the_page(shop: Service) -> Non
         assert json.loads(found)["review"][0]["name"] == hostile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_it_breaks_no_rule_of_its_own(shop: Service, scheme: str) -> None:
     async with facade_of(shop) as facade:

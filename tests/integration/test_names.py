@@ -64,6 +64,7 @@ async def names_of(facade: Facade, *ids: str) -> dict[str, str | None]:
     return {row["id"]: row["entityName"] for row in page["results"]}
 
 
+@pytest.mark.slow
 async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder: Path, names: NameServer) -> None:
     names.mood = "hangs"
     async with facade_of(service) as facade:

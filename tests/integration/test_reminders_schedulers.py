@@ -117,6 +117,7 @@ async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None
     await assert_all_sent_once(service, database, bought)
 
 
+@pytest.mark.slow
 async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
     service, database = empty
     leases, orders = database["leases"], database["orders"]

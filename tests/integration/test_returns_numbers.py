@@ -57,6 +57,7 @@ async def test_after_a_change_of_the_template_free_numbers_are_found(returns: Re
     assert number not in taken
 
 
+@pytest.mark.slow
 async def test_many_at_once_by_several_workers(own_service: Service, own_facade: Facade, own_returns: Returns) -> None:
     own_service.start("worker", "worker2")
     await own_service.until_ready()

@@ -254,6 +254,7 @@ async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, 
     assert set(await service.find("reviews", id)) == {"_id", "submittedAt", "goneAt"}
 
 
+@pytest.mark.slow
 async def test_an_id_is_free_again_when_it_need_not_be_remembered(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:

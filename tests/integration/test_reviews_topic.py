@@ -132,6 +132,7 @@ async def collection_put_back(service: Service) -> None:
         await database["reviews"].insert_many(reviews[::2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [no_token, unreadable_token, collection_put_back])
 async def test_all_is_published_anew_when_changes_cannot_be_told(
     facade: Facade, service: Service, loss: Callable[[Service], Awaitable[None]]

@@ -115,6 +115,7 @@ async def test_the_feed_is_whole_and_follows_what_is_deleted(
     problem_of(await facade.http.get(f"/storefront/v1/{new_id('store')}/product-reviews.xml"), 404)
 
 
+@pytest.mark.slow
 async def test_hostile_texts_stay_texts(service: Service, facade: Facade, store: str, product: str) -> None:
     await describe(service, product, url="https://shop.example/c", name=XSS[0], brands=XSS)
     for number, text in enumerate(XSS):

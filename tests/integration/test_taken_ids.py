@@ -75,6 +75,7 @@ async def test_an_id_that_was_refused_is_anybodys(facade: Facade, service: Servi
     await told(service, id, (closed, "reviews-disabled"), (closed, "id-taken"))
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 async def test_the_id_of_a_deleted_review(own_service: Service, own_facade: Facade, product: str) -> None:
     review = submission(product, id=new_id("next"))
