@@ -30,7 +30,7 @@ async def test_no_screen_breaks_a_rule(service: Service, facade: Facade) -> None
                     await page.goto(path)
                 await page.goto(f"{here}/rules")
                 await page.get_by_text("Try them on").click()
-                assert await page.get_by_text("On the last 1 reviews").count()
+                await page.get_by_text("On the last 1 reviews").wait_for()
             async with opened(browser, service.address, Watch(), color_scheme=scheme, bypass_csp=True) as page:
                 for path in paths:
                     await page.goto(path)
@@ -38,6 +38,7 @@ async def test_no_screen_breaks_a_rule(service: Service, facade: Facade) -> None
                 await page.goto(here)
                 await page.get_by_label("Take reviews", exact=True).uncheck()
                 await page.get_by_text("Show what changes").click()
+                await page.get_by_text("1 value would change").wait_for()
                 assert await violations(page) == []
     assert watch.complaints == []
     assert watch.hosts == {"127.0.0.1"}
