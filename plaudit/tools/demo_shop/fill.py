@@ -98,7 +98,11 @@ class _Fill:
         await asyncio.sleep(_MOST_EVERY_S)
         if decided:
             answer = await self.client.get(f"/api/commands/{command}")
-            if answer.status_code != httpx.codes.OK or len(answer.json()["results"]) < decided:
+            if answer.status_code != httpx.codes.OK:
+                return False
+            # A decision that came before its review is among the results, too: it is accepted, and not yet applied.
+            told = answer.json()
+            if told["outcome"] == "accepted" or len(told["results"]) < decided:
                 return False
         return len(await self._known(reviews)) == len(reviews)
 
@@ -163,7 +167,6 @@ class _Fill:
         counts = {status: sum(review.status is status for review in reviews) for status in ReviewStatus}
         languages = len({review.language for review in reviews})
         photos = sum(review.photos for review in reviews)
-        approved, new, rejected = (counts[ReviewStatus[name]] for name in ("APPROVED", "NEW", "REJECTED"))
         approved, new, rejected = (counts[ReviewStatus[name]] for name in ("APPROVED", "NEW", "REJECTED"))
         self.out.print(
             f"{len(reviews)} reviews in {languages} languages are in the store {STORE_ID}, with {photos} photos: "
