@@ -76,15 +76,18 @@ async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexMo
         if any(is_as_wanted(found, model) for found in there.values()):
             continue
         name = model.document["name"]
-        found = there.get(name)
+        # It may have taken the place of another one before.
+        at = name if name in there else f"{name}{_NEXT}"
+        found = there.get(at)
         if found is None:
             missing.append(model)
         elif is_as_wanted({**found, _AGE: model.document.get(_AGE)}, model) and _AGE in model.document:
-            await _set_age(collection, name, model.document[_AGE])
+            await _set_age(collection, at, model.document[_AGE])
         else:
             keys = list(model.document["key"].items())
-            missing.append(IndexModel(keys, name=f"{name}{_NEXT}", **_options(model)))
-            replaced.append(name)
+            free = f"{name}{_NEXT}" if at == name else name
+            missing.append(IndexModel(keys, name=free, **_options(model)))
+            replaced.append(at)
     if missing:
         await collection.create_indexes(missing)
     await _drop(collection, replaced)
