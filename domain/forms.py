@@ -29,8 +29,8 @@ _CHECK: Final = "plaudit form check 1"
 
 @dataclass(frozen=True, slots=True)
 class WritingLimits:
-    """What one address may send in an hour, and at once: reviews and images of one object, votes and reports about one
-    review; ten times as much of all together. 0: any number."""
+    """The most that one address may send in an hour, and at once: reviews and images of one object, votes and reports
+    about one review; ten times as much of all together. 0: any number."""
 
     reviews: int = 10
     images: int = 30
@@ -118,5 +118,5 @@ def _signature(place: ObjectPlace, moment: str, key: bytes) -> str:
 
 
 def _purpose(label: str, place: ObjectPlace, *parts: str) -> bytes:
-    """What is signed: unlike anything else that these keys sign, and other for each list of parts."""
+    """The bytes to sign: unlike anything else that these keys sign, and other for each list of parts."""
     return f"{label}\n{json.dumps([place.store_id, *place.entity, *parts])}".encode()

@@ -12,7 +12,7 @@ _USUAL: Final = WritingLimits()
 
 
 class StorefrontSettings(BaseModel):
-    """What one address may send from pages to a process in an hour, and what is asked of browsers."""
+    """The most that one address may send from pages to a process in an hour, and what is asked of browsers."""
 
     reviews_per_hour: Annotated[
         int, Field(ge=0, description="Of one object; ten times as many of all. 0: any number")

@@ -47,7 +47,7 @@ router: Final = APIRouter(
 
 @router.get("/form", response_model=Form, openapi_extra=OPEN_TO_ALL)
 async def read_form(request: Request, shopper: Reading, services: Injected) -> JsonResponse:
-    """What the form of a review needs, when it is opened. It is another one each time."""
+    """All that the form of a review needs when it is opened. It is another one each time."""
     key, now = (await _keys(services))[0], datetime.now(UTC)
     challenge = new_challenge(check_key(shopper.place, key), now) if request.app.state.storefront_check else None
     form: Form = {

@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration import test_documents
 from tests.support.documents import PAGES, PICTURES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
+from tests.support.rooms import ROOMS
 
 FIRST, SECOND = "01985c1e-0000-7000-8000-000000000001", "01985c1e-0000-7000-8000-000000000002"
 TEXT = """
@@ -34,18 +35,6 @@ docker ps
 """
 
 
-ROOMS: Final = (
-    "domain",
-    "storage",
-    "messaging",
-    "consumers",
-    "api",
-    "scheduler",
-    "console",
-    "storefront",
-    "devservers",
-    "plaudit",
-)
 LINKED: Final = [*PAGES, ROOT / "SECURITY.md", ROOT / "benchmarks" / "results" / "latest.md"]
 ARCHITECTURE: Final = ROOT / "docs" / "architecture.md"
 

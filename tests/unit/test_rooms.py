@@ -16,6 +16,7 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
 from storage.database import Document
+from tests.support.rooms import ROOMS as PRODUCT
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("api", "console", "storefront", "consumers", "scheduler", "plaudit")
@@ -119,18 +120,6 @@ def test_a_document_that_leaves_is_found(leaky: object) -> None:
     assert leaks("here", leaky)
 
 
-PRODUCT = (
-    "domain",
-    "storage",
-    "messaging",
-    "consumers",
-    "api",
-    "scheduler",
-    "console",
-    "storefront",
-    "plaudit",
-    "devservers",
-)
 MOST_LINES_OF_A_FILE = 300
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_HANDLER = 25

@@ -1,0 +1,12 @@
+"""The rooms of the product, as the contracts about their imports have them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+ROOMS: Final[tuple[str, ...]] = tuple(
+    tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+)
