@@ -1294,7 +1294,7 @@ export interface paths {
         };
         /**
          * Read Form
-         * @description What the form of a review needs, when it is opened. It is another one each time.
+         * @description All that the form of a review needs when it is opened. It is another one each time.
          */
         get: operations["readForm"];
         put?: never;
