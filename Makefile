@@ -60,6 +60,7 @@ docs: $(VENV)/dev.stamp ## write docs/asyncapi.json
 
 client: $(VENV)/dev.stamp ## write the types of clients/typescript; needs npm
 	cd clients/typescript && npm ci --silent && ../../$(BIN)/plaudit openapi | npm run --silent generate
+	@$(BIN)/plaudit openapi | sha256sum | cut -d' ' -f1 > clients/typescript/openapi.sha256
 
 screenshots: $(VENV)/dev.stamp ## write docs/console and docs/storefront, of a running `make up`; needs chromium: PORT, DATA, ARGS
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) $(BIN)/python docs/write_screenshots.py $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from tests.chaos.clients import PATIENCE_S
 from tests.chaos.generator import REVIEWS, Actor, World
 from tests.chaos.model import Json, Said
 
@@ -47,14 +48,17 @@ class Audience(Actor):
         del self.approved[:-50]
 
     async def speak_early(self) -> None:
-        """Feedback that comes before the review that it is about."""
+        """Feedback that comes before the review that it is about, whose approval settles the reports among it."""
         review = self.review(id=self.new_id("review"), storeId=None)
         for _ in range(self.chance.randint(1, 4)):
             await self.tell_about(review["id"])
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
         self.world.ledger.acknowledge("submitted by Kafka behind feedback", review["id"])
+        # Feedback and decisions are read by consumers of their own: a report is settled by what is decided after it.
+        await self.until_shown(review["id"])
         await self.approve(review["id"])
+        self.world.model.said[review["id"]].reports = 0
 
     def words(self, id: str) -> Json:
         """A command by chance, which the model has taken."""
@@ -102,7 +106,9 @@ class Audience(Actor):
     async def until_shown(self, id: str) -> None:
         """Wait until a review shows what was said of it; one that never does, is for the comparison to find."""
         expected = self.world.model.said[id].shown()
-        for _ in range(600):
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE_S
+        while loop.time() < end:
             answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
             if answer.status == 200 and shown_in(answer.body) == expected:
                 return

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("kafka_can_run")
 
 SERVERS = {"--replSet": "mongod.log", "kafka.Kafka": "kafka.log"}
 GOES_ON = "not started; trying again until Ctrl-C"
-RECOVERY_S = 120.0
+RECOVERY_S = 300.0
 PAUSE_S = 0.2
 """Between two reviews of a client: a thousand fit on a page."""
 

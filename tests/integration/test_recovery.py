@@ -242,7 +242,7 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
 
         async def moderated(share: float) -> None:
             count = partial(reviews.count_documents, {"seen": {"$exists": True}})
-            await eventually(count, lambda found: found >= share * SUBMISSIONS / 3, deadline_s=60)
+            await eventually(count, lambda found: found >= share * SUBMISSIONS / 3, deadline_s=300)
 
         async def publish() -> None:
             commands = [moderation(action, id) for action, id in history.commands]
