@@ -85,7 +85,7 @@ def test_two_bodies_of_one_name_are_refused() -> None:
 
 
 def test_the_client_is_of_this_document() -> None:
-    """Its types are written by a program that a test can't count on; the document that they were written of is noted."""
+    """Its types are written by a program that not every machine has; the document they were written of is noted."""
     printed = CliRunner().invoke(plaudit, ["openapi"]).stdout
     noted = (ROOT / "clients" / "typescript" / "openapi.sha256").read_text().strip()
     assert sha256(printed.encode()).hexdigest() == noted, "run `make client`"
