@@ -9,11 +9,13 @@ from itertools import repeat
 from typing import Final
 
 from api.ratings.rows import RatingRow, rating_rows
+from api.web.problems import unavailable
 from api.web.together import Kept, Together
 from domain.objects import KnownObjects, ObjectPlace
 from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally
 from domain.stores import GeneralSettings, Store
+from storage.database import unless_away
 from storage.objects import ObjectRepository
 from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
@@ -95,6 +97,16 @@ class Lookups:
     async def stores(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones among these stores, by id."""
         return await self._stores.of(ids)
+
+    async def stores_for_commands(self, ids: Collection[str]) -> dict[str, Store]:
+        """The registered ones among these stores, by id; while the database is away those that are remembered, for
+        consumers look again. Raises ProblemError (503) where one of them isn't."""
+        found = await unless_away(self.stores(ids), None)
+        if found is None:
+            found = self._stores.remembered(ids)
+            if len(found) < len(set(ids)):
+                raise unavailable("MongoDB, which holds the rules of the store,")
+        return found
 
     async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
         """The decisions about the reviews of each store, and when they were counted."""

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.services import Services
+from api.web.problems import ProblemError, problem_response
 from messaging.metrics import HTTP_REQUESTS
-from storage.database import unless_away
 from storefront.answers import Answer, Answers, Load
 
 PREFIX: Final = "/storefront/v1/"
@@ -57,7 +57,10 @@ class StorefrontDoor:
 
     async def _preflight(self, scope: Scope, origin: str) -> Response:
         store_id = scope["path"][len(PREFIX) :].split("/", 1)[0]
-        store = (await unless_away(self._services.lookups.stores([store_id]), {})).get(store_id)
+        try:
+            store = (await self._services.lookups.stores_for_commands([store_id])).get(store_id)
+        except ProblemError as problem:
+            return problem_response(scope, problem)
         if store is None or origin not in store.settings.storefront_origins:
             return Response(status_code=403, headers={"Vary": "Origin"})
         return Response(

@@ -61,7 +61,7 @@ async def visited_store(request: Request, store_id: StorePath) -> Store:
 
 async def store_of(services: Services, store_id: str) -> Store:
     """A store as it is. Raises ProblemError (404)."""
-    store = (await services.lookups.stores([store_id])).get(store_id)
+    store = (await services.lookups.stores_for_commands([store_id])).get(store_id)
     if store is None:
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id.")
     return store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -60,8 +61,10 @@ async def check_rules(
 ) -> None:
     """Raises ProblemError when one of these reviews can't be taken. What moderators edit is."""
     ruled = {index: item for index, item in enumerate(wanted) if not item.is_moderated}
-    objects = await unless_away(services.lookups.objects({item.place for item in ruled.values()}), {})
-    reasons = await _reasons_of_stores(services, ruled, proofs)
+    objects, reasons = await asyncio.gather(
+        unless_away(services.lookups.objects({item.place for item in ruled.values()}), {}),
+        _reasons_of_stores(services, ruled, proofs),
+    )
     reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if is_closed(objects, item.place)}
     reasons |= await _reasons_of_tokens(services, wanted, proofs)
     errors: list[ItemError] = [
@@ -90,11 +93,13 @@ async def _reasons_of_tokens(
 async def _reasons_of_stores(
     services: Services, wanted: Mapping[int, Wanted], proofs: Mapping[int, ReviewToken | Refusal]
 ) -> dict[int, Refusal]:
-    """The reasons of stores against reviews. Those without a store are taken."""
+    """The reasons of stores against reviews. Those without a store are taken, and while the database is away those
+    whose store is remembered and asks for nothing that is looked up."""
     authors = {i: (item, item.review.identity) for i, item in wanted.items() if item.review.store_id is not None}
     if not authors:
         return {}
-    stores = await services.lookups.stores({author.store_id for _, author in authors.values() if author.store_id})
+    ids = {author.store_id for _, author in authors.values() if author.store_id}
+    stores = await services.lookups.stores_for_commands(ids)
     known = [author for _, author in authors.values() if author.store_id in stores]
     has_purchased = await purchasers(services, (a for a in known if _store(stores, a).settings.purchase_required))
     once = {a for a in known if a.user_id is not None and _store(stores, a).settings.one_review_per_customer}

@@ -93,6 +93,10 @@ class Kept(Generic[K, V]):
             self._kept |= {key: (now + self._age_s, answer) for key, answer in found.items()}
         return known | found
 
+    def remembered(self, keys: Collection[K]) -> dict[K, V]:
+        """The last values of these keys, however old, as far as they are kept."""
+        return {key: self._kept[key][1] for key in keys if key in self._kept}
+
     def forget(self) -> None:
         """Drop the cached values: they have changed, or a client has seen newer ones."""
         self._kept.clear()

@@ -205,7 +205,7 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
                         raise CommandError(_obituary(process))
                 try:
                     told = await client.get(f"{address}/health/ready")
-                    if told.status_code == httpx.codes.OK and told.json()["commands"] == "pass":
+                    if told.json()["reads"] == told.json()["commands"] == "pass":
                         return
                 except httpx.TransportError:
                     pass  # it doesn't listen yet

@@ -121,7 +121,7 @@ class Fleet:
                 except httpx.TransportError:
                     return False
                 logs = [self.log(name) for name in self.names("worker")]
-                is_open = all(answer.json()["commands"] == "pass" for answer in answers)
+                is_open = all(answer.json()[of] == "pass" for answer in answers for of in ("reads", "commands"))
                 return is_open and all("worker ready" in log for log in logs)
 
             await eventually(ready, deadline_s=300)

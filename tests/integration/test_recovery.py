@@ -124,16 +124,32 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
     async with embedded_mongo(folder / "mongo", print) as mongo:
         service = Service(Servers(servers.kafka, mongo.uri, servers.is_tansu), folder)
         async with service.running(), service.client() as client:
-            store = await Facade(client).open_store()
-            ready = partial(status_of, partial(client.get, "/health/ready"))
-            submit = partial(status_of, partial(client.post, REVIEWS, json=[submission(new_id(), storeId=store)]))
+            facade = Facade(client)
+            known, unknown = [await facade.open_store() for _ in range(2)]
+            once = await facade.open_store(oneReviewPerCustomer=True)
+
+            async def ready() -> Json:
+                return body_of(await client.get("/health/ready"), dict)
+
+            async def submit(store: str | None) -> int:
+                given = [submission(under.product, 4, storeId=store, id=new_id("review"))]
+                status = await status_of(partial(client.post, REVIEWS, json=given))
+                if status == 202:
+                    under.submitted.add(given[0]["id"])
+                return status
+
             rating = {"entityIds": [new_id()], "entityType": "Product"}
             async with load(service) as under:
+                assert [await submit(known), await submit(once)] == [202, 202]
                 await under.goes_on()
                 await mongo.stop()
+                # Commands are taken by the rules that the process remembers.
+                assert set(await asyncio.gather(submit(known), submit(None))) == {202}
+                told = await ready()
+                assert (told["status"], told["reads"], told["commands"]) == ("warn", "fail", "pass")
                 answers = await asyncio.gather(
-                    ready(),
-                    submit(),
+                    submit(unknown),
+                    submit(once),
                     status_of(partial(client.post, f"{REVIEWS}/reviewList", json={})),
                     status_of(partial(client.get, f"{REVIEWS}/{new_id()}")),
                     status_of(partial(client.post, "/api/rating/entityRating", json=rating)),
@@ -142,8 +158,8 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
                 assert (await client.get("/health/live")).status_code == 200
                 await asyncio.sleep(OUTAGE_S)
                 await mongo.start()
-                await eventually(ready, lambda status: status == 200)
-                await eventually(submit, lambda status: status == 202)
+                await eventually(ready, lambda told: told["reads"] == "pass")
+                await eventually(partial(submit, unknown), lambda status: status == 202)
                 await under.goes_on()
                 mongo.kill()
                 await mongo.start()

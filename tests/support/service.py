@@ -135,7 +135,8 @@ class Service:
                 try:
                     if "api" not in self.processes:
                         return True
-                    return bool((await client.get("/health/ready")).json()["commands"] == "pass")
+                    told = (await client.get("/health/ready")).json()
+                    return bool(told["reads"] == told["commands"] == "pass")
                 except httpx.TransportError:
                     return False
 
