@@ -167,8 +167,7 @@ async def carry_out(
     """
     mark = command.mark(len(ids))
     await _begin(services, command, mark)
-    with services.publishing.place():
-        await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
+    await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
     services.recent_commands.accept(command.id)
     if command.wait is not None:
         return LaterResponse(partial(_waited, services, command, command.wait, ids, done))

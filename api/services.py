@@ -10,7 +10,6 @@ from fastapi import Depends, Request
 from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
 from api.lookups import Lookups
-from api.publishing import Publishing
 from api.recent_commands import RecentCommands
 from api.waits import Waits
 from api.web.limits import Limits
@@ -58,7 +57,6 @@ class Services(Repositories):
         self.database = database
         self.lookups = Lookups(self.ratings, self.stores, self.objects, DecisionCounts(database))
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
-        self.publishing = Publishing(limits.max_concurrent_requests // 2)
         self.pages = PageBudget(limits.max_pages_bytes)
         self.image_files = image_files or files_in_memory()
         self.publisher = publisher

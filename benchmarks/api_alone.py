@@ -67,21 +67,21 @@ class Api:
 
 
 @asynccontextmanager
-async def apis(tell: Callable[[str], None], *modes: str) -> AsyncIterator[list[Api]]:
-    """An API for each mode of authentication, all on one MongoDB, until the block ends."""
+async def apis(tell: Callable[[str], None], *modes: str, kafka: str = "127.0.0.1:1") -> AsyncIterator[list[Api]]:
+    """An API for each mode of authentication, all on one MongoDB, until the block ends. `kafka`: where nobody is."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with embedded_mongo(folder, tell) as mongo:
             await _fill(mongo.uri)
             with ExitStack() as stack:
-                running = [stack.enter_context(_running(mode, mongo.uri, folder)) for mode in modes]
+                running = [stack.enter_context(_running(mode, mongo.uri, kafka, folder)) for mode in modes]
                 for api in running:
                     await until_open(api.process, api.port)
                 yield running
 
 
 @contextmanager
-def _running(mode: str, uri: str, folder: Path) -> Iterator[Api]:
+def _running(mode: str, uri: str, kafka: str, folder: Path) -> Iterator[Api]:
     key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
     pem = folder / f"{mode}.pem"
     pem.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
@@ -89,7 +89,7 @@ def _running(mode: str, uri: str, folder: Path) -> Iterator[Api]:
     settings = {
         "MONGO__URI": uri,
         "MONGO__DATABASE": _DATABASE,
-        "KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "KAFKA__BOOTSTRAP_SERVERS": kafka,
         "HTTP__PORT": str(port),
         # Counted, and never too many.
         "HTTP__RATE_PER_SECOND": "1000000",

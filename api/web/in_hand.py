@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -20,6 +21,15 @@ SMALL: Final = 16 * 1024
 PIECE: Final = 64 * 1024
 """An answer is passed on by so many bytes at a time, as fast as the client reads."""
 
+QUERIES: Final = frozenset(
+    ("entityRating", "reviewList", "search", "counts", "changes", "objects", "try", "preview"),
+)
+"""The last parts of paths whose POST is a query."""
+
+_COMMANDS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_REFUSAL_S: Final = 1.0
+"""A command for which there is no place hears so after this time: a client that comes again at once gains nothing."""
+
 _KEY: Final = "plaudit.in_hand"
 
 _log = structlog.get_logger(__name__)
@@ -29,8 +39,9 @@ class RequestsInHand:
     """Answers 503 to too many concurrent requests, or to too many bytes of theirs.
 
     A request that waits for its client (to send its body, to read its answer) or for the outcome of its command isn't
-    in hand. The room of a body is taken before it is read, and given back with the answer, or with such a wait. That of
-    an answer is given back once the client has read it; one that doesn't read while others need the room is cut off.
+    in hand. Commands have half of the places: while Kafka is slow or away, the others are left for queries. The room of
+    a body is taken before it is read, and given back with the answer, or with such a wait. That of an answer is given
+    back once the client has read it; one that doesn't read while others need the room is cut off.
     `larger`: the bytes that a body may have where it may have more than `max_body_bytes`, by the last part of the path.
     """
 
@@ -49,26 +60,36 @@ class RequestsInHand:
         self.answers = answers
         self._max_body_bytes = max_body_bytes
         self._larger = larger
-        self.count = 0
+        self._count = self._commands = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self.count >= self._most and not scope["path"].startswith("/health/"):
+        is_command = scope["method"] in _COMMANDS and scope["path"].rpartition("/")[2] not in QUERIES
+        if is_command and self._commands >= self._most / 2:
+            await asyncio.sleep(_REFUSAL_S)
+            await problem_response(scope, NoRoomError("Too many commands are in hand."))(scope, receive, send)
+            return
+        if self._count >= self._most and not scope["path"].startswith("/health/"):
             await problem_response(scope, NoRoomError("Too many requests are in hand."))(scope, receive, send)
             return
-        request = scope[_KEY] = RequestInHand(self, scope, receive, send)
-        self.count += 1
+        request = scope[_KEY] = RequestInHand(self, is_command, scope, receive, send)
+        self.count(is_command, 1)
         try:
             await self._app(scope, request.receive, request.send)
         except StalledError:
             # Its connection is closed without the rest of the answer: the client sees that there is something missing.
             _log.info("answer cut off: the client didn't read it, and others needed the room", path=scope["path"])
         finally:
-            self.count -= 1
+            self.count(is_command, -1)
             request.give_back_body()
+
+    def count(self, is_command: bool, more: int) -> None:
+        """Count so many more requests as in hand, or less."""
+        self._count += more
+        self._commands += more * is_command
 
     async def room_for_body(self, scope: Scope) -> Share | None:
         """Room for the body that the head announces. Raises NoRoomError."""
@@ -88,8 +109,9 @@ class RequestsInHand:
 class RequestInHand:
     """One request, and what it holds."""
 
-    def __init__(self, all: RequestsInHand, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, all: RequestsInHand, is_command: bool, scope: Scope, receive: Receive, send: Send) -> None:
         self._all = all
+        self._is_command = is_command
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -103,12 +125,14 @@ class RequestInHand:
     def outside(self) -> Iterator[None]:
         """Don't count it in this block, where it waits for something else than us."""
         self._waits += 1
-        self._all.count -= self._waits == 1
+        if self._waits == 1:
+            self._all.count(self._is_command, -1)
         try:
             yield
         finally:
             self._waits -= 1
-            self._all.count += self._waits == 0
+            if self._waits == 0:
+                self._all.count(self._is_command, 1)
 
     def give_back_body(self) -> None:
         """Nothing of the body is kept any more."""

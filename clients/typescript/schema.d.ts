@@ -1087,7 +1087,8 @@ export interface paths {
         };
         /**
          * Ready
-         * @description Readiness: queries are answered, for which MongoDB is enough; commands are taken, and consumers make progress.
+         * @description Readiness: queries are answered, for which MongoDB is enough, or commands are taken, for which Kafka is, where no
+         *     rule of a store asks for more. 503 where neither is.
          */
         get: operations["readReadiness"];
         put?: never;
@@ -1996,10 +1997,7 @@ export interface components {
             isPartial: boolean;
             weeks: components["schemas"]["TrendWeek"][];
         };
-        /**
-         * @description Queries are answered; `commands` tells if commands are taken, too. `warn`: they aren't, or a partition makes no
-         *     progress.
-         */
+        /** @description Queries (`reads`) or commands are served. `warn`: one of the two isn't, or a partition makes no progress. */
         Ready: {
             status: string;
             reads: string;

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from typer.testing import CliRunner
 
 from api.web.documents import openapi_document
+from api.web.in_hand import QUERIES
 from plaudit.cli.main import app as plaudit
 from plaudit.tools.openapi import service_document
 from tests.support.app import app_without_servers
@@ -56,6 +57,14 @@ def test_bodies_and_answers_are_told_by_name(document: dict[str, Any], operation
     assert [body for body in bodies if body.get("schema", {}).get("type") == "object"] == []
     assert [name for name in document["components"]["schemas"] if not name.isidentifier() or "__" in name] == []
     assert [each for each in _objects(document) if not TELLING & each.keys()] == []
+
+
+def test_queries_are_told_from_commands(document: dict[str, Any]) -> None:
+    """Each has places of its own, by its path alone; a claim of a review is published, and has no outcome."""
+    for path, methods in document["paths"].items():
+        names = [parameter.get("name") for parameter in methods.get("post", {}).get("parameters", ())]
+        is_command = "Prefer" in names or path.endswith("/claim")
+        assert "post" not in methods or is_command == (path.rpartition("/")[2] not in QUERIES), path
 
 
 def test_only_what_is_called_title_is_titled(document: dict[str, Any]) -> None:

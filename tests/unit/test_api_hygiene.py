@@ -204,9 +204,9 @@ async def test_requests_in_hand_are_bounded() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
-    bounded = RequestsInHand(app, 2, Budget(0, "bodies of"), Budget(0, "answers to"), max_body_bytes=0)
+    bounded = RequestsInHand(app, 3, Budget(0, "bodies of"), Budget(0, "answers to"), max_body_bytes=0)
 
-    async def ask(path: str = "/", body: asyncio.Event | None = None) -> int:
+    async def ask(path: str = "/", body: asyncio.Event | None = None, method: str = "GET") -> int:
         sent: list[Message] = []
 
         async def receive() -> Message:
@@ -217,7 +217,7 @@ async def test_requests_in_hand_are_bounded() -> None:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await bounded({"type": "http", "path": path, "method": "GET", "headers": []}, receive, send)
+        await bounded({"type": "http", "path": path, "method": method, "headers": []}, receive, send)
         if sent[0]["status"] == 503:
             assert json.loads(sent[1]["body"])["type"] == "/problems/unavailable"
         status: int = sent[0]["status"]
@@ -227,12 +227,16 @@ async def test_requests_in_hand_are_bounded() -> None:
         # Those whose bodies don't come hold nobody up.
         slow = [group.create_task(ask(body=bodies)) for _ in range(10)]
         await asyncio.sleep(0)
-        held = [group.create_task(ask()) for _ in range(2)]
+        # Commands have half of the places.
+        held = [group.create_task(ask(method="POST")) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert await ask(method="DELETE") == 503
+        held.append(group.create_task(ask("/api/customerReviews/search", method="POST")))
         await asyncio.sleep(0)
         assert await ask() == 503
         health = group.create_task(ask("/health/live"))
         go_on.set()
-        assert [await task for task in (*held, health)] == [200] * 3
+        assert [await task for task in (*held, health)] == [200] * 4
         assert await ask() == 200
         bodies.set()
     assert [task.result() for task in slow] == [200] * 10
