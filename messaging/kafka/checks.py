@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from domain.findings import Finding, failed, ok, warn
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.durability import topic_settings_of, unsafe_topics
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
@@ -55,7 +55,7 @@ async def check_kafka(
     if not existing:
         return
     described = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(existing)}
-    configs = await _configs(admin, existing)
+    configs = await topic_settings_of(admin, existing)
     problems = [*_layout_problems(described, expected, brokers), *_config_problems(configs, expected)]
     for problem in problems:
         yield problem
@@ -127,16 +127,6 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
         yield warn("topics", f"one copy of each on {brokers} brokers", advice)
 
 
-async def _configs(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    responses = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
-    return {
-        name: {entry[0]: entry[1] for entry in entries}
-        for response in responses
-        for code, _, _, name, entries in response.resources
-        if code == 0
-    }
-
-
 def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: ExpectedTopics) -> Iterator[Finding]:
     reviews = expected.topics.name(Topic.REVIEWS)
     if "compact" not in configs.get(reviews, {}).get("cleanup.policy", "compact"):
@@ -161,7 +151,7 @@ def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: Expecte
 
 
 def _unsafe_topics(configs: Mapping[str, Mapping[str, str]], in_sync: int) -> Iterator[Finding]:
-    unsafe = [name for name, config in configs.items() if int(config.get(IN_SYNC) or in_sync) < in_sync]
+    unsafe = unsafe_topics(configs, in_sync)
     if unsafe:
         advice = f"Have kafka-configs.sh set {IN_SYNC}={in_sync}: else a lost broker loses what was accepted."
         yield failed("durability", f"what one broker has counts as kept in {', '.join(unsafe)}", advice)

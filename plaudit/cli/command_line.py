@@ -51,10 +51,11 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         sys.exit(1)
     except Exception as error:
         # Here, so that other commands start faster.
+        from plaudit.processes.waiting import NotDurableError
         from storage.indexes import IndexNotMadeError
         from storage.unit_of_work import is_unavailable
 
-        if isinstance(error, IndexNotMadeError):
+        if isinstance(error, IndexNotMadeError | NotDurableError):
             fail(str(error))
         if not is_unavailable(error):
             raise

@@ -28,8 +28,9 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.kafka.tail import Tail
 from messaging.topics import ExpectedTopics
-from plaudit.config import HttpSettings, Settings
+from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
+from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import authenticator, check_authentication
 from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
 from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
@@ -87,6 +88,12 @@ async def run_api(settings: Settings) -> None:
 
         server = QuietServer(_uvicorn_config(app, settings.http), on_start)
         stop.add_done_callback(lambda _: server.request_stop())
+
+        def on_prepared(prepared: asyncio.Task[None]) -> None:
+            if not prepared.cancelled() and prepared.exception():
+                server.request_stop()
+
+        preparing.add_done_callback(on_prepared)
         try:
             await server.serve()
         except SystemExit as failed:
@@ -95,6 +102,8 @@ async def run_api(settings: Settings) -> None:
         finally:
             probes.refresh = None
             await cancel_and_wait(preparing, looking, stop)
+            if not preparing.cancelled():
+                preparing.result()
 
 
 def _services(settings: Settings, database: Database, publisher: Publisher, lag: ConsumerLag) -> Services:

@@ -13,9 +13,11 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exp
 
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
-from messaging.topics import Topic, create_topics
+from messaging.kafka.durability import why_not_durable as why_not_in_kafka
+from messaging.topics import Topic, TopicNames, create_topics
 from plaudit.config import Settings
 from storage.database import Database
+from storage.durability import why_not_durable as why_not_in_mongodb
 from storage.indexes import ensure_indexes
 from storage.review_tokens import ReviewTokenRepository
 from storage.sessions import SessionRepository
@@ -25,12 +27,18 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
+
+class NotDurableError(Exception):
+    """The servers can lose what they have accepted; the message says by what."""
+
+
 _LONGEST_PAUSE_S: Final = 5.0
 _WORTH_TELLING: Final = 4
 
 
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
-    """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing."""
+    """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing. Raises
+    NotDurableError, in production."""
     connection = settings.kafka_connection()
 
     async def topics() -> list[str]:
@@ -46,7 +54,23 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     created, *_ = await asyncio.gather(
         patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", indexes)
     )
+    if settings.production:
+        await _check_durability(connection, settings.topics, database)
     return created
+
+
+async def _check_durability(connection: KafkaConnection, topics: TopicNames, database: Database) -> None:
+    async def in_kafka() -> list[str]:
+        async with admin_client(connection) as admin:
+            return await why_not_in_kafka(admin, topics.all())
+
+    in_mongodb = partial(why_not_in_mongodb, database)
+    reasons = [*await patiently("Kafka", in_kafka), *await patiently("MongoDB", in_mongodb)]
+    if reasons:
+        raise NotDurableError(
+            f"PLAUDIT_PRODUCTION is set, and a lost server would lose data: {'; '.join(reasons)}. Change that "
+            "(docs/reliability.md has the settings), or leave PLAUDIT_PRODUCTION out."
+        )
 
 
 async def make_keys(settings: Settings, database: Database) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from plaudit.config import AuthSettings, ConfigurationError, HttpSettings, JwtSettings, Settings
+from plaudit.config import AuthSettings, ConfigurationError, JwtSettings, Settings
+from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication, is_loopback
 from tests.support.issuer import ec_key, pem
 

@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
-from domain.findings import Finding, Level, failed
+from domain.findings import Finding, Level, failed, ok
 from messaging.kafka.administration import admin_client
 from messaging.kafka.checks import check_consumption, check_dead_letters, check_kafka, dead_letter_count
+from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
 from plaudit.cli.command_line import wrong_settings
 from plaudit.cli.terminal import print_json, shown
@@ -25,6 +26,7 @@ from plaudit.credentials import without_credentials
 from plaudit.tools.doctor.configuration import check_configuration
 from storage.checks import check_mongo
 from storage.database import connect
+from storage.durability import why_not_durable as why_not_in_mongodb
 from storage.replays import ReplayRepository
 
 _LIMIT_S: Final = 15.0
@@ -75,6 +77,7 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
         async with client:
             async for finding in check_mongo(database, settings.remember_days):
                 yield finding
+            yield _durability("mongodb", await why_not_in_mongodb(database), settings)
     except OperationFailure as error:
         yield failed("mongodb", f"refuses: {_short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
     except PyMongoError as error:
@@ -95,6 +98,7 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
             async for finding in check_kafka(admin, consumer, expected):
                 are_topics_there &= (finding.check, finding.level) != ("topics", Level.FAIL)
                 yield finding
+            yield _durability("kafka", await why_not_in_kafka(admin, settings.topics.all()), settings)
             if are_topics_there:
                 async for finding in check_consumption(admin, connection, settings.topics):
                     yield finding
@@ -104,6 +108,16 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
     except (KafkaError, TimeoutError, OSError, ValueError) as error:
         advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
         yield failed("kafka", f"does not answer: {_short(error)}", advice)
+
+
+def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
+    check = f"{server} loss"
+    if not reasons:
+        return ok(check, "one server can be lost without losing data")
+    text = f"a lost server would lose data: {'; '.join(reasons)}"
+    if settings.production:
+        return failed(check, text, "No process starts so, for PLAUDIT_PRODUCTION is set. See docs/reliability.md.")
+    return ok(check, f"{text}; set PLAUDIT_PRODUCTION to have that refused")
 
 
 async def _replayed(settings: Settings) -> int | None:

@@ -1,0 +1,44 @@
+"""Topics whose records are lost with one broker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from messaging.topics import IN_SYNC
+
+SAFE: Final = 2
+"""Brokers that must have a record before it counts as kept, so that it outlives one of them."""
+
+
+async def topic_settings_of(admin: AIOKafkaAdminClient, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """The settings of these topics by name, of those whose settings may be read."""
+    responses = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
+    return {
+        name: {entry[0]: entry[1] for entry in entries}
+        for response in responses
+        for code, _, _, name, entries in response.resources
+        if code == 0
+    }
+
+
+def unsafe_topics(settings: Mapping[str, Mapping[str, str]], least: int) -> list[str]:
+    """The topics where a record counts as kept with fewer than so many brokers, which must be told to be enough."""
+    return [name for name, of_topic in settings.items() if int(of_topic.get(IN_SYNC) or least) < least]
+
+
+async def why_not_durable(admin: AIOKafkaAdminClient, names: Collection[str]) -> list[str]:
+    """The reasons why what these topics have accepted could be lost with one broker; none where it is safe."""
+    there = sorted(set(names) & set(await admin.list_topics()))
+    settings = await topic_settings_of(admin, there)
+    copies = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(there)}
+    few = [name for name in there if any(len(partition["replicas"]) < SAFE for partition in copies[name])]
+    reasons = {
+        f"fewer than {SAFE} copies of": few,
+        f"{IN_SYNC} below {SAFE} in": unsafe_topics(settings, SAFE),
+        "no right to read the settings (DescribeConfigs) of": [name for name in there if name not in settings],
+    }
+    return [f"{reason} {', '.join(names)}" for reason, names in reasons.items() if names]

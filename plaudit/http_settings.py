@@ -1,0 +1,56 @@
+"""Settings of the facade."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+
+class HttpSettings(BaseModel):
+    """The address of the facade, and its limits."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    max_body_bytes: Annotated[int, Field(ge=1_024)] = 1024 * 1024
+    max_head_bytes: Annotated[int, Field(ge=1_024, le=1024 * 1024, description="Request line and headers")] = 16_384
+    max_connections: Annotated[
+        int, Field(ge=1, description="Of one process; beyond, the one that has kept it waiting for longest is closed")
+    ] = 4_096
+    max_concurrent_requests: Annotated[int, Field(ge=1, description="Of one process; beyond, 503 at once")] = 1_000
+    max_bodies_bytes: Annotated[
+        int, Field(ge=1_024, description="Of all bodies above 16 KiB that a process has in hand; beyond, 503")
+    ] = 32 * 1024 * 1024
+    max_pages_bytes: Annotated[
+        int, Field(ge=1_024, description="Of what MongoDB returns for lists to a process at a time; beyond, 503")
+    ] = 32 * 1024 * 1024
+    max_answers_bytes: Annotated[
+        int,
+        Field(
+            ge=1_024, description="Of all answers above 16 KiB that the clients of a process haven't read; beyond, 503"
+        ),
+    ] = 32 * 1024 * 1024
+    max_waits: Annotated[int, Field(ge=0, description="By `Prefer: wait`, at one process; beyond, 202 at once")] = 1_000
+    max_waits_per_client: Annotated[int, Field(ge=0, description="The same, of one client")] = 100
+    receive_timeout: Annotated[float, Field(gt=0, le=600, description="Seconds for a whole request to come")] = 20.0
+    send_timeout: Annotated[
+        float, Field(gt=0, le=600, description="Seconds for a client to read any more of its answer")
+    ] = 30.0
+    query_timeout: Annotated[
+        float, Field(gt=0, le=600, description="Seconds after which MongoDB gives up a query of the facade")
+    ] = 10.0
+    rate_per_second: Annotated[
+        float | None,
+        Field(ge=0, description="Of one client at one process; 0: any. Missing: 500 with authentication, any without"),
+    ] = None
+    cors_origins: Annotated[tuple[str, ...], Field(description="Origins of pages that may ask; none by default")] = ()
+    allowed_hosts: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            description="Names of the service, beside its address and those of this machine; `*.example.com`: all "
+            "below, `*`: any. Missing: any with authentication, no others without"
+        ),
+    ] = None
+    trusted_proxies: Annotated[
+        tuple[str, ...], Field(description="Addresses or networks whose X-Forwarded-For and -Proto count")
+    ] = ()

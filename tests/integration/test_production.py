@@ -1,0 +1,46 @@
+"""In production nothing starts on servers that can lose what they have accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage.durability import reasons_in
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+async def test_nothing_starts_where_one_server_holds_the_data(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    service.environment["PLAUDIT_PRODUCTION"] = "true"
+    for process in ("api", "worker", "scheduler"):
+        service.start(process)
+    for process in ("api", "worker", "scheduler"):
+        assert await eventually(service.processes[process].poll, lambda code: code is not None) == 1
+        said = " ".join(service.log(process).split())
+        assert f"fewer than 2 copies of {service.prefix}" in said
+        assert "the replica set has 1 server with data" in said
+        assert "Traceback" not in said
+    findings = " ".join((await service.run("doctor", code=1)).stdout.split())
+    assert "fail kafka loss" in findings
+    assert "fail mongodb loss" in findings
+    del service.environment["PLAUDIT_PRODUCTION"]
+    assert "fail kafka loss" not in " ".join((await service.run("doctor", code=None)).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("hello", "reasons"),
+    [
+        ({"hosts": ["a:1", "b:1", "c:1"]}, []),
+        ({"hosts": ["a:1"], "passives": ["b:1"], "arbiters": ["c:1"]}, []),
+        ({"hosts": ["a:1"], "arbiters": ["b:1", "c:1"]}, ["the replica set has 1 server with data"]),
+        ({}, ["the replica set has 0 servers with data"]),
+        ({"msg": "isdbgrid"}, []),
+    ],
+)
+def test_servers_with_data_are_counted(hello: dict[str, object], reasons: list[str]) -> None:
+    assert reasons_in(hello) == reasons
