@@ -96,13 +96,15 @@ class Feed:
         return [claim for claim, _ in self._claims.values()]
 
     async def _read(self) -> None:
-        async for record in self._tail.records(datetime.now(UTC) - timedelta(seconds=CLAIM_S)):
+        begin = datetime.now(UTC)
+        async for record in self._tail.records(begin - timedelta(seconds=CLAIM_S)):
             try:
                 news = _news_in(record)
             except (ValueError, KeyError, TypeError) as error:
                 _log.warning("Unreadable record among the news", topic=record.topic, error=repr(error)[:200])
                 continue
-            if news is not None:
+            # What came before a page was made stands in it, but for claims.
+            if news is not None and not (news.kind == "new" and record.timestamp < begin.timestamp() * 1_000):
                 self._tell(news)
 
     def _tell(self, news: News) -> None:
