@@ -41,6 +41,7 @@ from plaudit.processes.waiting import prepare_servers
 from storage.database import Database
 from storage.indexes import IndexNotMadeError
 from storage.pymongo_internals import cancel_and_wait
+from storage.schema import SchemaRefusedError
 from storefront.app import add_storefront
 
 log = structlog.get_logger()
@@ -87,6 +88,7 @@ async def run_api(settings: Settings) -> None:
 
         server = QuietServer(_uvicorn_config(app, settings.http), on_start)
         stop.add_done_callback(lambda _: server.request_stop())
+        preparing.add_done_callback(lambda task: server.request_stop() if _refusal(task) else None)
         try:
             await server.serve()
         except SystemExit as failed:
@@ -94,7 +96,10 @@ async def run_api(settings: Settings) -> None:
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
+            refused = _refusal(preparing)
             await cancel_and_wait(preparing, looking, stop)
+        if refused:
+            raise refused
 
 
 def _services(settings: Settings, database: Database, publisher: Publisher, lag: ConsumerLag) -> Services:
@@ -157,6 +162,12 @@ async def _prepare(settings: Settings, database: Database) -> None:
             await prepare_servers(settings, database)
         except IndexNotMadeError as error:
             log.error("served without an index, slowly", error=str(error))
+
+
+def _refusal(preparing: asyncio.Task[None]) -> SchemaRefusedError | None:
+    """The error of a database that this version can't run on."""
+    error = preparing.exception() if preparing.done() and not preparing.cancelled() else None
+    return error if isinstance(error, SchemaRefusedError) else None
 
 
 def _rate(settings: Settings) -> float:
