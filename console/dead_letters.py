@@ -21,7 +21,7 @@ _API: Final = "/api/deadLetters"
 _REPLAY: Final = f"{_API}/replay"
 _CODES: Final = (
     *("invalid-message", "invalid-json", "unknown-field", "duplicate-field", "empty", "too-large", "invalid-timestamp"),
-    *("undecodable", "invalid-address", "review-not-found", "processing-failed"),
+    *("undecodable", "invalid-address", "review-not-found", "stored-document", "processing-failed"),
 )
 """Those that are suggested; any other can be typed."""
 

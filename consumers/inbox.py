@@ -16,6 +16,7 @@ from messaging.metrics import note_wait
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
 from storage.outbox import Publish
+from storage.shapes import StoredDocumentError
 from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
@@ -38,7 +39,8 @@ class Inbox(Generic[T]):
     partitions in one worker: with two of them one decodes while MongoDB writes for the other.
 
     While MongoDB or Kafka is unavailable a batch is retried, for as long as it takes. Any other exception is put down
-    to a record: the batch is halved, in order, until the culprit stands alone, and that becomes a dead letter.
+    to a record: the batch is halved, in order, until the culprit stands alone, and that becomes a dead letter. One that
+    fails for a document of ours (StoredDocumentError) says so: it is sent again once the document is mended.
     """
 
     topic: Topic
@@ -63,8 +65,7 @@ class Inbox(Generic[T]):
             (record,) = records
             with about_command(records):
                 log.exception("record failed", topic=record.topic, partition=record.partition, offset=record.offset)
-                reason = InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}")
-                await self._set_aside([DeadLetter(record, reason)])
+                await self._set_aside([DeadLetter(record, _reason(error))])
 
     async def _process(self, records: Sequence[RawRecord]) -> None:
         good, bad = (
@@ -104,3 +105,9 @@ class Inbox(Generic[T]):
         ):
             with trial:
                 await attempt()
+
+
+def _reason(error: Exception) -> InvalidMessageError:
+    if isinstance(error, StoredDocumentError):
+        return InvalidMessageError("stored-document", str(error))
+    return InvalidMessageError("processing-failed", f"{type(error).__name__}: {error}")

@@ -75,7 +75,8 @@ class ReviewChangeConsumer:
         await reviews.save_moderated(moderated.reviews, work.session)
         await work.repositories.feedback.settle(moderated.settled, work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
-        tallies = await ratings.add(changes, work.session)
+        uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}
+        tallies = await ratings.add(changes, work.session, uncertain)
         applied = list(_applied(commands, moderated))
         work.emit(self._event(command, review, result) for command, review, result in applied)
         work.emit(rating_events(self.services, tallies))

@@ -39,11 +39,15 @@ class Recounter:
         wanted = [order for _, order in orders if isinstance(order, RecountOfEntity)]
         entities = sorted({Entity(order.entity_type, order.entity_id) for order in wanted})
         for entity in entities:
-            await self.services.transactions.run(partial(self._recount, entity))
+            await self.count(entity)
         await self.services.rated_objects.forget_names(entities)
         for record, order in orders:
             if isinstance(order, RecountOfStore):
                 await self._fan_out(order, mark_in(record.headers))
+
+    async def count(self, entity: Entity) -> None:
+        """Count the ratings of one object anew."""
+        await self.services.transactions.run(partial(self._recount, entity))
 
     async def _fan_out(self, command: RecountOfStore, mark: CommandMark | None) -> None:
         services = self.services

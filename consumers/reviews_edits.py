@@ -69,7 +69,8 @@ class ReviewEditor:
         edited = edit_reviews(edits, present, answered, keeping, judge, languages)
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
-        tallies = await ratings.add(edited.tallies, work.session)
+        uncertain = {present[id].identity.entity for id in edited.reviews if present[id].is_uncertain}
+        tallies = await ratings.add(edited.tallies, work.session, uncertain)
         applied = list(_applied(edits, edited))
         work.emit(self._told(edit, review, result) for edit, review, result in applied)
         work.emit(rating_events(self.services, tallies))

@@ -176,8 +176,8 @@ class _Flow:
     async def _steps(self, step: Republication) -> AsyncGenerator[Republication, None]:
         while step.after is not None:
             page = await self.changes.page(step.after)
-            await self._publish(States(page, []))
-            step = replace(step, after=page[-1].id if page else None, published=step.published + len(page))
+            await self._publish(States(page.reviews, []))
+            step = replace(step, after=page.last, published=step.published + len(page.reviews))
             yield step
         # What the topic holds beyond the reviews, as after a restore to an earlier state.
         partitions = await self.publisher.partitions(self.topic)

@@ -86,7 +86,8 @@ class VerdictConsumer:
         present = await repositories.verdicts.load({verdict.review_id for verdict in verdicts}, work.session)
         judged = judge(verdicts, present)
         await repositories.verdicts.save(judged.reviews, work.session)
-        tallies = await repositories.ratings.add(judged.tallies, work.session)
+        uncertain = {present[id].entity for id in judged.reviews if present[id].is_uncertain}
+        tallies = await repositories.ratings.add(judged.tallies, work.session, uncertain)
         applied = list(_applied(verdicts, judged))
         for verdict, review, is_approved in applied:
             if is_approved:

@@ -61,7 +61,8 @@ class ModeratedReview:
     """The part of a review that moderation reads and writes. No status: it has been deleted.
 
     `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored.
-    `imported`: when an import brought it, until its past is `restored`.
+    `imported`: when an import brought it, until its past is `restored`. `is_uncertain`: something is missing that its
+    rating goes by, so that the tally has to be counted.
     """
 
     entity: Entity
@@ -78,6 +79,7 @@ class ModeratedReview:
     user_id: str | None = None
     imported: datetime | None = None
     restored: Restored | None = None
+    is_uncertain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditableReview:
-    """The part of a review that edits read and write. Of its facts they write the language alone."""
+    """The part of a review that edits read and write. Of its facts they write the language alone.
+
+    `is_uncertain`: something that its rating goes by is missing, so that the tally has to be counted.
+    """
 
     identity: ReviewIdentity
     content: Content
@@ -84,6 +87,7 @@ class EditableReview:
     is_held: bool = False
     facts: Facts = NO_FACTS
     images: tuple[ReviewImage, ...] = ()
+    is_uncertain: bool = False
 
     def judged(self, *, is_duplicate: bool) -> JudgedReview:
         """The part of it that moderation rules look at."""

@@ -41,7 +41,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class VerdictReview:
-    """The part of a review that verdicts read and write. `is_held`: a moderation rule wants a moderator to see it."""
+    """The part of a review that verdicts read and write. `is_held`: a moderation rule wants a moderator to see it.
+
+    `is_uncertain`: something that its rating goes by is missing, so that the tally has to be counted.
+    """
 
     entity: Entity
     store_id: str | None
@@ -54,6 +57,7 @@ class VerdictReview:
     modified: datetime | None = None
     moderator: str | None = None
     reason: str | None = None
+    is_uncertain: bool = False
 
     @property
     def key(self) -> TallyKey:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+import orjson
 from typing_extensions import TypedDict
 
 from domain.delivery import OutgoingMessage
-from domain.ratings import rating_number
-from domain.reviews import Review
+from domain.ratings import Entity, hundredths, rating_number
+from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Reply
-from domain.timestamps import timestamp
+from domain.timestamps import moment_in, timestamp
 from messaging.envelope import Envelope
 
 _ENVELOPE: Final = Envelope("/plaudit/worker")
@@ -118,6 +119,28 @@ def review_state(review: Review) -> ReviewState:
         "createdDate": timestamp(review.created),
         **review_facts(review),
     }
+
+
+def review_of_state(value: bytes) -> Review | None:
+    """The review that a record of the topic tells; None for one that can't be read."""
+    try:
+        state: ReviewState = orjson.loads(value)
+        return Review(
+            id=state["id"],
+            entity=Entity(state["entityType"], state["entityId"]),
+            entity_name=state["entityName"],
+            store_id=state["storeId"],
+            user_id=state["userId"],
+            user_name=state["userName"],
+            title=state["title"],
+            text=state["review"],
+            rating=hundredths(state["rating"]),
+            created=moment_in(state["createdDate"]),
+            modified=moment_in(state["modifiedDate"]),
+            status=ReviewStatus(state["reviewStatusId"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def state_record(topic: str, state: ReviewState) -> OutgoingMessage:

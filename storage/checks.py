@@ -8,11 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.findings import Finding, failed, ok, warn
+from domain.schema import NEWEST, Standing, refusal, standing
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
 from storage import outbox, parking, returns
 from storage.database import Database
 from storage.indexes import SUPERSEDED, all_indexes, is_as_wanted
+from storage.mending import SHAPES, Mender
+from storage.schema import SchemaMarks
 from storage.templates import SavedTemplate, TemplateRepository
 
 _CLOCK_WARN_S: Final = 2.0
@@ -20,6 +23,8 @@ _CLOCK_FAIL_S: Final = 60.0
 _PARKED_LIMIT: Final = timedelta(hours=1, minutes=5)
 _OWED_LIMIT: Final = timedelta(minutes=2)
 _SHOWN: Final = 5
+_MOST_COUNTED: Final = 100_000
+_PATIENCE_MS: Final = 2_000
 
 
 async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[Finding]:
@@ -31,6 +36,7 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
     # Its clock was read somewhere within the round trip.
     middle = asked + timedelta(seconds=(time.monotonic() - begin) / 2)
     yield _clock((hello["localTime"].replace(tzinfo=UTC) - middle).total_seconds())
+    yield await _schema(database)
     async for finding in _indexes(database, remember_days):
         yield finding
     yield await _waiting(database)
@@ -76,6 +82,37 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
         yield warn("indexes", f"of an earlier version, in the way: {', '.join(left_over)}", advice)
     if not missing and not different and not left_over:
         yield ok("indexes", f"all {count} are there")
+
+
+async def _schema(database: Database) -> Finding:
+    mark = await SchemaMarks(database).load()
+    text = f"{mark.version}; this version has {NEWEST}"
+    match standing(mark):
+        case Standing.NEWEST:
+            return ok("schema", f"{mark.version}, the newest that this version knows")
+        case Standing.AHEAD:
+            return ok("schema", f"{text}, and runs on it")
+        case Standing.BEHIND:
+            return warn("schema", text, "`plaudit migrate` makes the step that is missing, while the service runs.")
+        case Standing.TOO_OLD | Standing.TOO_NEW:
+            return failed("schema", text, refusal(mark) or "")
+
+
+async def check_documents(database: Database) -> Finding:
+    """Documents that have lost fields, as far as they are found within seconds: MongoDB has to look at all."""
+    found, unknown = list[str](), list[str]()
+    for name in SHAPES:
+        count = await Mender(database, name).count(most=_MOST_COUNTED, patience_ms=_PATIENCE_MS)
+        if count is None:
+            unknown.append(name)
+        elif count:
+            found.append(f"{name} {'at least ' if count == _MOST_COUNTED else ''}{count:,}")
+    if found:
+        return failed("documents", f"fields are missing: {', '.join(found)}", "`plaudit migrate` mends them.")
+    if unknown:
+        advice = "`plaudit migrate --dry-run` looks at all of them."
+        return ok("documents", f"too many to look at in a moment: {', '.join(unknown)}. {advice}")
+    return ok("documents", "have all fields")
 
 
 async def _waiting(database: Database) -> Finding:

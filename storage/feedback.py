@@ -16,9 +16,9 @@ from storage.database import Database, Document, Session
 from storage.feedback_reports import ReportRepository
 from storage.reviews import COLLECTION
 from storage.reviews_facts import reply_fields, reply_from, responses_fields, responses_from
-from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import IS_REVIEW, REVIEW
+from storage.shapes import read
 
-_IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _READ: Final = dict.fromkeys(
     ("entityType", "entityId", "storeId", "reply", "repliedAt", "helpful", "notHelpful", "reports"), 1
 )
@@ -42,16 +42,15 @@ class FeedbackRepository:
 
     async def place(self, id: str) -> ReviewPlace | None:
         """The object, the store and the status of a review, None where there is none."""
-        found = await self._reviews.find_one({"_id": id, **_IS_REVIEW}, _PLACE)
+        found = await self._reviews.find_one({"_id": id, **IS_REVIEW}, _PLACE)
         if found is None:
             return None
-        entity = Entity(found["entityType"], found["entityId"])
-        return ReviewPlace(entity, found["storeId"], ReviewStatus(found["status"]))
+        return read(REVIEW, _place_from, found)
 
     async def load(self, ids: Collection[str], session: Session) -> dict[str, ReviewFeedback]:
         """These reviews by id; those that don't exist are left out."""
-        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, _READ, session=session)
-        return {document["_id"]: _feedback_from(document) async for document in found}
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, _READ, session=session)
+        return {document["_id"]: read(REVIEW, _feedback_from, document) async for document in found}
 
     async def save(self, reviews: Mapping[str, ReviewFeedback], session: Session) -> None:
         """Write reviews as feedback left them; they aren't modified by it."""
@@ -65,6 +64,11 @@ class FeedbackRepository:
             await self._reports.settle(decisions, session)
             none = {"$unset": {"reports": ""}}
             await self._reviews.update_many({"_id": {"$in": list(decisions)}}, none, session=session)
+
+
+def _place_from(document: Document) -> ReviewPlace:
+    entity = Entity(document["entityType"], document["entityId"])
+    return ReviewPlace(entity, document["storeId"], ReviewStatus(document["status"]))
 
 
 def _feedback_from(document: Document) -> ReviewFeedback:

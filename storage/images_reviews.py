@@ -12,7 +12,8 @@ from domain.reviews_facts import ReviewImage
 from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION
 from storage.reviews_facts import image_fields, images_from
-from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import IS_REVIEW, REVIEW
+from storage.shapes import read
 
 _FIELDS: Final = dict.fromkeys(("entityType", "entityId", "storeId", "userId", "status", "images"), 1)
 
@@ -47,9 +48,9 @@ class ReviewImageRepository:
         """One review, or None."""
         if id is None:
             return None
-        found: Document = {"_id": id, "createdDate": {"$gte": SINCE_EVER}}
+        found: Document = {"_id": id, **IS_REVIEW}
         document = await self._reviews.find_one(found, _FIELDS, session=session)
-        return _review(document) if document else None
+        return read(REVIEW, _review, document) if document else None
 
     async def save(self, review: ReviewWithImages, session: Session, modified: datetime | None = None) -> None:
         """Write the images of a review; with a moment also when it was modified."""

@@ -16,7 +16,7 @@ from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_
 from domain.ratings import hundredths
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, is_duplicate
-from storage.reviews_places import identity_from
+from storage.reviews_places import identity_from, is_gone
 
 TEXTS: Final = "reviewTexts"
 PUBLICATIONS: Final = "publications"
@@ -87,10 +87,10 @@ class TextRepository:
         """The keys whose holders have another text by now, or are gone. One that isn't stored yet is on its way."""
         if not holders:
             return set()
-        fields = dict.fromkeys(("createdDate", "review", "entityType", "entityId", "storeId", "userId"), 1)
+        fields = dict.fromkeys(("goneAt", "review", "entityType", "entityId", "storeId", "userId"), 1)
         found = self._reviews.find({"_id": {"$in": sorted(set(holders.values()))}}, fields)
         known = {
-            document["_id"]: text_keys(identity_from(document), document["review"]) if "createdDate" in document else ()
+            document["_id"]: () if is_gone(document) else text_keys(identity_from(document), document.get("review", ""))
             async for document in found
         }
         return {key for key, holder in holders.items() if key not in known.get(holder, (key,))}

@@ -13,8 +13,11 @@ from storage import reminders_states
 from storage.database import Database, Document, Session
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPlace, OrderSearch, criteria
+from storage.orders_shape import ORDER, returned_by
+from storage.shapes import read, require
 
 COLLECTION: Final = "orders"
+_RETURNS: Final = "returns"
 
 SUPERSEDED: Final = (*reminders_states.SUPERSEDED, "customer_store")
 """Indexes of earlier versions that others have taken the place of."""
@@ -32,12 +35,12 @@ class OrderRepository:
     """Reads and writes orders."""
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._orders = database[COLLECTION]
 
     async def get(self, id: str) -> Order | None:
         """One order, or None."""
-        document = await self._orders.find_one({"_id": id})
-        return _order(document) if document else None
+        return (await self.of_ids([id])).get(id)
 
     async def of_ids(
         self, ids: Collection[str], session: Session | None = None, *, with_bodies: bool = True
@@ -47,7 +50,15 @@ class OrderRepository:
             return {}
         fields = None if with_bodies else {"body": 0}
         found = self._orders.find({"_id": {"$in": list(ids)}}, fields, session=session)
-        return {document["_id"]: _order(document) async for document in found}
+        return {document["_id"]: await self._whole(document, session) async for document in found}
+
+    async def _whole(self, document: Document, session: Session | None) -> Order:
+        if "returned" not in document:
+            # What its returns take, so that never more is returned than was ordered.
+            taken = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
+            document["returned"] = returned_by(each for each in taken if "refusedAt" not in each)
+        require(ORDER, document, ("lines",))
+        return read(ORDER, _order, document)
 
     async def sizes(self, ids: Collection[str]) -> dict[str, int]:
         """The stored size in bytes of each of these orders; unknown ones are left out."""
@@ -71,7 +82,7 @@ class OrderRepository:
         found = self._orders.find(criteria(search), shown).sort(NEWEST).limit(search.take + 1)
         documents = await found.to_list()
         page = documents[: search.take]
-        end = OrderPlace(moment(page[-1]["modified"]), page[-1]["_id"]) if len(documents) > len(page) else None
+        end = OrderPlace(moment(page[-1].get("modified", 0)), page[-1]["_id"]) if len(documents) > len(page) else None
         return OrderPage({document["_id"]: document["size"] for document in page}, end)
 
     async def save(self, orders: Iterable[Order], session: Session) -> None:

@@ -15,8 +15,13 @@ from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document
 from storage.reviews import COLLECTION
 from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import REVIEW
+from storage.shapes import filled
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
+_RATED: Final[Document] = {"ratingHundredths": {"$gt": 0}}
+"""Those that have lost their rating are left out."""
+
 _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths", 50]}, 100]}}
 """As `domain.ratings.stars` has it."""
 
@@ -40,7 +45,7 @@ class DecisionCounts:
         group = {"store": "$storeId", "status": "$status", "stars": _STARS, "reason": "$reasonCode"}
         counted = await self._reviews.aggregate(
             [
-                {"$match": {"storeId": {"$in": list(store_ids)}, "status": {"$in": _DECIDED}}},
+                {"$match": {"storeId": {"$in": list(store_ids)}, "status": {"$in": _DECIDED}, **_RATED}},
                 {"$group": {"_id": group, "count": {"$sum": 1}}},
             ]
         )
@@ -58,12 +63,13 @@ class DecisionCounts:
         Eight bytes of memory for each decision.
         """
         created: Document = {"$gte": since or SINCE_EVER} | ({"$lt": until} if until else {})
-        match: Document = {"createdDate": created} | ({} if store_id is None else {"storeId": store_id})
+        match: Document = {"createdDate": created, **_RATED} | ({} if store_id is None else {"storeId": store_id})
         fields = dict.fromkeys(("status", "ratingHundredths", "reasonCode", "createdDate", "modifiedDate"), 1)
         report = DecisionReport()
         async for document in self._reviews.find(match, fields):
-            status, reason = ReviewStatus(document["status"]), document.get("reasonCode")
+            whole = filled(REVIEW, document)
+            status, reason = ReviewStatus(whole["status"]), document.get("reasonCode")
             report.decisions.add(status, stars(document["ratingHundredths"]), ReasonCode(reason) if reason else None)
             if status is not ReviewStatus.NEW:
-                report.seconds.append((document["modifiedDate"] - document["createdDate"]).total_seconds())
+                report.seconds.append((whole["modifiedDate"] - document["createdDate"]).total_seconds())
         return report

@@ -14,7 +14,7 @@ from storage.database import Database, Document
 from storage.orders import COLLECTION
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_places import identity_from
-from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import IS_REVIEW
 
 _PRODUCT_FIELD: Final = "productId"
 _ITEMS: Final = ("items", "line_items", "lineitems")
@@ -113,7 +113,7 @@ def _verifiable(document: Document) -> VerifiableReview:
 
 
 def _is_review(ids: Collection[str]) -> Document:
-    return {"_id": {"$in": list(ids)}, "createdDate": {"$gte": SINCE_EVER}}
+    return {"_id": {"$in": list(ids)}, **IS_REVIEW}
 
 
 def _ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
@@ -14,8 +14,18 @@ from domain.ratings import STARS, Entity, RatingTally, TallyKey, lowest_with
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, own_values
 from storage.reviews_search import ReviewSearch, tallied
+from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default, is_whole, lost, read
 
 COLLECTION: Final = "ratings"
+TALLY: Final = Shape(
+    COLLECTION,
+    {
+        **dict.fromkeys(("entityType", "entityId"), lost(STRING, "?")),
+        "storeId": default(TEXT_OR_NULL),
+        **dict.fromkeys(("count", "sumHundredths"), lost(WHOLE, 0)),
+    },
+    {},
+)
 _REVIEWS: Final = "reviews"
 _AT_ONCE: Final = 1_000
 """Tallies in one answer of the database; it would give 101."""
@@ -34,11 +44,30 @@ class RatingRepository:
         self._ratings = database[COLLECTION]
         self._reviews = database[_REVIEWS]
 
-    async def add(self, changes: Mapping[TallyKey, RatingTally], session: Session) -> dict[TallyKey, RatingTally]:
-        """Add to tallies, and return them as they stand then; the cost follows their number, not that of reviews."""
-        if not changes:
+    async def add(
+        self, changes: Mapping[TallyKey, RatingTally], session: Session, uncertain: Collection[Entity] = ()
+    ) -> dict[TallyKey, RatingTally]:
+        """Add to tallies, and return them as they stand then; the cost follows their number, not that of reviews.
+
+        Those of `uncertain` objects, and those that have lost something, are counted from the reviews as they now are.
+        """
+        if not changes and not uncertain:
             return {}
-        ids, tallies = await self._stored(changes, session)
+        ids, tallies, damaged = await self._stored(changes, session)
+        counted = {*uncertain, *damaged}
+        sure = {key: change for key, change in changes.items() if key.entity not in counted}
+        after = await self._add(sure, ids, tallies, session)
+        for entity in sorted(counted):
+            after |= await self.recount(entity, datetime.now(UTC), session)
+        return after
+
+    async def _add(
+        self,
+        changes: Mapping[TallyKey, RatingTally],
+        ids: Mapping[TallyKey, ObjectId],
+        tallies: Mapping[TallyKey, RatingTally],
+        session: Session,
+    ) -> dict[TallyKey, RatingTally]:
         after = {key: tallies.get(key, RatingTally()).after(change) for key, change in changes.items()}
         kept = {ids[key]: _tally_document(tally) for key, tally in after.items() if key in ids}
         if kept:
@@ -55,20 +84,23 @@ class RatingRepository:
 
     async def _stored(
         self, keys: Collection[TallyKey], session: Session
-    ) -> tuple[dict[TallyKey, ObjectId], dict[TallyKey, RatingTally]]:
-        """The ids and the tallies of those of these keys that have one."""
+    ) -> tuple[dict[TallyKey, ObjectId], dict[TallyKey, RatingTally], set[Entity]]:
+        """The ids and the tallies of those of these keys that have one, and objects with one that isn't whole."""
         ids_of_type: dict[str, set[str]] = {}
         for key in keys:
             ids_of_type.setdefault(key.entity.type, set()).add(key.entity.id)
         ids: dict[TallyKey, ObjectId] = {}
         tallies: dict[TallyKey, RatingTally] = {}
+        damaged: set[Entity] = set()
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
         for entity_type, entity_ids in ids_of_type.items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
             async for document in self._ratings.find(condition, batch_size=_AT_ONCE, session=session):
                 key = key_from(document)
                 ids[key], tallies[key] = document["_id"], tally_from(document)
-        return ids, tallies
+                if not document.keys() >= TALLY.fields.keys():
+                    damaged.add(key.entity)
+        return ids, tallies, damaged
 
     async def of_entities(
         self, entity_type: str, entity_ids: Collection[str], *, with_histogram: bool = False
@@ -82,7 +114,7 @@ class RatingRepository:
         )
         tallies: dict[str, dict[str | None, RatingTally]] = {}
         async for document in found:
-            tallies.setdefault(document["entityId"], {})[document["storeId"]] = tally_from(document)
+            tallies.setdefault(document["entityId"], {})[document.get("storeId")] = tally_from(document)
         return tallies
 
     async def count_reviews(self, search: ReviewSearch) -> int | None:
@@ -102,7 +134,7 @@ class RatingRepository:
         )
         right = {_counted_key(document): _counted_tally(document) async for document in found}
         stored = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
-        kept = {key_from(document): tally_from(document) async for document in stored}
+        kept = {key_from(each): tally_from(each) if is_whole(TALLY, each) else None async for each in stored}
         wrong = {
             key: right.get(key, RatingTally())
             for key in right.keys() | kept.keys()
@@ -113,7 +145,7 @@ class RatingRepository:
                 [
                     UpdateOne(
                         _key_document(key),
-                        {"$set": _tally_document(tally), "$max": {"recountedDate": at}},
+                        {"$set": {**_key_document(key), **_tally_document(tally)}, "$max": {"recountedDate": at}},
                         upsert=True,
                     )
                     for key, tally in wrong.items()
@@ -125,12 +157,12 @@ class RatingRepository:
 
     async def entities(self, store_id: str | None = None) -> AsyncIterator[Entity]:
         """Every object with a review or a tally, in one store or in all; an object may come twice."""
-        condition: Document = {"entityId": {"$exists": True}}
+        condition: Document = {"entityType": {"$exists": True}, "entityId": {"$exists": True}}
         if store_id is not None:
             condition["storeId"] = store_id
-        for source, only in ((self._reviews, condition), (self._ratings, {"storeId": store_id} if store_id else {})):
+        for source in (self._reviews, self._ratings):
             groups = await source.aggregate(
-                [{"$match": only}, {"$group": {"_id": {"type": "$entityType", "id": "$entityId"}}}],
+                [{"$match": condition}, {"$group": {"_id": {"type": "$entityType", "id": "$entityId"}}}],
                 allowDiskUse=True,
             )
             async for group in groups:
@@ -158,10 +190,22 @@ class RatingRepository:
 
 def _counting(condition: Document) -> list[Document]:
     return [
-        {"$match": {**condition, "status": int(ReviewStatus.APPROVED)}},
+        {
+            "$match": {
+                "entityType": {"$exists": True},
+                "entityId": {"$exists": True},
+                **condition,
+                "status": int(ReviewStatus.APPROVED),
+                "ratingHundredths": {"$gt": 0},
+            }
+        },
         {
             "$group": {
-                "_id": {"entityType": "$entityType", "entityId": "$entityId", "storeId": "$storeId"},
+                "_id": {
+                    "entityType": "$entityType",
+                    "entityId": "$entityId",
+                    "storeId": {"$ifNull": ["$storeId", None]},
+                },
                 "count": {"$sum": 1},
                 "sumHundredths": {"$sum": "$ratingHundredths"},
                 **{f"from{number}": {"$sum": _is_from(number)} for number in STARS},
@@ -176,6 +220,10 @@ def _key_document(key: TallyKey) -> Document:
 
 def key_from(document: Document) -> TallyKey:
     """The key in a tally's document."""
+    return read(TALLY, _key, document)
+
+
+def _key(document: Document) -> TallyKey:
     return TallyKey(Entity(document["entityType"], document["entityId"]), document["storeId"])
 
 
@@ -201,4 +249,8 @@ def _tally_document(tally: RatingTally) -> Document:
 
 def tally_from(document: Document) -> RatingTally:
     """The tally in its document."""
+    return read(TALLY, _tally, document)
+
+
+def _tally(document: Document) -> RatingTally:
     return RatingTally.stored(document["count"], document["sumHundredths"], document.get("histogram"))

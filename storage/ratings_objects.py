@@ -125,7 +125,7 @@ class RatedObjectRepository:
         condition = {"entityType": key.entity.type, "entityId": key.entity.id}
         newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(_NEWEST)
         async for review in newest.limit(_NAMES_LOOKED_AT):
-            if review["entityName"] and review["storeId"] == key.store_id:
+            if review.get("entityName") and review.get("storeId") == key.store_id:
                 name: str = review["entityName"]
                 return name
         return None

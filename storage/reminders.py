@@ -14,6 +14,8 @@ from domain.stores import ReminderSettings
 from storage import orders, reminders_states
 from storage.database import Database, Document, Session
 from storage.moments import microseconds, moment
+from storage.orders_shape import ORDER
+from storage.shapes import read
 
 CUSTOMERS: Final = "reminderCustomers"
 
@@ -137,6 +139,10 @@ def _others(settings: ReminderSettings, dues: list[Document]) -> Document:
 
 
 def _order(document: Document) -> ReviewableOrder:
+    return read(ORDER, _reviewable, document)
+
+
+def _reviewable(document: Document) -> ReviewableOrder:
     return ReviewableOrder(
         id=document["_id"],
         number=document["number"],

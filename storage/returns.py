@@ -16,8 +16,8 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 from domain.commands import CommandMark, mark_from
 from domain.returns import Return
 from storage.database import Database, Document, Session
-from storage.returns_documents import StoredReturn, document_of, stored_from
-from storage.returns_search import IS_RETURN, ReturnPage, ReturnPlace, ReturnSearch, criteria, order, place_of
+from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
+from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criteria, order, place_of
 
 COLLECTION: Final = "returns"
 PARKED: Final = "parkedReturns"
@@ -84,7 +84,7 @@ class ReturnRepository:
     async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
         """The order of each return; unknown, refused and deleted ones are left out."""
         found = self._returns.find({"_id": {"$in": list(ids)}, **IS_RETURN}, {"orderId": 1})
-        return {document["_id"]: document["orderId"] async for document in found}
+        return {document["_id"]: document.get("orderId", "") async for document in found}
 
     async def save(self, returns: Iterable[StoredReturn], session: Session) -> None:
         """Write returns, and the places of refused and deleted ones, as they are now."""
@@ -95,13 +95,11 @@ class ReturnRepository:
     async def get(self, id: str) -> Return | None:
         """One return, or None."""
         document = await self._returns.find_one({"_id": id, **IS_RETURN})
-        stored = stored_from(document) if document else None
-        return stored if isinstance(stored, Return) else None
+        return shown_from(document) if document else None
 
     async def search(self, search: ReturnSearch) -> list[Return]:
         """One page; ties are broken by id."""
-        stored = [stored_from(document) for document in await self._found(search, None, search.take)]
-        return [each for each in stored if isinstance(each, Return)]
+        return [shown_from(document) for document in await self._found(search, None, search.take)]
 
     async def page(self, search: ReturnSearch) -> ReturnPage:
         """The same page, without the returns themselves."""
@@ -110,7 +108,7 @@ class ReturnRepository:
         # One more tells if there is another page.
         found = await self._found(search, shown, search.take + 1)
         documents = found[: search.take]
-        places = [ReturnPlace(document["_id"], document["orderId"], document["size"]) for document in documents]
+        places = [ReturnPlace(document["_id"], document.get("orderId", ""), document["size"]) for document in documents]
         is_last = len(found) == len(documents)
         return ReturnPage(places, None if is_last else place_of(documents[-1].get, search))
 

@@ -6,12 +6,28 @@ A deleted one is marked as such, and has the field of refused ones that the inde
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Final
 
 from domain.delivery import Seen
 from domain.returns import DeletedReturn, Return, ReturnLine
+from domain.returns_statuses import ReturnStatus
 from storage.database import Document
 from storage.seen import seen_document, seen_from
+from storage.shapes import (
+    ARRAY,
+    DATE,
+    OBJECT,
+    STRING,
+    TEXT_OR_NULL,
+    Field,
+    Shape,
+    default,
+    lost,
+    read,
+    require,
+    shown,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +38,34 @@ class RefusedReturn:
     at: datetime
     seen: Seen
 
+
+_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+IS_RETURN: Final[Document] = {"refusedAt": None}
+"""The filter that leaves out the places of refused and deleted returns, for returns that are asked for by their ids."""
+
+
+def _dated(document: Document) -> datetime:
+    """The other one of its two dates."""
+    dates = (document.get("createdDate"), document.get("modifiedDate"))
+    return next((date for date in dates if isinstance(date, datetime)), _UNKNOWN)
+
+
+_COUNTED: Final = ("orderId", "status", "lines")
+"""Without these nobody can tell how much of its order it takes."""
+
+RETURN: Final = Shape(
+    "returns",
+    {
+        **dict.fromkeys(("number", "orderId"), lost(STRING, "")),
+        "status": lost(STRING, ReturnStatus.NEW.value),
+        "lines": lost(ARRAY, ()),
+        **dict.fromkeys(("resolution", "createdBy", "modifiedBy"), default(TEXT_OR_NULL)),
+        **dict.fromkeys(("createdDate", "modifiedDate"), Field(DATE, _dated)),
+        "seen": default(OBJECT, {}),
+    },
+    IS_RETURN,
+)
 
 StoredReturn = Return | RefusedReturn | DeletedReturn
 
@@ -61,35 +105,45 @@ def document_of(stored: StoredReturn) -> Document:
 
 
 def stored_from(document: Document) -> StoredReturn:
-    """The return in a document, or the place of one."""
-    seen = seen_from(document["seen"])
-    if "number" not in document:
+    """The return in a document, or the place of one, for decisions. Raises StoredDocumentError."""
+    if "refusedAt" in document:
         kind = DeletedReturn if "deleted" in document else RefusedReturn
-        return kind(document["_id"], document["refusedAt"], seen)
+        return kind(document["_id"], document["refusedAt"], seen_from(document.get("seen")))
+    require(RETURN, document, _COUNTED)
+    return read(RETURN, _return, document)
+
+
+def shown_from(document: Document) -> Return:
+    """The return in a document, to be shown: with stand-ins for all that it has lost."""
+    return shown(RETURN, _return, document)
+
+
+def _return(document: Document) -> Return:
     return Return(
         id=document["_id"],
         number=document["number"],
         order_id=document["orderId"],
         status=document["status"],
         resolution=document["resolution"],
-        lines=tuple(
-            ReturnLine(
-                id=line["id"],
-                order_line_id=line["orderLineItemId"],
-                quantity=line["quantity"],
-                price=line["price"],
-                reason=line["reason"],
-                created=line["createdDate"],
-                modified=line["modifiedDate"],
-                created_by=line["createdBy"],
-                modified_by=line["modifiedBy"],
-            )
-            for line in document["lines"]
-        ),
+        lines=tuple(_line(document, line) for line in document["lines"]),
         created=document["createdDate"],
         modified=document["modifiedDate"],
         created_by=document["createdBy"],
         modified_by=document["modifiedBy"],
         store_id=document.get("storeId"),
-        seen=seen,
+        seen=seen_from(document.get("seen")),
+    )
+
+
+def _line(document: Document, line: Document) -> ReturnLine:
+    return ReturnLine(
+        id=line["id"],
+        order_line_id=line["orderLineItemId"],
+        quantity=line["quantity"],
+        price=line.get("price"),
+        reason=line.get("reason"),
+        created=line.get("createdDate") or document["createdDate"],
+        modified=line.get("modifiedDate") or document["modifiedDate"],
+        created_by=line.get("createdBy"),
+        modified_by=line.get("modifiedBy"),
     )

@@ -28,15 +28,23 @@ from storage.feedback_reports import reported_reviews
 from storage.images import ImageRepository
 from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
-from storage.reviews_places import PLACE, RefusedSubmission, TakenId, identity_from, place_from, refused_document
+from storage.reviews_places import (
+    PLACE,
+    RefusedSubmission,
+    TakenId,
+    identity_from,
+    is_gone,
+    place_from,
+    refused_document,
+)
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
-from storage.reviews_search import SINCE_EVER, ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
+from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, place_of, sorts_everything
+from storage.reviews_shape import IS_REVIEW
 from storage.seen import seen_document
 
 COLLECTION: Final = "reviews"
 
 _SUBMITTED: Final = {"$ifNull": ["$submittedAt", "$createdDate"]}
-_IS_REVIEW: Final[Document] = {"createdDate": {"$gte": SINCE_EVER}}
 _NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 _BY_USER: Final = [("userId", ASCENDING), *_NEWEST]
 
@@ -126,20 +134,19 @@ class ReviewRepository:
         """The object of each review, None for one that is deleted or refused; unknown ids are left out."""
         if not ids:
             return {}
-        found = self._reviews.find({"_id": {"$in": list(ids)}}, {"entityType": 1, "entityId": 1})
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, {"entityType": 1, "entityId": 1, "goneAt": 1})
         return {
-            document["_id"]: Entity(document["entityType"], document["entityId"]) if "entityId" in document else None
-            async for document in found
+            document["_id"]: None if is_gone(document) else identity_from(document).entity async for document in found
         }
 
     async def store_ids(self, ids: Collection[str]) -> dict[str, str | None]:
         """The store of each review, None for one without; unknown ids and those of deleted reviews are left out."""
-        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, {"storeId": 1})
-        return {document["_id"]: document["storeId"] async for document in found}
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, {"storeId": 1})
+        return {document["_id"]: document.get("storeId") async for document in found}
 
     async def moderated(self, ids: Collection[str], session: Session) -> dict[str, ModeratedReview]:
         """The part of these reviews that moderation reads; those that don't exist are left out."""
-        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, MODERATED, session=session)
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, MODERATED, session=session)
         return {document["_id"]: moderated_from(document) async for document in found}
 
     async def save_moderated(self, reviews: Mapping[str, ModeratedReview], session: Session) -> None:
@@ -198,7 +205,7 @@ class ReviewRepository:
             },
             {"storeId": 1, "userId": 1, "entityId": 1},
         ).hint(_BY_USER)  # Products can have far more reviews than customers write.
-        there = {ReviewedProduct(d["storeId"], d["userId"], d["entityId"]) async for d in found}
+        there = {ReviewedProduct(d.get("storeId"), d["userId"], d["entityId"]) async for d in found}
         return there.intersection(wanted)
 
     async def written_by(self, wanted: Collection[ReviewIdentity]) -> dict[ReviewIdentity, set[str]]:
@@ -219,7 +226,7 @@ class ReviewRepository:
 
     async def get(self, id: str) -> Review | None:
         """One review, or None."""
-        document = await self._reviews.find_one({"_id": id, **_IS_REVIEW})
+        document = await self._reviews.find_one({"_id": id, **IS_REVIEW})
         return review_from(document) if document else None
 
     async def by_user(self, user_id: str) -> list[Review]:
@@ -242,15 +249,15 @@ class ReviewRepository:
         documents = documents[: search.take]
         long_texts: dict[str, int] = {}
         for document in documents:
-            if isinstance(length := document["review"], int):
+            if isinstance(length := document.get("review"), int):
                 long_texts[document["_id"]], document["review"] = length, ""
         reviews = [review_from(document) for document in documents]
         return ReviewPage(reviews, long_texts, None if is_last else place_of(reviews[-1], search))
 
     async def texts(self, ids: Collection[str]) -> dict[str, str]:
         """The texts of these reviews; those that are gone are left out."""
-        found = self._reviews.find({"_id": {"$in": list(ids)}, **_IS_REVIEW}, {"review": 1})
-        return {document["_id"]: document["review"] async for document in found}
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, {"review": 1})
+        return {document["_id"]: document.get("review", "") async for document in found}
 
     async def stream(self, search: ReviewSearch) -> AsyncIterator[Review]:
         """Every review that matches, by id; `sort`, `skip` and `take` don't count. Memory holds one batch."""

@@ -19,6 +19,8 @@ from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_documents import review_from
 from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import REVIEW
+from storage.shapes import is_whole
 
 COLLECTION: Final = "relays"
 
@@ -51,6 +53,13 @@ class States(NamedTuple):
 
     present: list[Review]
     gone: list[str]
+
+
+class Page(NamedTuple):
+    """Reviews in the order of their ids, without those that have lost something; `last` is None behind all of them."""
+
+    reviews: list[Review]
+    last: str | None
 
 
 class Changes(NamedTuple):
@@ -196,17 +205,19 @@ class ReviewChanges:
         present, others = [], set(ids)
         found = self._reviews.find({"_id": {"$in": list(ids)}}, session=self._session)
         async for document in found:
-            if "createdDate" in document:
+            # One that has lost something keeps the state that the topic has: it is mended from there.
+            if is_whole(REVIEW, document):
                 present.append(review_from(document))
-            if "createdDate" in document or "refused" in document:
+            if "goneAt" not in document or "refused" in document:
                 others.discard(document["_id"])
         return States(present, sorted(others))
 
-    async def page(self, after: str) -> list[Review]:
+    async def page(self, after: str) -> Page:
         """The first BATCH reviews with ids behind `after`, in their order."""
         found = self._reviews.find({"_id": {"$gt": after}, "createdDate": {"$gte": SINCE_EVER}}, session=self._session)
         documents = await found.sort("_id", ASCENDING).hint("_id_").limit(BATCH).to_list()
-        return [review_from(document) for document in documents]
+        whole = [review_from(document) for document in documents if is_whole(REVIEW, document)]
+        return Page(whole, documents[-1]["_id"] if documents else None)
 
 
 def stream_error(error: PyMongoError) -> Exception:

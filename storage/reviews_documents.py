@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -15,16 +16,19 @@ from domain.reviews_restored import Restored
 from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts, image_fields, images_from
+from storage.reviews_shape import REVIEW, is_uncertain
 from storage.seen import seen_document, seen_from
+from storage.shapes import read, require, shown
 
 LONG_TEXT_BYTES: Final = 2_048
 
-_TEXT_LENGTH: Final = {"$strLenBytes": "$review"}
+_TEXT: Final = {"$cond": [{"$eq": [{"$type": "$review"}, "string"]}, "$review", ""]}
+_TEXT_LENGTH: Final = {"$strLenBytes": _TEXT}
 LISTED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title"), 1),
     **dict.fromkeys(("ratingHundredths", "createdDate", "modifiedDate", "status", "nameWanted"), 1),
     **dict.fromkeys(("moderator", "moderationReason", *STORED_FACTS), 1),
-    "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, "$review", _TEXT_LENGTH]},
+    "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, _TEXT, _TEXT_LENGTH]},
 }
 """The projection of a review in a list. In the place of a long text stands its length in bytes."""
 
@@ -42,6 +46,9 @@ EDITABLE: Final[Document] = {
     **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "flags", "held", "images", *FACTS), 1),
 }
 """The projection of a review for edits."""
+
+_IDENTITY: Final = ("entityType", "entityId", "storeId", "userId")
+"""Without these nobody can tell who may edit it."""
 
 _STATUSES: Final = {int(status): status for status in ReviewStatus}
 
@@ -76,7 +83,11 @@ def document_of(review: Review) -> Document:
 
 
 def review_from(document: Document) -> Review:
-    """The review in a document."""
+    """The review in a document, with stand-ins for what it has lost."""
+    return shown(REVIEW, _review, document)
+
+
+def _review(document: Document) -> Review:
     # By position, and without a call of the enumeration: a list has a thousand.
     review = Review(
         document["_id"],
@@ -122,7 +133,15 @@ def restored_fields(restored: Restored) -> Document:
 
 
 def moderated_from(document: Document) -> ModeratedReview:
-    """The part of a review that moderation reads; `document` has the fields of MODERATED."""
+    """The part of a review that moderation reads; `document` has the fields of MODERATED.
+
+    Raises StoredDocumentError.
+    """
+    review = read(REVIEW, _moderated, document)
+    return replace(review, is_uncertain=True) if is_uncertain(document) else review
+
+
+def _moderated(document: Document) -> ModeratedReview:
     reason_code = document.get("reasonCode")
     return ModeratedReview(
         entity=Entity(document["entityType"], document["entityId"]),
@@ -154,12 +173,21 @@ def written_fields(written: Written) -> Document:
 def written_from(document: Document) -> Written:
     """The record and the messages that wrote a review. Of one from before that was kept its time is known."""
     if "writtenAt" in document:
-        return Written(RecordPosition(*document["writtenAt"]), tuple(document["messages"]))
+        return Written(RecordPosition(*document["writtenAt"]), tuple(document.get("messages", ())))
     return Written(RecordPosition(-1, -1, milliseconds(document["createdDate"]) + 1))
 
 
 def editable_from(document: Document) -> EditableReview:
-    """The part of a review that edits read; `document` has the fields of EDITABLE."""
+    """The part of a review that edits read; `document` has the fields of EDITABLE.
+
+    Raises StoredDocumentError.
+    """
+    require(REVIEW, document, _IDENTITY)
+    review = read(REVIEW, _editable, document)
+    return replace(review, is_uncertain=True) if is_uncertain(document) else review
+
+
+def _editable(document: Document) -> EditableReview:
     images = images_from(document)
     content = Content(
         document["review"],

@@ -10,7 +10,7 @@ from domain.reviews_edits import EditableReview
 from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION
 from storage.reviews_documents import EDITABLE, editable_from, edited_fields
-from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import IS_REVIEW
 
 
 class ReviewEditRepository:
@@ -21,7 +21,7 @@ class ReviewEditRepository:
 
     async def load(self, ids: Collection[str], session: Session) -> dict[str, EditableReview]:
         """These reviews by id; those that don't exist are left out."""
-        wanted = {"_id": {"$in": list(ids)}, "createdDate": {"$gte": SINCE_EVER}}
+        wanted = {"_id": {"$in": list(ids)}, **IS_REVIEW}
         found = self._reviews.find(wanted, EDITABLE, session=session)
         return {document["_id"]: editable_from(document) async for document in found}
 

@@ -12,7 +12,9 @@ from domain.reviews import ReviewIdentity
 from domain.stores import Refusal
 from storage.database import Document
 from storage.reviews_documents import written_from
+from storage.reviews_shape import REVIEW
 from storage.seen import seen_document, seen_from
+from storage.shapes import filled, read
 
 PLACE: Final[Document] = dict.fromkeys(
     (
@@ -52,17 +54,27 @@ class TakenId:
 def place_from(document: Document) -> TakenId:
     """The holder of an id; `document` has the fields of PLACE."""
     if "refused" in document:
-        reason, seen = Refusal(document["refused"]), seen_from(document["seen"])
+        reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
         return TakenId(refused=RefusedSubmission(document["_id"], reason, document["goneAt"], seen))
-    if "createdDate" not in document:
+    if is_gone(document):
         return TakenId(document.get("submittedAt"))
     is_told = document.get("told", False)
-    created = document.get("submittedAt", document["createdDate"])
-    return TakenId(created, identity_from(document), written_from(document), is_told=is_told)
+    whole = filled(REVIEW, document)
+    created = whole.get("submittedAt", whole["createdDate"])
+    return TakenId(created, identity_from(whole), read(REVIEW, written_from, document), is_told=is_told)
 
 
 def identity_from(document: Document) -> ReviewIdentity:
     """The identity of a stored review."""
+    return read(REVIEW, _identity, document)
+
+
+def is_gone(document: Document) -> bool:
+    """True for what a refused or a deleted review leaves."""
+    return "goneAt" in document
+
+
+def _identity(document: Document) -> ReviewIdentity:
     entity = Entity(document["entityType"], document["entityId"])
     return ReviewIdentity(entity, document["storeId"], document["userId"])
 

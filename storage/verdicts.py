@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -16,8 +17,9 @@ from domain.verdicts import Verdict, VerdictReview
 from messaging.verdicts import ModerationVerdict, verdict_value
 from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION as REVIEWS
-from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import IS_REVIEW, REVIEW, is_uncertain
 from storage.seen import seen_document, seen_from
+from storage.shapes import read
 
 PARKED: Final = "parkedVerdicts"
 
@@ -44,9 +46,9 @@ class VerdictRepository:
 
     async def load(self, ids: Collection[str], session: Session) -> dict[str, VerdictReview]:
         """These reviews by id; those that don't exist are left out."""
-        wanted = {"_id": {"$in": list(ids)}, "createdDate": {"$gte": SINCE_EVER}}
+        wanted = {"_id": {"$in": list(ids)}, **IS_REVIEW}
         found = self._reviews.find(wanted, _READ, session=session)
-        return {document["_id"]: _review(document) async for document in found}
+        return {document["_id"]: _verdict_review(document) async for document in found}
 
     async def save(self, reviews: Mapping[str, VerdictReview], session: Session) -> None:
         """Write reviews as verdicts left them."""
@@ -75,6 +77,11 @@ class VerdictRepository:
     async def release(self, verdicts: Iterable[Verdict]) -> None:
         """Remove verdicts that have been applied or given up."""
         await self._parked.delete_many({"_id": {"$in": [_id(verdict) for verdict in verdicts]}})
+
+
+def _verdict_review(document: Document) -> VerdictReview:
+    review = read(REVIEW, _review, document)
+    return replace(review, is_uncertain=True) if is_uncertain(document) else review
 
 
 def _review(document: Document) -> VerdictReview:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import datetime
+from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -21,6 +22,13 @@ from plaudit.processes.logs import configure_logs
 
 out = Terminal()
 errors = Terminal(stderr=True)
+
+
+def show_version(is_wanted: bool) -> None:
+    """Show the version of the installed package, and end."""
+    if is_wanted:
+        out.print(f"plaudit {version('plaudit')}")
+        raise typer.Exit
 
 
 class CommandError(Exception):
@@ -53,10 +61,13 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         # Here, so that other commands start faster.
         from plaudit.processes.waiting import NotDurableError
         from storage.indexes import IndexNotMadeError
+        from storage.schema import SchemaRefusedError
         from storage.unit_of_work import is_unavailable
 
         if isinstance(error, IndexNotMadeError | NotDurableError):
             fail(str(error))
+        if isinstance(error, SchemaRefusedError):
+            fail(str(error), code=2)
         if not is_unavailable(error):
             raise
         fail(f"A server is away: {error}. `plaudit doctor` says which.")

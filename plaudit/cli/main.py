@@ -9,7 +9,7 @@ import typer
 import uvloop
 
 from plaudit.cli import dead_letters, keys, privacy, reviews, rules
-from plaudit.cli.command_line import Now, out, read_settings, run
+from plaudit.cli.command_line import Now, errors, out, read_settings, run, show_version
 from plaudit.cli.terminal import print_json
 from plaudit.config import LogSettings
 from plaudit.credentials import shown_configuration
@@ -33,6 +33,15 @@ app.add_typer(reviews.app, name="reviews")
 app.add_typer(rules.app, name="rules")
 app.command("import")(reviews.import_reviews)
 app.command("export")(reviews.export_reviews)
+
+
+@app.callback()
+def plaudit(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Reviews, ratings and returns for commerce platforms."""
 
 
 def main() -> None:
@@ -101,6 +110,20 @@ def init() -> None:
     created = run(run_init)
     out.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
     out.print("All indexes are there.")
+
+
+@app.command()
+def migrate(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would change, and change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
+) -> None:
+    """Bring the database to this version's schema, and mend damaged documents, while the service runs.
+
+    Cut short, the next run goes on where this one was.
+    """
+    from plaudit.tools.migrate import migrate as work
+
+    run(lambda settings: work(settings, out, errors, dry_run=dry_run, as_json=as_json))
 
 
 @app.command()

@@ -38,10 +38,11 @@ from plaudit.processes.memory import tune_memory
 from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
-from plaudit.processes.waiting import prepare_servers
+from plaudit.processes.waiting import NotDurableError, prepare_servers
 from storage.database import Database
 from storage.indexes import IndexNotMadeError
 from storage.pymongo_internals import cancel_and_wait
+from storage.schema import SchemaRefusedError
 from storefront.app import add_storefront
 
 log = structlog.get_logger()
@@ -88,12 +89,7 @@ async def run_api(settings: Settings) -> None:
 
         server = QuietServer(_uvicorn_config(app, settings.http), on_start)
         stop.add_done_callback(lambda _: server.request_stop())
-
-        def on_prepared(prepared: asyncio.Task[None]) -> None:
-            if not prepared.cancelled() and prepared.exception():
-                server.request_stop()
-
-        preparing.add_done_callback(on_prepared)
+        preparing.add_done_callback(lambda task: server.request_stop() if _refusal(task) else None)
         try:
             await server.serve()
         except SystemExit as failed:
@@ -101,9 +97,10 @@ async def run_api(settings: Settings) -> None:
             raise SystemExit(1) from failed
         finally:
             probes.refresh = None
+            refused = _refusal(preparing)
             await cancel_and_wait(preparing, looking, stop)
-            if not preparing.cancelled():
-                preparing.result()
+        if refused:
+            raise refused
 
 
 def _services(settings: Settings, database: Database, publisher: Publisher, lag: ConsumerLag) -> Services:
@@ -166,6 +163,12 @@ async def _prepare(settings: Settings, database: Database) -> None:
             await prepare_servers(settings, database)
         except IndexNotMadeError as error:
             log.error("served without an index, slowly", error=str(error))
+
+
+def _refusal(preparing: asyncio.Task[None]) -> Exception | None:
+    """The error of servers that this version can't run on, or may not."""
+    error = preparing.exception() if preparing.done() and not preparing.cancelled() else None
+    return error if isinstance(error, SchemaRefusedError | NotDurableError) else None
 
 
 def _rate(settings: Settings) -> float:

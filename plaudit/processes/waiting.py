@@ -20,6 +20,7 @@ from storage.database import Database
 from storage.durability import why_not_durable as why_not_in_mongodb
 from storage.indexes import ensure_indexes
 from storage.review_tokens import ReviewTokenRepository
+from storage.schema import SchemaMarks
 from storage.sessions import SessionRepository
 from storage.unit_of_work import is_unavailable
 
@@ -37,8 +38,11 @@ _WORTH_TELLING: Final = 4
 
 
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
-    """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing. Raises
-    NotDurableError, in production."""
+    """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing.
+
+    Raises SchemaRefusedError before anything is created, and NotDurableError, in production.
+    """
+    await patiently("MongoDB", SchemaMarks(database).check)
     connection = settings.kafka_connection()
 
     async def topics() -> list[str]:
@@ -74,8 +78,9 @@ async def _check_durability(connection: KafkaConnection, topics: TopicNames, dat
 
 
 async def make_keys(settings: Settings, database: Database) -> None:
-    """Make up the keys of the console's cookies, of review tokens and of forms, where none are configured. Not by the
-    facade, which writes nothing."""
+    """Mark a fresh database, and make up the keys of the console's cookies, of review tokens and of forms, where none
+    are configured. Not by the facade, which writes nothing."""
+    await patiently("MongoDB", SchemaMarks(database).mark_fresh)
     if not settings.console.cookie_keys:
         await patiently("MongoDB", SessionRepository(database).key.make)
     if not settings.review_tokens.key:

@@ -24,7 +24,7 @@ from plaudit.cli.terminal import print_json, shown
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.tools.doctor.configuration import check_configuration
-from storage.checks import check_mongo
+from storage.checks import check_documents, check_mongo
 from storage.database import connect
 from storage.durability import why_not_durable as why_not_in_mongodb
 from storage.replays import ReplayRepository
@@ -78,6 +78,7 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
             async for finding in check_mongo(database, settings.remember_days):
                 yield finding
             yield _durability("mongodb", await why_not_in_mongodb(database), settings)
+            yield await check_documents(database)
     except OperationFailure as error:
         yield failed("mongodb", f"refuses: {_short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
     except PyMongoError as error:

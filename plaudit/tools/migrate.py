@@ -1,0 +1,248 @@
+"""`plaudit migrate`: the steps to the newest schema, and the mending of documents that have lost fields."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypedDict
+from uuid import uuid4
+
+from rich.console import Console
+
+from consumers.ratings import Recounter, rating_events
+from consumers.services import Services
+from domain.ratings import RatingTally, TallyKey
+from domain.reviews import Review
+from domain.schema import NEWEST, SchemaMark, Standing, Step, begun, done, missing_steps, refusal, standing
+from messaging.kafka.administration import admin_client, partitions_of
+from messaging.kafka.reading import TopicReader
+from messaging.reviews_state import review_of_state
+from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError
+from plaudit.cli.terminal import print_json, shown
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from storage.database import Database
+from storage.leases import LeaseRepository
+from storage.mending import SHAPES, Mended, Mender
+from storage.migrations import WORK
+from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress
+from storage.unit_of_work import UnitOfWork
+
+_LEASE: Final = "migration"
+_LEASE_S: Final = 120.0
+_PAUSE_S: Final = 0.02
+"""Between slices, for the service that runs on."""
+
+_PAGE: Final = 2_000
+_SLICE: Final = 100
+_MOST_LOST: Final = 1_000
+
+
+class StepReport(TypedDict):
+    """A step that was made, or would be: so many documents."""
+
+    number: int
+    sentence: str
+    documents: int
+
+
+class LostFields(TypedDict):
+    """A document, and the names of its fields that nothing can restore."""
+
+    id: str
+    fields: list[str]
+
+
+class MendingReport(TypedDict):
+    """The damaged documents of a collection: `restored` from what is known elsewhere, `filled` with defaults."""
+
+    collection: str
+    damaged: int
+    restored: int
+    filled: int
+    lostCount: int
+    lost: list[LostFields]
+
+
+class MigrationReport(TypedDict):
+    """A migration: the schema before and after it; of a dry run, what would be done."""
+
+    dryRun: bool
+    schemaBefore: int
+    schema: int
+    steps: list[StepReport]
+    documents: list[MendingReport]
+
+
+@dataclass(slots=True)
+class Migration:
+    """One run. Cut short, the next one goes on where it was: a step notes its progress, and what is mended stays so."""
+
+    settings: Settings
+    database: Database
+    services: Services
+    progress: Console
+    holder: str
+
+    @property
+    def marks(self) -> SchemaMarks:
+        """The mark of the database."""
+        return SchemaMarks(self.database)
+
+    async def make(self, step: Step) -> StepReport:
+        """Make a step, from where it stands."""
+        mark, work = await self.marks.load(), WORK[step.number](self.database)
+        await self.marks.save(begun(mark, step))
+        state = await self.marks.progress(step.number)
+        while part := await work.slice(state.after):
+            for entity in part.entities:
+                await Recounter(self.services).count(entity)
+            state = StepProgress(step.number, part.after, state.done + part.documents)
+            await self.marks.note(state)
+            self.progress.print(f"Step {step.number}: {state.done:,} documents done")
+            await self._breathe()
+        await self.marks.save(done(mark, step))
+        return {"number": step.number, "sentence": step.sentence, "documents": state.done}
+
+    async def mend(self, collection: str) -> MendingReport:
+        """Mend the documents of a collection."""
+        mender, total = Mender(self.database, collection), Mended()
+        damaged = await mender.count() or 0
+        done, after = 0, ""
+        while ids := await mender.page(after, _PAGE):
+            known = await self._published(ids) if collection == "reviews" else {}
+            for part in (ids[first : first + _SLICE] for first in range(0, len(ids), _SLICE)):
+                mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
+                total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
+                total.lost |= mended.lost
+                done += len(part)
+                self.progress.print(f"{collection}: {done:,} of {max(done, damaged):,} looked after")
+                await self._breathe()
+            after = ids[-1]
+        return _report(collection, damaged, total)
+
+    async def _mend(self, mender: Mender, ids: Sequence[str], known: dict[str, Review], work: UnitOfWork) -> Mended:
+        mended = await mender.mend(ids, known, work.session)
+        tallies: dict[TallyKey, RatingTally] = await work.repositories.ratings.add({}, work.session, mended.entities)
+        work.emit(rating_events(self.services, tallies))
+        return mended
+
+    async def _published(self, ids: Collection[str]) -> dict[str, Review]:
+        """These reviews as the topic of reviews tells them: as they were when they were whole."""
+        wanted = {id.encode(errors="surrogatepass"): id for id in ids}
+        found: dict[str, Review] = {}
+        connection = self.settings.kafka_connection()
+        async with admin_client(connection) as admin:
+            partitions = await partitions_of(admin, [self.settings.topics.name(Topic.REVIEWS)])
+        async with TopicReader.opened(connection) as reader:
+            async for records in reader.batches(partitions):
+                for record in records:
+                    if (id := wanted.get(record.key or b"")) is None:
+                        continue
+                    found.pop(id, None)
+                    if record.value is not None and (review := review_of_state(record.value)):
+                        found[id] = review
+        return found
+
+    async def _breathe(self) -> None:
+        await hold_lease(self.database, self.holder)
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def hold_lease(database: Database, holder: str) -> None:
+    """Take or renew the lease by which one migration runs at a time. Raises CommandError."""
+    if await LeaseRepository(database).take(_LEASE, holder, _LEASE_S) is None:
+        raise CommandError("Another `plaudit migrate` is at work: wait for it.")
+
+
+async def migrate(settings: Settings, out: Console, progress: Console, *, dry_run: bool, as_json: bool) -> None:
+    """Make the missing steps, then mend documents, while the service runs. Raises CommandError if another one is at
+    it, SchemaRefusedError if the database is newer."""
+    async with connected(settings) as (database, publisher):
+        mark = await SchemaMarks(database).load()
+        if standing(mark) is Standing.TOO_NEW:
+            raise SchemaRefusedError(refusal(mark) or "")
+        if dry_run:
+            report = await _dry_run(database, mark)
+        else:
+            async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
+                steps = [await run.make(step) for step in missing_steps(mark)]
+                documents = [await run.mend(collection) for collection in SHAPES]
+                after = await run.marks.load()
+            report = _whole(mark, after.version, steps, documents, dry_run=False)
+    if as_json:
+        print_json(out, report)
+    else:
+        _tell(report, out)
+
+
+@asynccontextmanager
+async def _migration(
+    settings: Settings, database: Database, services: Services, progress: Console
+) -> AsyncIterator[Migration]:
+    holder = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
+    migration = Migration(settings, database, services, progress, holder)
+    await hold_lease(database, migration.holder)
+    try:
+        yield migration
+    finally:
+        await LeaseRepository(database).release(_LEASE, migration.holder)
+
+
+async def _dry_run(database: Database, mark: SchemaMark) -> MigrationReport:
+    steps: list[StepReport] = [
+        {"number": s.number, "sentence": s.sentence, "documents": await WORK[s.number](database).count()}
+        for s in missing_steps(mark)
+    ]
+    documents = [_report(name, await Mender(database, name).count() or 0, Mended()) for name in SHAPES]
+    return _whole(mark, max(mark.version, NEWEST), steps, documents, dry_run=True)
+
+
+def _whole(
+    before: SchemaMark, after: int, steps: list[StepReport], documents: list[MendingReport], *, dry_run: bool
+) -> MigrationReport:
+    return {
+        "dryRun": dry_run,
+        "schemaBefore": before.version,
+        "schema": after,
+        "steps": steps,
+        "documents": documents,
+    }
+
+
+def _report(collection: str, damaged: int, mended: Mended) -> MendingReport:
+    lost = sorted(mended.lost.items())[:_MOST_LOST]
+    return {
+        "collection": collection,
+        "damaged": damaged,
+        "restored": mended.restored,
+        "filled": mended.filled,
+        "lostCount": len(mended.lost),
+        "lost": [{"id": id, "fields": list(fields)} for id, fields in lost],
+    }
+
+
+def _tell(report: MigrationReport, out: Console) -> None:
+    would = "would change" if report["dryRun"] else "changed"
+    for step in report["steps"]:
+        out.print(f"Step {step['number']}: {step['sentence']} {would.capitalize()} {step['documents']:,} documents.")
+    for each in report["documents"]:
+        if not each["damaged"]:
+            continue
+        out.print(f"{each['collection']}: {each['damaged']:,} documents lack fields.")
+        if not report["dryRun"]:
+            out.print(f"  {each['restored']:,} restored, {each['filled']:,} given defaults.")
+        if each["lostCount"]:
+            out.print(f"  {each['lostCount']:,} lack what nothing here can restore: take these from a backup.")
+        for lost in each["lost"]:
+            out.print(f"  {shown(lost['id'])}: {', '.join(lost['fields'])}")
+    if not any(each["damaged"] for each in report["documents"]):
+        out.print("Every document has its fields.")
+    before = f"{report['schemaBefore']} → " if report["steps"] else ""
+    out.print(f"Schema {before}{report['schema']}.")

@@ -1,0 +1,109 @@
+"""Stored documents that have lost fields are found and mended, a slice at a time; the service runs on meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from bson import ObjectId
+from pymongo import ASCENDING, UpdateOne
+from pymongo.errors import ExecutionTimeout
+
+from domain.ratings import Entity
+from domain.reviews import Review
+from storage.database import Database, Document, Session
+from storage.orders_shape import ORDER, returned_by
+from storage.ratings import TALLY, key_from
+from storage.returns_documents import RETURN
+from storage.reviews_documents import document_of
+from storage.reviews_shape import REVIEW, is_uncertain
+from storage.shapes import Shape, StoredDocumentError, damaged, is_wanting
+
+SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER)}
+"""Returns before orders: what is returned of an order is told by them."""
+
+
+@dataclass(slots=True)
+class Mended:
+    """The result of mending some documents: how many got values that were known elsewhere, and how many defaults;
+    the lost fields by id; and the objects whose ratings have to be counted."""
+
+    restored: int = 0
+    filled: int = 0
+    lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    entities: set[Entity] = field(default_factory=set)
+
+
+class Mender:
+    """Finds and mends the damaged documents of one collection."""
+
+    def __init__(self, database: Database, collection: str) -> None:
+        self.collection = collection
+        self._shape = SHAPES[collection]
+        self._database = database
+        self._documents = database[collection]
+
+    async def count(self, *, most: int | None = None, patience_ms: int | None = None) -> int | None:
+        """The number of damaged documents, counted up to `most`; None if that takes longer than `patience_ms`."""
+        options: Document = {"limit": most} if most else {}
+        if patience_ms:
+            options["maxTimeMS"] = patience_ms
+        try:
+            return await self._documents.count_documents(damaged(self._shape), **options)
+        except ExecutionTimeout:
+            return None
+
+    async def page(self, after: str, limit: int) -> list[str]:
+        """The ids of so many damaged documents behind this one, "" for the first, in their order."""
+        condition = {**damaged(self._shape), **({"_id": {"$gt": self._id(after)}} if after else {})}
+        found = self._documents.find(condition, {"_id": 1}).sort("_id", ASCENDING).hint("_id_").limit(limit)
+        return [str(document["_id"]) async for document in found]
+
+    async def mend(self, ids: Collection[str], known: Mapping[str, Review], session: Session) -> Mended:
+        """Mend documents as far as that can be done: by the reviews that are `known` elsewhere, else by defaults."""
+        mended, writes = Mended(), []
+        condition = {**damaged(self._shape), "_id": {"$in": [self._id(id) for id in ids]}}
+        async for document in self._documents.find(condition, session=session):
+            id = str(document["_id"])
+            values = document_of(known[id]) if id in known else await self._values(document, session)
+            write = self._write(document, values, mended)
+            if write:
+                writes.append(write)
+        if writes:
+            await self._documents.bulk_write(writes, ordered=False, session=session)
+        return mended
+
+    def _write(self, document: Document, values: Document, mended: Mended) -> UpdateOne | None:
+        shape = self._shape
+        wanting = [name for name in shape.fields if is_wanting(shape, document, name)]
+        found = {name: values[name] for name in wanting if name in values}
+        defaults = {
+            name: shape.fields[name].stand_in(document)
+            for name in wanting
+            if name not in found and document.get(name) is None and shape.fields[name].is_default
+        }
+        changes = {**found, **defaults}
+        whole = {**document, **changes}
+        if shape is TALLY and "entityType" in whole and "entityId" in whole:
+            mended.entities.add(key_from(whole).entity)
+        elif lost := tuple(name for name in wanting if name not in changes):
+            mended.lost[str(document["_id"])] = lost
+        if shape is REVIEW and is_uncertain(document) and "entityType" in whole and "entityId" in whole:
+            mended.entities.add(Entity(whole["entityType"], whole["entityId"]))
+        mended.restored += bool(found)
+        mended.filled += bool(defaults)
+        return UpdateOne({"_id": document["_id"]}, {"$set": changes}) if changes else None
+
+    async def _values(self, document: Document, session: Session) -> Document:
+        """The values that other collections tell."""
+        if self._shape is not ORDER or "returned" in document:
+            return {}
+        try:
+            returns = self._database[RETURN.collection].find({"orderId": document["_id"]}, session=session)
+            return {"returned": returned_by([each async for each in returns])}
+        except StoredDocumentError:
+            return {}
+
+    def _id(self, id: str) -> str | ObjectId:
+        return ObjectId(id) if self._shape is TALLY else id

@@ -1,0 +1,59 @@
+"""The work of the steps of `domain.schema`, a slice at a time; each slice may be done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from bson import ObjectId
+from pymongo import ASCENDING
+
+from domain.ratings import Entity
+from storage.database import Database, Document
+from storage.ratings import COLLECTION as RATINGS
+from storage.ratings import key_from
+
+
+class Slice(NamedTuple):
+    """What a slice looked at: up to the id `after`, so many documents, and the objects whose ratings are to be counted
+    from their reviews."""
+
+    after: str
+    documents: int
+    entities: list[Entity]
+
+
+class StepWork(Protocol):
+    """The work of a step on one database."""
+
+    async def count(self) -> int:
+        """The number of documents that the step would change."""
+
+    async def slice(self, after: str) -> Slice | None:
+        """The slice behind an id, "" for the first; None behind the last one."""
+
+
+class CountStars:
+    """Step 1: ratings without a histogram are counted from their reviews."""
+
+    _AT_ONCE: Final = 50
+    _WANTED: Final[Document] = {"histogram": None, "entityType": {"$exists": True}, "entityId": {"$exists": True}}
+
+    def __init__(self, database: Database) -> None:
+        self._ratings = database[RATINGS]
+
+    async def count(self) -> int:
+        """The number of ratings without a histogram."""
+        return await self._ratings.count_documents(self._WANTED)
+
+    async def slice(self, after: str) -> Slice | None:
+        """The next of them, by their ids."""
+        wanted = {**self._WANTED, **({"_id": {"$gt": ObjectId(after)}} if after else {})}
+        found = await self._ratings.find(wanted).sort("_id", ASCENDING).limit(self._AT_ONCE).to_list()
+        if not found:
+            return None
+        return Slice(str(found[-1]["_id"]), len(found), sorted({key_from(document).entity for document in found}))
+
+
+WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars}
+"""The work of each step, by its number."""

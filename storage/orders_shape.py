@@ -1,0 +1,52 @@
+"""The fields that a stored order must have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from domain.reminders import status_key
+from domain.returns import Return
+from storage.database import Document
+from storage.returns_documents import stored_from
+from storage.shapes import ARRAY, BOOL, OBJECT, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
+
+
+def _key(document: Document) -> str:
+    return status_key(str(document.get("status", "")))
+
+
+def _since(document: Document) -> Any:
+    return document.get("modified", 0)
+
+
+ORDER: Final = Shape(
+    "orders",
+    {
+        "number": default(TEXT_OR_NULL),
+        "status": lost(STRING, ""),
+        "statusKey": Field(STRING, _key),
+        "statusSince": Field(WHOLE, _since),
+        "isCancelled": default(BOOL, False),
+        **dict.fromkeys(("storeId", "customerId", "customerName"), default(TEXT_OR_NULL)),
+        **dict.fromkeys(("customerEmail", "languageCode"), default(TEXT_OR_NULL)),
+        # Any event is news then, and tells the order whole.
+        "modified": default(WHOLE, 0),
+        "lines": lost(ARRAY, ()),
+        **dict.fromkeys(("observations", "digests"), default(ARRAY, [])),
+        "returned": lost(ARRAY, ()),
+        "reminder": default(OBJECT, {"sent": 0, "toCustomer": 0}),
+    },
+    {},
+)
+
+
+def returned_by(returns: Iterable[Document]) -> list[list[Any]]:
+    """The field `returned` of an order, by the documents of its returns. Raises StoredDocumentError."""
+    taken: dict[str, int] = {}
+    for document in returns:
+        stored = stored_from(document)
+        if isinstance(stored, Return):
+            for line, quantity in stored.quantities().items():
+                taken[line] = taken.get(line, 0) + quantity
+    return [[line, quantity] for line, quantity in taken.items()]

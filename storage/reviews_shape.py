@@ -1,0 +1,60 @@
+"""The fields that a stored review must have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from domain.timestamps import from_milliseconds
+from storage.database import Document
+from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
+
+IS_REVIEW: Final[Document] = {"goneAt": None}
+"""The filter that leaves out what refused and deleted reviews leave, for reviews that are asked for by their ids: one
+that has lost its date is still one."""
+
+_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _created(document: Document) -> datetime:
+    """The moment of its submission: as an import noted it, or of the record that wrote the review last."""
+    for value in (document.get("submittedAt"), _written(document), document.get("modifiedDate")):
+        if isinstance(value, datetime):
+            return value
+    return _UNKNOWN
+
+
+def _written(document: Document) -> datetime | None:
+    match document.get("writtenAt"):
+        case [_, _, int(timestamp)] if timestamp > 0:
+            return from_milliseconds(timestamp)
+        case _:
+            return None
+
+
+def _modified(document: Document) -> datetime:
+    created = document.get("createdDate")
+    return created if isinstance(created, datetime) else _created(document)
+
+
+REVIEW: Final = Shape(
+    "reviews",
+    {
+        "entityType": lost(STRING, "?"),
+        "entityId": lost(STRING, "?"),
+        **dict.fromkeys(("entityName", "storeId", "userId", "userName", "title"), default(TEXT_OR_NULL)),
+        "review": lost(STRING, ""),
+        "ratingHundredths": lost(WHOLE, 0),
+        "status": default(WHOLE, 0),
+        "createdDate": Field(DATE, _created),
+        "modifiedDate": Field(DATE, _modified),
+    },
+    IS_REVIEW,
+)
+
+_TALLIED: Final = frozenset(("entityType", "entityId", "storeId", "ratingHundredths", "status"))
+
+
+def is_uncertain(document: Document) -> bool:
+    """True if a field is missing that ratings go by: what the review counts for can't be told from it."""
+    return not document.keys() >= _TALLIED

@@ -1,0 +1,199 @@
+"""Migrations, the mark of the schema, and documents that have lost fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from domain.schema import NEWEST
+from tests.support import reviews_topic
+from tests.support.facade import REVIEWS, Facade, body_of, new_id, submission
+from tests.support.orders import Returns
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually
+
+RATED: Final = ("entityType", "entityId", "storeId", "ratingHundredths", "status")
+FIELDS: Final = (
+    *RATED,
+    *("entityName", "userId", "userName", "title", "review", "createdDate", "modifiedDate"),
+    *("seen", "writtenAt", "messages"),
+)
+
+
+async def take(service: Service, collection: str, field: str, ids: Collection[str] | None = None) -> None:
+    """Remove a field from stored documents, as by hand."""
+    async with service.mongo() as database:
+        which = {} if ids is None else {"_id": {"$in": list(ids)}}
+        assert (await database[collection].update_many(which, {"$unset": {field: ""}})).modified_count
+
+
+async def migrate(service: Service, *options: str) -> Json:
+    """The answer of `plaudit migrate --json`."""
+    report: Json = json.loads((await service.run("migrate", "--json", *options)).stdout)
+    return report
+
+
+async def doctor(service: Service) -> str:
+    """The words of `plaudit doctor`."""
+    return " ".join((await service.run("doctor", code=None)).stdout.split())
+
+
+def mended(report: Json, collection: str) -> Json:
+    """The part of a report that is about a collection."""
+    (found,) = [each for each in report["documents"] if each["collection"] == collection]
+    return dict(found)
+
+
+async def read_everything(facade: Facade, ids: Collection[str], products: Collection[str]) -> None:
+    """Every kind of read works, whatever is missing."""
+    for sort in ("", "rating", "modifiedDate:asc", "title", "userName:desc", "entityName", "reviewStatus", "helpful"):
+        await facade.page(take=5, sort=sort)
+    await facade.page(take=1_000)
+    await facade.page(searchPhrase="battery", take=100)
+    for id in ids:
+        await facade.review(id)
+    await facade.ratings(*products)
+    for path in ("/console/queue?status=all", "/console/objects", *(f"/console/reviews/{id}" for id in ids)):
+        assert (await facade.http.get(path)).status_code == 200, path
+
+
+@pytest.mark.slow
+async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: Service, own_facade: Facade) -> None:
+    service, facade = own_service, own_facade
+    store = await facade.open_store()
+    products = {field: new_id() for field in FIELDS}
+    stars = (2, 3, 4)
+    written = [submission(product, n, storeId=store, userId=new_id()) for product in products.values() for n in stars]
+    approved = iter(await facade.submit_approved(*written))
+    ids = {field: [next(approved) for _ in stars] for field in FIELDS}
+    await reviews_topic.until_equal(service)
+    before = {id: await facade.review(id) for each in ids.values() for id in each}
+    for field in FIELDS:
+        await take(service, "reviews", field, ids[field])
+    assert "fail documents fields are missing: reviews 36" in await doctor(service)
+    await read_everything(facade, before, list(products.values()))
+    # Of each three the first one is rejected, and the second reset and approved again.
+    firsts, seconds, _ = zip(*ids.values(), strict=True)
+    assert set(await facade.moderate("reject", *firsts)) == {"applied"}
+    assert set(await facade.moderate("reset", *seconds)) == {"applied", "unchanged"}
+    assert set(await facade.moderate("approve", *seconds)) == {"applied"}
+    for id in seconds:
+        await facade.command("POST", f"{REVIEWS}/{id}/votes", {"userId": new_id(), "helpful": True})
+    assert await service.dead_letters() == []
+    expected = {"collection": "reviews", "damaged": 32, "restored": 0, "filled": 0, "lostCount": 0, "lost": []}
+    assert mended(await migrate(service, "--dry-run"), "reviews") == expected
+    assert mended(await migrate(service), "reviews") == {**expected, "restored": 32}
+    assert "documents have all fields" in await doctor(service)
+    assert mended(await migrate(service), "reviews") == {**expected, "damaged": 0}
+    changed = {"reviewStatus", "reviewStatusId", "modifiedDate", "moderator", "helpful"}
+    for first, second, third in ids.values():
+        for id, status in ((first, "Rejected"), (second, "Approved"), (third, "Approved")):
+            after = await facade.review(id)
+            assert after["reviewStatus"] == status
+            assert {n: v for n, v in after.items() if n not in changed} == {
+                n: v for n, v in before[id].items() if n not in changed
+            }
+    await service.run("ratings", "verify")
+    for product in products.values():
+        await facade.until_rated(product, 3.5, 2)
+    await reviews_topic.until_equal(service)
+    assert await service.dead_letters() == []
+
+
+async def test_what_nobody_knows_is_told_by_its_ids(own_service: Service, own_facade: Facade) -> None:
+    service, facade, product = own_service, own_facade, new_id()
+    (id,) = await facade.submit_approved(submission(product))
+    async with service.mongo() as database:
+        document = await database["reviews"].find_one({"_id": id})
+        assert document is not None
+        strange = {**document, "_id": "by-hand"}
+        del strange["ratingHundredths"], strange["title"], strange["status"]
+        await database["reviews"].insert_one(strange)
+        await database["ratings"].update_one({"entityId": product}, {"$unset": {"count": ""}})
+    report = await migrate(service)
+    assert mended(report, "reviews")["lost"] == [{"id": "by-hand", "fields": ["ratingHundredths"]}]
+    assert mended(report, "reviews")["filled"] == 1
+    assert await facade.rating(product) == (4, 1)
+    said = await service.run("migrate")
+    assert "by-hand: ratingHundredths" in said.stdout
+    await service.run("ratings", "verify")
+
+
+async def test_a_message_that_fails_for_our_document_is_replayed_once_it_is_mended(
+    own_service: Service, own_facade: Facade
+) -> None:
+    service, facade, product = own_service, own_facade, new_id()
+    (id,) = await facade.submit(submission(product))
+    await reviews_topic.until_equal(service)
+    async with service.mongo() as database:
+        await database["reviews"].update_one({"_id": id}, {"$set": {"status": "new"}})
+    body_of(await facade.http.post(f"{REVIEWS}/approve", json=[id]), dict, 202)
+    (letter,) = await eventually(service.dead_letters)
+    headers = {name: value.decode() for name, value in letter.headers}
+    assert headers["x-error-code"] == "stored-document"
+    assert f"'{id}' of the collection reviews" in headers["x-error-message"]
+    assert "plaudit migrate" in headers["x-error-message"]
+    assert await facade.listed(entityIds=[product]) == [id]
+    assert mended(await migrate(service), "reviews")["restored"] == 1
+    await service.run("dlq", "replay")
+    await facade.until_rated(product, 4, 1)
+
+
+@pytest.mark.parametrize("field", ["returned", "digests", "observations", "reminder", "isCancelled", "customerEmail"])
+async def test_what_orders_have_lost_hinders_no_return(returns: Returns, field: str) -> None:
+    order = await returns.ordered({"a": 3})
+    await returns.create(order, {"a": 2})
+    await take(returns.service, "orders", field, [order])
+    assert (await returns.available(order)) == {"a": 1}
+    report = await migrate(returns.service)
+    assert mended(report, "orders")["lost"] == []
+    assert (await returns.available(order)) == {"a": 1}
+
+
+async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated(
+    servers: Servers, tmp_path: Path
+) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    assert (await migrate(service, "--dry-run"))["schemaBefore"] == NEWEST
+    async with service.mongo() as database:
+        await database["schema"].drop()
+        key = {"entityType": "Product", "entityId": "a", "storeId": None}
+        review = {**key, "_id": "r", "status": 1, "ratingHundredths": 400, "title": None, "review": "Good."}
+        await database["reviews"].insert_one(review)
+        await database["ratings"].insert_one({**key, "count": 1, "sumHundredths": 400})
+    assert f"warn schema 0; this version has {NEWEST}" in await doctor(service)
+    planned = await migrate(service, "--dry-run")
+    assert (planned["schemaBefore"], planned["schema"], planned["steps"][0]["documents"]) == (0, NEWEST, 1)
+    assert (await migrate(service))["schema"] == NEWEST
+    async with service.mongo() as database:
+        tally = await database["ratings"].find_one({"entityId": "a"})
+        assert tally is not None
+        assert tally["histogram"] == [0, 0, 0, 1, 0]
+    assert "schema 1, the newest" in await doctor(service)
+
+
+@pytest.mark.parametrize("process", ["init", "worker", "scheduler", "api", "up"])
+async def test_a_newer_schema_is_refused(servers: Servers, tmp_path: Path, process: str) -> None:
+    service = Service(servers, tmp_path)
+    async with service.mongo() as database:
+        await database["schema"].insert_one({"_id": "mark", "version": NEWEST + 2, "runsFrom": NEWEST + 1})
+    said = await service.run(process, code=2)
+    assert "Run a newer version" in " ".join((said.stdout + said.stderr).split())
+    assert "Traceback" not in said.stdout + said.stderr
+
+
+async def test_the_schema_of_the_next_version_is_taken(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    async with service.mongo() as database:
+        await database["schema"].insert_one({"_id": "mark", "version": NEWEST + 1, "runsFrom": NEWEST})
+    async with service.running():
+        assert "ok schema" in await doctor(service)
+
+
+async def test_the_version_is_told(servers: Servers, tmp_path: Path) -> None:
+    assert (await Service(servers, tmp_path).run("--version")).stdout.startswith("plaudit ")

@@ -1,0 +1,69 @@
+"""Versions that may run on a database, before, during and after a step."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.schema import (
+    NEWEST,
+    STEPS,
+    SchemaMark,
+    Standing,
+    Step,
+    begun,
+    done,
+    fresh_mark,
+    missing_steps,
+    refusal,
+    standing,
+)
+from storage.migrations import WORK
+
+EXPAND, CONTRACT = Step(5, "Add a field.", 4), Step(5, "Remove a field.", 5)
+
+
+@pytest.mark.parametrize(
+    ("mark", "known", "expected"),
+    [
+        (SchemaMark(4, 3), 4, Standing.NEWEST),
+        (SchemaMark(3, 2), 4, Standing.BEHIND),
+        (SchemaMark(2, 1), 4, Standing.TOO_OLD),
+        (SchemaMark(5, 4), 4, Standing.AHEAD),
+        (SchemaMark(5, 5), 4, Standing.TOO_NEW),
+        (SchemaMark(6, 4), 4, Standing.AHEAD),
+        (SchemaMark(), 1, Standing.BEHIND),
+    ],
+)
+def test_a_version_runs_on_its_schema_and_its_neighbours(mark: SchemaMark, known: int, expected: Standing) -> None:
+    found = standing(mark, known)
+    assert found is expected
+    assert found.may_run is (refusal(mark, known) is None)
+
+
+def test_a_rolling_upgrade_and_a_rollback_by_one_version() -> None:
+    before = SchemaMark(4, 3)
+    for mark in (before, begun(before, EXPAND), done(before, EXPAND)):
+        assert standing(mark, 4).may_run
+        assert standing(mark, 5).may_run
+    assert done(before, EXPAND) == SchemaMark(5, 4)
+
+
+def test_a_step_that_contracts_shuts_older_versions_out_from_its_beginning() -> None:
+    before = SchemaMark(4, 3)
+    assert standing(before, 4).may_run
+    for mark in (begun(before, CONTRACT), done(before, CONTRACT)):
+        assert standing(mark, 4) is Standing.TOO_NEW
+        assert standing(mark, 5).may_run
+
+
+def test_a_refusal_says_what_to_do() -> None:
+    assert "Run a newer version" in (refusal(SchemaMark(9, 9)) or "")
+    assert "Run `plaudit migrate`" in (refusal(SchemaMark(2, 1), 4) or "")
+
+
+def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
+    assert [step.number for step in STEPS] == list(range(1, NEWEST + 1))
+    assert set(WORK) == {step.number for step in STEPS}
+    assert missing_steps(SchemaMark()) == STEPS
+    assert missing_steps(fresh_mark()) == ()
+    assert all(step.least in (step.number - 1, step.number) for step in STEPS)
