@@ -244,6 +244,11 @@ async def check_lag(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) ->
         if records and not await _has_members(admin, topics.name(topic)):
             unread.append(f"{topic} ({records})")
     text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
+    missed = {topic: sum(each.missed for (of, _), each in lag.items() if of is topic) for topic in by_topic}
+    if any(missed.values()):
+        lost = ", ".join(f"{count} of {topic}" for topic, count in missed.items() if count)
+        advice = "They are lost: have their senders send them again, and start workers before more are."
+        return failed("lag", f"the retention of topics deleted records that were not read: {lost}", advice)
     if unread:
         advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
         return failed("lag", f"no consumer group reads {', '.join(unread)}", advice)
