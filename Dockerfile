@@ -1,4 +1,8 @@
 # Build: the locked packages, compiled, in a virtual environment of their own. Run: that environment and nothing to build with.
+#
+# A release is built from a pinned base: `make pin` asks the registry for the digest of the tag and writes it behind it
+# (3.11-slim-bookworm@sha256:...), and .github/workflows/release.yml publishes nothing without one. It stands here
+# without a digest because no registry of images could be asked where this was written.
 ARG PYTHON=3.11-slim-bookworm
 
 FROM python:${PYTHON} AS build
@@ -35,3 +39,17 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=10s --start-period=30s --retries=3 CMD ["python", "-m", "plaudit.healthy"]
 ENTRYPOINT ["plaudit"]
 CMD ["api"]
+# Last, for they change with each build: what this image is, of what source, on what base.
+ARG PYTHON
+ARG VERSION=dev
+ARG REVISION=unknown
+ARG CREATED=unknown
+ARG SOURCE=unknown
+LABEL org.opencontainers.image.title="Plaudit" \
+      org.opencontainers.image.description="Reviews, ratings and returns for commerce platforms" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.base.name="docker.io/library/python:${PYTHON}"

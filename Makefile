@@ -10,7 +10,7 @@ MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client screenshots sbom audit lock clean
+.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client screenshots sbom pin audit lock clean
 
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -70,6 +70,11 @@ sbom: $(VENV)/release.stamp ## what the service is built from, CycloneDX, into d
 	@mkdir -p dist
 	$(VENV)-release/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/sbom.cdx.json requirements/service.lock
+
+pin: ## the digest of the image's base, written into the Dockerfile; needs docker buildx and the registry
+	@tag=$$(sed -nE 's/^ARG PYTHON=([^@]+).*/\1/p' Dockerfile) && \
+	  digest=$$(docker buildx imagetools inspect "python:$$tag" --format '{{.Manifest.Digest}}') && \
+	  sed -i -E "s/^ARG PYTHON=.+/ARG PYTHON=$$tag@$$digest/" Dockerfile && grep '^ARG PYTHON=' Dockerfile
 
 audit: $(VENV)/release.stamp ## known weaknesses of that; needs the internet
 	$(VENV)-release/bin/pip-audit --require-hashes --disable-pip --requirement requirements/service.lock

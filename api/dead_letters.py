@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final, NotRequired
 
 from fastapi import APIRouter, Depends, Query
@@ -28,11 +30,12 @@ from domain.permissions import Caller
 from messaging.consumed import READERS
 from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, RawRecord, refusal_of
 from messaging.kafka.dead_letters import DeadLetterReader as Letters
-from messaging.kafka.dead_letters import LetterPreview, OpenedLetters, preview_of
-from messaging.replays import FLOW, Hindrance, LetterPlace, PlaceText, hindrance, letter_id, place_in
+from messaging.kafka.dead_letters import LetterPreview, OpenedLetters, Search, preview_of
+from messaging.replays import FLOW, Hindrance, LetterPlace, LetterState, PlaceText, hindrance, letter_id, place_in
 from messaging.schemas import ClosedMessage, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
+from storage.replays import UNMARKED, LetterMark
 
 _MOST_PLACES: Final = 100
 _MOST_TAKEN: Final = 200
@@ -42,7 +45,8 @@ _NOT_FOUND: Final = "There is no dead letter at this place: it may be older than
 
 class LetterRow(TypedDict):
     """A dead letter. `place` names it for a replay; `value` is its beginning as text, `valueBytes` the bytes of the
-    whole; `replayed` tells how often it was replayed, `replayedFrom` the letter that it is a replay of."""
+    whole; `replayed` tells how often it was replayed, `replayedFrom` the letter that it is a replay of, `state` if
+    somebody has yet to settle it."""
 
     place: str
     topic: str
@@ -54,6 +58,7 @@ class LetterRow(TypedDict):
     key: str | None
     value: str | None
     valueBytes: int
+    state: LetterState
     replayed: int
     replayedFrom: str | None
 
@@ -123,20 +128,24 @@ async def list_dead_letters(
         Topic | None, any_case(Topic), Query(description="Where they came from, without prefix and `.dlq`")
     ] = None,
     code: Annotated[str | None, Query(max_length=128, description="Of the reason, like `invalid-message`")] = None,
+    state: Annotated[
+        LetterState | None, any_case(LetterState), Query(description="`open`: neither replayed nor discarded")
+    ] = None,
     take: Annotated[int, Query(ge=1, le=_MOST_TAKEN)] = 20,
     after: Annotated[
         Annotated[str, usable(ends_in, "invalid_after")] | None,
         Query(max_length=8_192, description="The `next` of the page before"),
     ] = None,
 ) -> JsonResponse:
-    """Dead letters, the newest first. A search by code may find fewer than `take` and still have a `next`."""
+    """Dead letters, the newest first. A search by code or state may find fewer than `take` and still have a `next`."""
     check_unbound(caller)
     topics = [each for each in FLOW if topic in (None, each)]
     with await services.pages.rows(take):
         async with _letters(services).opened() as letters:
-            page = await letters.newest(topics, take=take, code=code, ends=ends_in(after) if after else None)
-        times = await services.replays.counts([letter.id for letter in page.letters])
-        rows = [_row(letter, times.get(letter.id, 0)) for letter in page.letters]
+            search = Search(code, None if state is None else partial(_in_state, services, state))
+            page = await letters.newest(topics, take=take, search=search, ends=ends_in(after) if after else None)
+        marks = await services.replays.marks([letter.id for letter in page.letters])
+        rows = [_row(letter, marks.get(letter.id, UNMARKED)) for letter in page.letters]
         return JsonResponse({"results": rows, "next": ends_text(page.rest) if page.rest else None})
 
 
@@ -157,10 +166,10 @@ async def read_dead_letter(
         if letter is None:
             raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
         preview = preview_of(letter, place, _WHOLE_VALUE)
-        times = await services.replays.counts([preview.id])
+        marks = await services.replays.marks([preview.id])
         headers = [(name, None if value is None else text_of(value)) for name, value in letter.headers]
         refusal = await _refusal(place.topic, letter.value)
-        return JsonResponse({**_row(preview, times.get(preview.id, 0)), "headers": headers, "refusal": refusal})
+        return JsonResponse({**_row(preview, marks.get(preview.id, UNMARKED)), "headers": headers, "refusal": refusal})
 
 
 @router.post("/replay", **_COMMANDED)
@@ -171,7 +180,7 @@ async def replay_dead_letters(
     services: Injected,
 ) -> Response:
     """Publish letters to the topics that they came from, each once, or tell what would happen. A letter that was
-    replayed before is unchanged; what is refused again becomes another letter."""
+    replayed before is unchanged; what is refused again comes back at another place."""
     check_unbound(caller)
     places = list(dict.fromkeys(replay.places))
     if replay.value is not None and len(places) > 1:
@@ -222,9 +231,14 @@ async def _tried_at(
 
 async def _hindrance(services: Services, letter: RawRecord, mended: bytes | None) -> Hindrance | None:
     id = letter_id(letter)
-    times = await services.replays.counts([id])
+    mark = (await services.replays.marks([id])).get(id, UNMARKED)
     is_spared = bool(await services.erasures.spared([letter]))
-    return hindrance(letter, mended, times=times.get(id, 0), is_spared=is_spared)
+    return hindrance(letter, mended, state=mark.state, is_spared=is_spared)
+
+
+async def _in_state(services: Services, state: LetterState, ids: Sequence[str]) -> set[str]:
+    marks = await services.replays.marks(ids)
+    return {id for id in ids if marks.get(id, UNMARKED).state is state}
 
 
 async def _refusal(topic: Topic, value: bytes | None) -> RefusedAgain | None:
@@ -242,7 +256,7 @@ def _letters(services: Services) -> Letters:
     return services.letters
 
 
-def _row(letter: LetterPreview, times: int) -> LetterRow:
+def _row(letter: LetterPreview, mark: LetterMark) -> LetterRow:
     return {
         "place": str(letter.place),
         "topic": letter.place.topic,
@@ -254,6 +268,7 @@ def _row(letter: LetterPreview, times: int) -> LetterRow:
         "key": None if letter.key is None else text_of(letter.key),
         "value": None if letter.value is None else text_of(letter.value),
         "valueBytes": letter.value_bytes,
-        "replayed": times,
+        "state": mark.state,
+        "replayed": mark.times,
         "replayedFrom": letter.replayed_from or None,
     }

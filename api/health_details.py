@@ -116,8 +116,8 @@ class Examination:
         examined = self.services.examination
         if examined is None:
             return []
-        replayed = await unless_away(self.services.replays.count(), None)
-        return await examined.findings(self.gauges.lag, replayed)
+        settled = await unless_away(self.services.replays.settled(), None)
+        return await examined.findings(self.gauges.lag, settled)
 
     def _progress(self) -> Finding:
         standing = self.gauges.standstill.describe()

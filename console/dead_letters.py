@@ -12,7 +12,7 @@ from console.facade import Refused
 from console.screens import Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
-from messaging.replays import FLOW
+from messaging.replays import FLOW, LetterState
 
 PATH: Final = "/console/dead-letters"
 ROWS: Final = 50
@@ -28,6 +28,7 @@ _CODES: Final = (
 _WORDS: Final = {
     "applied": "Replayed: it is on its way to its consumer.",
     "replayed-before": "Replayed before, so nothing was done.",
+    "discarded": "It was discarded: it stays where it is.",
     "not-found": "Kafka no longer keeps it.",
     "erased": "It is about a person who was forgotten since: it stays where it is.",
     "empty": "It has no value. Mend it to replay it.",
@@ -40,11 +41,13 @@ screens = Screens()
 
 @screens.get("/dead-letters", Permission.READ_DEAD_LETTERS)
 async def dead_letters(visit: Visit) -> Response:
-    """The letters of a topic and a code, or all; the newest first."""
+    """The letters of a topic and a code, or all, the newest first; open ones unless another state is asked for."""
     query = visit.query
-    wanted = {"topic": query.get("topic"), "code": query.get("code"), "after": query.get("after"), "take": ROWS}
+    state = query.get("state", LetterState.OPEN)
+    wanted = {name: query.get(name) for name in ("topic", "code", "after")} | {"state": state or None, "take": ROWS}
     found = await visit.facade.ask("GET", _API, query=wanted)
-    return visit.page("dead_letters.html", rows=found["results"], next=found["next"], topics=sorted(FLOW), codes=_CODES)
+    choices: Mapping[str, Any] = {"topics": sorted(FLOW), "codes": _CODES, "states": list(LetterState), "state": state}
+    return visit.page("dead_letters.html", rows=found["results"], next=found["next"], **choices)
 
 
 @screens.get(_PLACE, Permission.READ_DEAD_LETTERS)

@@ -12,8 +12,17 @@ from domain.commands import Outcome
 from messaging.decoding import RawRecord, Received
 from messaging.envelope import mark_in
 from messaging.kafka.dead_letters import DeadLetterReader
-from messaging.replays import Hindrance, ReplayCommand, hindrance, letter_id, place_in, replayed_message
+from messaging.replays import (
+    Hindrance,
+    ReplayCommand,
+    first_letter_id,
+    hindrance,
+    letter_id,
+    place_in,
+    replayed_message,
+)
 from storage.audit import AuditEntry, Replaying
+from storage.replays import UNMARKED
 from storage.unit_of_work import UnitOfWork
 
 
@@ -46,14 +55,14 @@ async def _replay(received: Received[ReplayCommand], letter: RawRecord | None, w
         answer(Outcome.NOT_FOUND)
         return
     id, mended = letter_id(letter), None if command.value is None else command.value.encode(errors="surrogatepass")
-    times = (await stored.replays.counts([id], work.session)).get(id, 0)
+    mark = (await stored.replays.marks([id], work.session)).get(id, UNMARKED)
     is_spared = bool(await stored.erasures.spared([letter]))
-    reason = hindrance(letter, mended, times=times, is_spared=is_spared)
+    reason = hindrance(letter, mended, state=mark.state, is_spared=is_spared)
     if reason is not None:
         answer(Outcome.UNCHANGED if reason is Hindrance.REPLAYED else Outcome.REFUSED, reason.value)
         return
-    await stored.replays.remember([id], datetime.now(UTC), work.session)
-    work.emit([replayed_message(letter, value=mended, earlier=times)])
+    await stored.replays.remember({id: first_letter_id(letter)}, datetime.now(UTC), work.session)
+    work.emit([replayed_message(letter, value=mended)])
     work.audit([_audit_entry(received)])
     answer(Outcome.APPLIED)
 

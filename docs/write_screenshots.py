@@ -15,8 +15,8 @@ from typing import Any, Final
 import httpx
 from PIL import Image
 from playwright.async_api import Browser, Page, async_playwright
-from rich.console import Console
 
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.tools.demo_shop.fill import run_fill
 
@@ -109,7 +109,7 @@ async def shoot_console(browser: Browser) -> None:
 async def shoot_storefront(browser: Browser) -> None:
     """The demo shop: its list, a product, its reviews and the form."""
     SHOP_FOLDER.mkdir(exist_ok=True)
-    await run_fill(Settings(), Console(), 500)
+    await run_fill(Settings(), Terminal(), 500)
     for scheme in ("light", "dark"):
         for suffix, size in SHOP_SIZES.items():
             page = await browser.new_page(color_scheme=scheme, viewport=size)  # type: ignore[arg-type]

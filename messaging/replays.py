@@ -47,6 +47,8 @@ _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
 
 _PLACE: Final = re.compile(r"([a-z-]{1,64})/([0-9]{1,10})/([0-9]{1,19})")
 _PLACE_LENGTH: Final = 96
+_ID: Final = re.compile(r"[a-zA-Z0-9._-]+/[0-9]+-[0-9]+--?[0-9]+")
+_ID_LENGTH: Final = 320
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -85,24 +87,35 @@ class ReplayCommand(ClosedMessage):
 REPLAY_COMMAND: Final[TypeAdapter[ReplayCommand]] = TypeAdapter(ReplayCommand)
 
 
+class LetterState(StrEnum):
+    """A dead letter is open until it is published again or discarded; what fails again is open again."""
+
+    OPEN = "open"
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
+
+
 class Hindrance(StrEnum):
     """The reason against replaying a dead letter."""
 
     REPLAYED = "replayed-before"
+    DISCARDED = "discarded"
     ERASED = "erased"
     EMPTY = "empty"
     TOO_LARGE = "too-large"
 
 
-def hindrance(letter: RawRecord, mended: bytes | None, *, times: int, is_spared: bool) -> Hindrance | None:
+def hindrance(
+    letter: RawRecord, mended: bytes | None, *, state: LetterState, is_spared: bool, again: bool = False
+) -> Hindrance | None:
     """The reason against replaying a letter, with its own value or a mended one; None for none.
 
-    `times`: how often it was replayed before. `is_spared`: no person whom it is about was forgotten since.
+    `is_spared`: no person whom it is about was forgotten since. `again`: also what is settled already.
     """
     if not is_spared:
         return Hindrance.ERASED
-    if times:
-        return Hindrance.REPLAYED
+    if state is not LetterState.OPEN and not again:
+        return Hindrance.REPLAYED if state is LetterState.REPLAYED else Hindrance.DISCARDED
     value = letter.value if mended is None else mended
     if value is None:
         return Hindrance.EMPTY
@@ -112,7 +125,7 @@ def hindrance(letter: RawRecord, mended: bytes | None, *, times: int, is_spared:
 
 
 def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: int = 0) -> OutgoingMessage:
-    """The letter for its source topic: key, value and headers as they were received, and where it comes from.
+    """The letter for its source topic: key, value and headers as they were received, and the first letter of its line.
 
     `value` takes the place of the letter's own: a mended message is another one, so that what identifies it
     follows from the new value, too. `earlier`: how often it was replayed before.
@@ -130,13 +143,19 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     if value is not None and identity is not None:
         mended = str(uuid5(_MENDED, f"{identity.hex()}/{value.hex()}")).encode()
         headers = [(n, mended if n == "ce_id" else v) for n, v in headers]
-    headers.append((REPLAYED_FROM, place.encode()))
+    headers.append((REPLAYED_FROM, first_letter_id(letter).encode()))
     return OutgoingMessage(topic, letter.key, letter.value if value is None else value, headers)
 
 
 def letter_id(letter: RawRecord) -> str:
     """The identity of a dead letter: `<topic>/<partition>-<offset>-<timestamp>`."""
     return f"{letter.topic}/{position_of(letter)}"
+
+
+def first_letter_id(letter: RawRecord) -> str:
+    """The identity of the letter whose replays led to this one, which its own replays carry on; its own without one."""
+    first = header(letter, REPLAYED_FROM)
+    return first if len(first) <= _ID_LENGTH and _ID.fullmatch(first) else letter_id(letter)
 
 
 def header(letter: RawRecord, name: str) -> str:

@@ -207,7 +207,7 @@ class Settings(BaseSettings):
     def kafka_connection(self) -> KafkaConnection:
         """The connection to Kafka; raises MissingAddressError."""
         kafka = self.kafka
-        embedded = {} if kafka.bootstrap_servers else self._endpoints() or {}
+        embedded = {} if kafka.bootstrap_servers else self.endpoints() or {}
         connection = KafkaConnection(
             bootstrap_servers=kafka.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"),
             security_protocol=kafka.security_protocol,
@@ -238,18 +238,18 @@ class Settings(BaseSettings):
 
     def http_address(self) -> str:
         """The address of a running service: that of `plaudit up` if it runs, else the configured one."""
-        endpoints = self._endpoints()
+        endpoints = self.endpoints()
         return str(endpoints["http"]) if endpoints else f"http://{self.http.host}:{self.http.port}"
 
     def _endpoint(self, name: str, variable: str) -> str:
-        endpoints = self._endpoints()
+        endpoints = self.endpoints()
         if endpoints is None:
             raise MissingAddressError(f"Set {variable}, or start `plaudit up`, which brings its own servers.")
         return str(endpoints[name])
 
-    def _endpoints(self) -> dict[str, Any] | None:
+    def endpoints(self) -> dict[str, Any] | None:
+        """What a running `plaudit up` with this data folder tells about its servers; None if none runs."""
         try:
-            endpoints: dict[str, Any] = json.loads(self.endpoints_file.read_text())
+            return dict(json.loads(self.endpoints_file.read_text()))
         except FileNotFoundError:
             return None
-        return endpoints

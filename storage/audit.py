@@ -1,5 +1,5 @@
 """The audit log: who moderated, edited or replied to which review, when and why, who deleted which return, and who
-changed which settings, store or template, or replayed which dead letter.
+changed which settings, store or template, or replayed or discarded which dead letter.
 
 It never holds what a person wrote.
 """
@@ -79,9 +79,10 @@ class AuditKind(StrEnum):
 
 
 class Replaying(StrEnum):
-    """The action on a dead letter; `fields` names its value where that was mended."""
+    """The actions on a dead letter; `fields` names its value where that was mended."""
 
     REPLAY = "replay"
+    DISCARD = "discard"
 
 
 AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging | Configuring | Replaying

@@ -1,40 +1,73 @@
-"""Replayed dead letters: each is published again once, however often it is asked for."""
+"""Settled dead letters: each is published again once, however often it is asked for, or discarded."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
+from messaging.replays import LetterState
 from storage.database import Database, Session
 
 COLLECTION: Final = "replayedDeadLetters"
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
-    """Replays are remembered for so many days: longer than Kafka keeps the letters."""
+    """Marks are kept for so many days: longer than Kafka keeps the letters."""
     return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
 
 
+@dataclass(frozen=True, slots=True)
+class LetterMark:
+    """The record of a settled letter: how often it or what came of its replays was published again, and its state."""
+
+    times: int
+    state: LetterState
+
+
+UNMARKED: Final = LetterMark(0, LetterState.OPEN)
+
+
 class ReplayRepository:
-    """Remembers which dead letters were replayed; a letter is `<topic>/<partition>-<offset>-<timestamp>`."""
+    """Remembers which dead letters were replayed or discarded, by `letter_id`."""
 
     def __init__(self, database: Database) -> None:
         self._replays = database[COLLECTION]
 
-    async def counts(self, letters: Collection[str], session: Session | None = None) -> Mapping[str, int]:
-        """The number of replays of each of these dead letters; those never replayed are left out."""
+    async def marks(self, letters: Collection[str], session: Session | None = None) -> Mapping[str, LetterMark]:
+        """The marks of these dead letters; those that nothing was done with are left out."""
         found = self._replays.find({"_id": {"$in": list(letters)}}, session=session)
-        return {d["_id"]: d["count"] async for d in found}
+        return {document["_id"]: _mark(document) async for document in found}
 
-    async def remember(self, letters: Collection[str], at: datetime, session: Session | None = None) -> None:
-        """These letters have been published again."""
-        writes = [UpdateOne({"_id": id}, {"$inc": {"count": 1}, "$set": {"at": at}}, upsert=True) for id in letters]
+    async def remember(self, letters: Mapping[str, str], at: datetime, session: Session | None = None) -> None:
+        """These letters have been published again; by the id of each, that of the first letter of its line."""
+        change = {"$inc": {"count": 1}, "$set": {"at": at}, "$unset": {"discarded": 1}}
+        writes = [UpdateOne({"_id": id}, change, upsert=True) for id in letters]
+        # The first is told by a header, so that it may be anybody's: only a letter that was replayed counts on.
+        firsts = [first for id, first in letters.items() if first != id]
+        writes += [UpdateOne({"_id": first, "count": {"$gt": 0}}, {"$inc": {"count": 1}}) for first in firsts]
         if writes:
             await self._replays.bulk_write(writes, ordered=False, session=session)
 
-    async def count(self) -> int:
-        """The number of replayed dead letters on record."""
-        return await self._replays.estimated_document_count()
+    async def discard(self, letters: Collection[str], at: datetime, session: Session | None = None) -> None:
+        """These letters are settled without being published again."""
+        change = {"$set": {"at": at, "discarded": True}, "$setOnInsert": {"count": 0}}
+        writes = [UpdateOne({"_id": id}, change, upsert=True) for id in letters]
+        if writes:
+            await self._replays.bulk_write(writes, ordered=False, session=session)
+
+    async def settled(self) -> set[str]:
+        """The ids of all letters that were replayed or discarded, as long as they are remembered."""
+        return {document["_id"] async for document in self._replays.find({}, {"_id": 1})}
+
+    async def is_empty(self) -> bool:
+        """True if no letter was ever settled."""
+        return await self._replays.find_one({}, {"_id": 1}) is None
+
+
+def _mark(document: Mapping[str, object]) -> LetterMark:
+    is_discarded = bool(document.get("discarded"))
+    return LetterMark(int(str(document["count"])), LetterState.DISCARDED if is_discarded else LetterState.REPLAYED)

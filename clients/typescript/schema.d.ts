@@ -1006,7 +1006,7 @@ export interface paths {
         };
         /**
          * List Dead Letters
-         * @description Dead letters, the newest first. A search by code may find fewer than `take` and still have a `next`.
+         * @description Dead letters, the newest first. A search by code or state may find fewer than `take` and still have a `next`.
          */
         get: operations["listDeadLetters"];
         put?: never;
@@ -1049,7 +1049,7 @@ export interface paths {
         /**
          * Replay Dead Letters
          * @description Publish letters to the topics that they came from, each once, or tell what would happen. A letter that was
-         *     replayed before is unchanged; what is refused again becomes another letter.
+         *     replayed before is unchanged; what is refused again comes back at another place.
          */
         post: operations["replayDeadLetters"];
         delete?: never;
@@ -1637,6 +1637,7 @@ export interface components {
             key: string | null;
             value: string | null;
             valueBytes: number;
+            state: components["schemas"]["LetterState"];
             replayed: number;
             replayedFrom: string | null;
             headers: [
@@ -1652,7 +1653,8 @@ export interface components {
         };
         /**
          * @description A dead letter. `place` names it for a replay; `value` is its beginning as text, `valueBytes` the bytes of the
-         *     whole; `replayed` tells how often it was replayed, `replayedFrom` the letter that it is a replay of.
+         *     whole; `replayed` tells how often it was replayed, `replayedFrom` the letter that it is a replay of, `state` if
+         *     somebody has yet to settle it.
          */
         LetterRow: {
             place: string;
@@ -1665,9 +1667,15 @@ export interface components {
             key: string | null;
             value: string | null;
             valueBytes: number;
+            state: components["schemas"]["LetterState"];
             replayed: number;
             replayedFrom: string | null;
         };
+        /**
+         * @description A dead letter is open until it is published again or discarded; what fails again is open again.
+         * @enum {string}
+         */
+        LetterState: "open" | "replayed" | "discarded";
         /**
          * @description The severity of a finding.
          * @enum {string}
@@ -2066,10 +2074,10 @@ export interface components {
             dryRun?: boolean;
         };
         /**
-         * @description The action on a dead letter; `fields` names its value where that was mended.
+         * @description The actions on a dead letter; `fields` names its value where that was mended.
          * @enum {string}
          */
-        Replaying: "replay";
+        Replaying: "replay" | "discard";
         /**
          * @description The actions on the store's reply to a review.
          * @enum {string}
@@ -2894,6 +2902,7 @@ export type ItemResult = components['schemas']['ItemResult'];
 export type Letter = components['schemas']['Letter'];
 export type LetterPage = components['schemas']['LetterPage'];
 export type LetterRow = components['schemas']['LetterRow'];
+export type LetterState = components['schemas']['LetterState'];
 export type Level = components['schemas']['Level'];
 export type Me = components['schemas']['Me'];
 export type ModerationAction = components['schemas']['ModerationAction'];
@@ -5241,6 +5250,8 @@ export interface operations {
                 topic?: components["schemas"]["Topic"];
                 /** @description Of the reason, like `invalid-message` */
                 code?: string | null;
+                /** @description `open`: neither replayed nor discarded */
+                state?: components["schemas"]["LetterState"];
                 take?: number;
                 /** @description The `next` of the page before */
                 after?: string | null;

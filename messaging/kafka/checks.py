@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,23 +65,47 @@ async def check_kafka(
     yield await _clock(consumer, [place for place in places if not place.topic.endswith(DEAD_LETTER_SUFFIX)])
 
 
-async def dead_letter_count(consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, topics: TopicNames) -> int:
-    """The number of dead letters that Kafka keeps."""
+@dataclass(frozen=True, slots=True)
+class KeptLetters:
+    """The dead letters that Kafka keeps: how many, and how many of them are settled; None: that isn't known."""
+
+    count: int
+    settled: int | None
+
+
+async def kept_letters(
+    consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, topics: TopicNames, settled: Collection[str] | None
+) -> KeptLetters:
+    """Count the dead letters; `settled` are the ids of those that were replayed or discarded."""
     there = set(await admin.list_topics())
     names = [name for topic in Topic if topic.is_consumed and (name := topics.dead_letters(topic)) in there]
     places = await partitions_of(admin, names)
     first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
-    return sum(ends[place] - first[place] for place in places)
+    count = sum(ends[place] - first[place] for place in places)
+    if settled is None:
+        return KeptLetters(count, None)
+    begins = {(place.topic, place.partition): first[place] for place in places}
+    return KeptLetters(count, sum(_is_kept(id, begins) for id in settled))
 
 
-def check_dead_letters(kept: int, replayed: int | None) -> Finding:
-    """A finding on so many dead letters that Kafka keeps, and so many replays on record; None: that isn't known."""
-    if kept == 0:
+def _is_kept(letter: str, begins: Mapping[tuple[str, int], int]) -> bool:
+    topic, _, position = letter.rpartition("/")
+    partition, offset, _ = position.split("-", 2)
+    begin = begins.get((topic, int(partition)))
+    return begin is not None and int(offset) >= begin
+
+
+def check_dead_letters(kept: KeptLetters) -> Finding:
+    """A finding on the dead letters that Kafka keeps."""
+    if kept.count == 0:
         return ok("dead letters", "none")
-    text = f"{kept} are kept" + (f", {replayed} have been replayed" if replayed else "")
-    if replayed is not None and replayed >= kept:
-        return ok("dead letters", text)
-    return warn("dead letters", text, "`plaudit dlq list` shows why, `plaudit dlq replay` sends them again.")
+    if kept.settled is None:
+        text = f"{kept.count} are kept"
+    else:
+        text = f"{max(0, kept.count - kept.settled)} are open" + (f", {kept.settled} settled" if kept.settled else "")
+        if kept.settled >= kept.count:
+            return ok("dead letters", text)
+    return warn("dead letters", text, "`plaudit dlq summary` says of which kind, `plaudit dlq list` shows why.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +115,9 @@ class KafkaExamination:
     connection: KafkaConnection
     expected: ExpectedTopics
 
-    async def findings(self, lag: Lag | None, replayed: int | None) -> list[Finding]:
-        """All findings; `lag` as it was measured, `replayed` as for `check_dead_letters`. Raises what aiokafka raises
-        if Kafka is away."""
+    async def findings(self, lag: Lag | None, settled: Collection[str] | None) -> list[Finding]:
+        """All findings; `lag` as it was measured, `settled` as for `kept_letters`. Raises what aiokafka raises if Kafka
+        is away."""
         topics = self.expected.topics
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(admin_client(self.connection))
@@ -103,7 +127,7 @@ class KafkaExamination:
             found = [finding async for finding in check_kafka(admin, consumer, self.expected)]
             if lag is not None:
                 found.append(await check_lag(admin, lag, topics))
-            return [*found, check_dead_letters(await dead_letter_count(consumer, admin, topics), replayed)]
+            return [*found, check_dead_letters(await kept_letters(consumer, admin, topics, settled))]
 
 
 def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopics, brokers: int) -> Iterator[Finding]:
@@ -210,6 +234,11 @@ async def check_lag(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) ->
         if records and not await _has_members(admin, topics.name(topic)):
             unread.append(f"{topic} ({records})")
     text = ", ".join(f"{topic} {records}" for topic, records in by_topic.items() if records)
+    missed = {topic: sum(each.missed for (of, _), each in lag.items() if of is topic) for topic in by_topic}
+    if any(missed.values()):
+        lost = ", ".join(f"{count} of {topic}" for topic, count in missed.items() if count)
+        advice = "They are lost: have their senders send them again, and start workers before more are."
+        return failed("lag", f"the retention of topics deleted records that were not read: {lost}", advice)
     if unread:
         advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
         return failed("lag", f"no consumer group reads {', '.join(unread)}", advice)

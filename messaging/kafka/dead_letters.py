@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -51,6 +51,19 @@ class LetterPreview:
     key: bytes | None
     value: bytes | None
     value_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Criteria of a list: letters of this code, or of any, whose ids `chosen` picks; None: all."""
+
+    code: str | None = None
+    chosen: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None
+
+    async def among(self, letters: Sequence[LetterPreview]) -> set[str]:
+        """The ids of those of these letters that it is for."""
+        ids = [letter.id for letter in letters if self.code in (None, letter.code)]
+        return set(await self.chosen(ids) if ids and self.chosen is not None else ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +123,9 @@ class OpenedLetters:
         return None
 
     async def newest(
-        self, topics: Collection[Topic], *, take: int, code: str | None = None, ends: Ends | None = None
+        self, topics: Collection[Topic], *, take: int, search: Search, ends: Ends | None = None
     ) -> LetterPage:
-        """Letters of these topics, of one code or of any, the newest first, before `ends`.
+        """Letters of these topics that the search is for, the newest first, before `ends`.
 
         A search that finds little ends after thousands of letters, or some seconds; the rest says where it goes on.
         """
@@ -120,7 +133,7 @@ class OpenedLetters:
             spans = await self.reader.spans([p for p, first in self.partitions.items() if first.topic in topics])
             left = {p: self._before(p, span, ends) for p, span in spans.items()}
             merge = _Merge(self, {p: span for p, span in left.items() if span})
-            letters = await merge.take(take, code)
+            letters = await merge.take(take, search)
         return LetterPage(letters, merge.rest())
 
     def _before(self, partition: TopicPartition, span: range, ends: Ends | None) -> range:
@@ -137,20 +150,22 @@ class _Merge:
     left: dict[TopicPartition, range]
     waiting: dict[TopicPartition, list[LetterPreview]] = field(default_factory=dict)
 
-    async def take(self, wanted: int, code: str | None) -> list[LetterPreview]:
-        """The newest letters of this code, or of any."""
+    async def take(self, wanted: int, search: Search) -> list[LetterPreview]:
+        """The newest letters that the search is for."""
         until, found, searched = monotonic() + _SEARCH_S, list[LetterPreview](), 0
         await self._read({place: span[-1:] for place, span in self.left.items()})
+        chosen = await search.among([each for letters in self.waiting.values() for each in letters])
         while len(found) < wanted and searched < _MOST_SEARCHED and monotonic() < until:
             for place in [place for place in self.left if not self.waiting.get(place)]:
                 await self._read_chunk(place)
+                chosen |= await search.among(self.waiting.get(place, ()))
             if not self.left:
                 break
             place = max(self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place))
             letter = self.waiting[place].pop()
             self.left[place] = range(self.left[place].start, letter.place.offset)
             searched += 1
-            if code in (None, letter.code):
+            if letter.id in chosen:
                 found.append(letter)
         return found
 

@@ -13,10 +13,12 @@ from messaging.topics import Topic, TopicNames
 
 
 class Backlog(NamedTuple):
-    """Of one partition: the records that its group has yet to commit, and the offset of the first of them."""
+    """Of one partition: the records that its group has yet to commit, the offset of the first of them, and how many
+    were deleted by the retention of the topic before the group had read them."""
 
     records: int
     next_offset: int
+    missed: int = 0
 
 
 Lag = dict[tuple[Topic, int], Backlog]
@@ -82,6 +84,8 @@ class ConsumerLag:
         # Records that retention has removed are no backlog.
         following = {place: max(committed.get(place, 0), first[place]) for place in partitions}
         return {
-            (names[place.topic], place.partition): Backlog(max(0, ends[place] - offset), offset)
+            (names[place.topic], place.partition): Backlog(
+                max(0, ends[place] - offset), offset, max(0, offset - committed.get(place, offset))
+            )
             for place, offset in following.items()
         }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
-from plaudit.cli.terminal import Terminal
+from plaudit.cli.terminal import Terminal, output
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.processes.logs import configure_logs
@@ -73,6 +74,13 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         fail(f"A server is away: {error}. `plaudit doctor` says which.")
 
 
+@contextmanager
+def to(as_json: bool, terminal: Terminal = out) -> Iterator[Terminal]:
+    """The output of a command; with `as_json` the one document that it tells, and no lines."""
+    with output(terminal, as_json=as_json) as console:
+        yield console
+
+
 def read_settings() -> Settings:
     """The configuration; its errors are printed in a line, exit code 2."""
     try:
@@ -105,6 +113,8 @@ def read_moment(text: str) -> datetime:
 
 
 Moment = Annotated[datetime | None, typer.Option(parser=read_moment, help="ISO 8601, in UTC unless it says more.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for machines.")]
+AlwaysJson = Annotated[bool, typer.Option("--json", help="As it is anyway.")]
 Now = Annotated[
     datetime | None,
     typer.Option(parser=read_moment, help="Another moment than now: ISO 8601, in UTC unless it says more."),

@@ -1,4 +1,4 @@
-"""`plaudit dlq`: look at dead letters, and publish them again."""
+"""`plaudit dlq`: look at dead letters, publish them again, or discard them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,61 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import Moment, errors, out, run
+from messaging.replays import LetterPlace, LetterState, place_in
+from plaudit.cli.command_line import AsJson, Moment, errors, out, run
 
-app = typer.Typer(help="Look at dead letters, and publish them again.", no_args_is_help=True)
+app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
+
+
+def _place(text: str) -> LetterPlace:
+    try:
+        return place_in(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
 
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only of this topic; several times for several.")]
 Codes = Annotated[list[str] | None, typer.Option("--code", help="Only with this error code; several times.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.")]
+Places = Annotated[
+    list[LetterPlace] | None,
+    typer.Argument(parser=_place, metavar="[PLACE]...", help="These letters, like review-submissions/3/17."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
 @app.command("list")
-def list_letters(topic: Topics = None, code: Codes = None, since: Moment = None, limit: Limit = 100) -> None:
-    """List dead letters, oldest first within each partition: topic, partition, offset, time, code, reason, key."""
-    from plaudit.tools.dead_letters import Filter, list_dead_letters
+def list_letters(
+    topic: Topics = None,
+    code: Codes = None,
+    since: Moment = None,
+    until: Moment = None,
+    limit: Limit = 100,
+    state: Annotated[
+        list[LetterState] | None, typer.Option(help="Those in this state; several times. Open ones unless given.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Those in any state.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List open dead letters, oldest first within each partition: topic, partition, offset, time, code, reason, key."""
+    from plaudit.tools.dead_letters import Filter
+    from plaudit.tools.dead_letters_list import list_dead_letters
 
-    run(lambda settings: list_dead_letters(settings, out, Filter(topic or (), code or (), since, limit)))
+    states = list(LetterState) if everything else state or [LetterState.OPEN]
+    wanted = Filter(topic or (), code or (), since, limit, until=until)
+    run(lambda settings: list_dead_letters(settings, out, wanted, states, as_json=as_json))
+
+
+@app.command()
+def summary(
+    topic: Topics = None, code: Codes = None, since: Moment = None, until: Moment = None, as_json: AsJson = False
+) -> None:
+    """Count dead letters by topic and code: open ones with their age, replayed and discarded ones."""
+    from plaudit.tools.dead_letters import Filter
+    from plaudit.tools.dead_letters_list import summarize_dead_letters
+
+    wanted = Filter(topic or (), code or (), since, until=until)
+    run(lambda settings: summarize_dead_letters(settings, out, wanted, as_json=as_json))
 
 
 @app.command()
@@ -29,32 +69,60 @@ def show(
     topic: Annotated[str, typer.Argument(help="The topic, with or without its prefix and `.dlq`.")],
     partition: Annotated[int, typer.Argument(min=0)],
     offset: Annotated[int, typer.Argument(min=0)],
+    as_json: AsJson = False,
 ) -> None:
     """Show one dead letter with its headers and its value."""
     from plaudit.tools.dead_letters import show_dead_letter
 
-    run(lambda settings: show_dead_letter(settings, out, topic, partition, offset))
+    run(lambda settings: show_dead_letter(settings, out, topic, partition, offset, as_json=as_json))
 
 
 @app.command()
 def replay(
+    places: Places = None,
     topic: Topics = None,
     code: Codes = None,
     since: Moment = None,
+    until: Moment = None,
     limit: Limit = None,
     partition: Annotated[int | None, typer.Option(min=0, help="With --offset: this letter alone.")] = None,
     offset: Annotated[int | None, typer.Option(min=0, help="With --topic and --partition: this letter alone.")] = None,
     value: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Send this file's content in place of its value.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also those that were replayed before.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also those that were replayed before, or failed again since.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:
     """Publish dead letters to their topic again, in order, each once."""
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.replay import Replay, replay_dead_letters
 
-    wanted = Filter(topic or (), code or (), since, limit, partition, offset)
+    wanted = Filter(topic or (), code or (), since, limit, partition, offset, until, places or ())
     mended = value.read_bytes() if value else None
-    order = Replay(wanted, mended=mended, again=again, dry_run=dry_run)
+    order = Replay(wanted, mended=mended, again=again, dry_run=dry_run, as_json=as_json)
     run(lambda settings: replay_dead_letters(settings, out, errors, order))
+
+
+@app.command()
+def discard(
+    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")],
+    places: Places = None,
+    topic: Topics = None,
+    code: Codes = None,
+    since: Moment = None,
+    until: Moment = None,
+    limit: Limit = None,
+    everything: Annotated[bool, typer.Option("--all", help="All open letters.")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Settle open dead letters without publishing them; lists, counts and replays leave them out then."""
+    from plaudit.tools.dead_letters import Filter
+    from plaudit.tools.replay import Discard, discard_dead_letters
+
+    wanted = Filter(topic or (), code or (), since, limit, until=until, places=places or ())
+    order = Discard(wanted, reason, everything=everything, dry_run=dry_run, as_json=as_json)
+    run(lambda settings: discard_dead_letters(settings, out, errors, order))

@@ -8,7 +8,7 @@ import typer
 
 from domain.permissions import Permission
 from messaging.schemas import ID_LENGTH
-from plaudit.cli.command_line import out, run
+from plaudit.cli.command_line import AsJson, run, to
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -28,24 +28,31 @@ def create(
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=3_650, help="For how long it is valid.")] = 365,
     forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a key and print it. It is shown this once: only its hash is kept."""
     from plaudit.tools.keys import create_key
 
-    run(lambda settings: create_key(settings, out, client, permission, store, None if forever else days))
+    with to(as_json) as out:
+        run(lambda settings: create_key(settings, out, client, permission, store, None if forever else days))
 
 
 @app.command("list")
-def list_keys() -> None:
+def list_keys(as_json: AsJson = False) -> None:
     """List all keys, with what they allow and for how long."""
     from plaudit.tools.keys import list_keys
 
-    run(lambda settings: list_keys(settings, out))
+    with to(as_json) as out:
+        run(lambda settings: list_keys(settings, out))
 
 
 @app.command()
-def revoke(id: Annotated[str, typer.Argument(help="The id: the part of the key between the underscores.")]) -> None:
+def revoke(
+    id: Annotated[str, typer.Argument(help="The id: the part of the key between the underscores.")],
+    as_json: AsJson = False,
+) -> None:
     """Revoke a key for good."""
     from plaudit.tools.keys import revoke_key
 
-    run(lambda settings: revoke_key(settings, out, id))
+    with to(as_json) as out:
+        run(lambda settings: revoke_key(settings, out, id))

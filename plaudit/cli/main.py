@@ -9,10 +9,10 @@ import typer
 import uvloop
 
 from plaudit.cli import dead_letters, keys, privacy, reviews, rules
-from plaudit.cli.command_line import Now, errors, out, read_settings, run, show_version
+from plaudit.cli.command_line import AlwaysJson, AsJson, Now, errors, out, read_settings, run, show_version, to
 from plaudit.cli.terminal import print_json
 from plaudit.config import LogSettings
-from plaudit.credentials import shown_configuration
+from plaudit.effective import effective_configuration
 from plaudit.processes.logs import configure_logs
 
 app = typer.Typer(
@@ -103,13 +103,15 @@ def mailer() -> None:
 
 
 @app.command()
-def init() -> None:
+def init(as_json: AsJson = False) -> None:
     """Create topics and indexes that are missing."""
     from plaudit.processes.connections import run_init
 
     created = run(run_init)
-    out.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
-    out.print("All indexes are there.")
+    with to(as_json) as told:
+        told.tell({"createdTopics": created})
+        told.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
+        told.print("All indexes are there.")
 
 
 @app.command()
@@ -131,26 +133,29 @@ def demo(
     fill: Annotated[
         int | None, typer.Option(min=1, max=20_000, help="Fill the shop at /demo with so many reviews instead.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Drive the specification's samples through a running service, and show each answer."""
     if fill is not None:
         from plaudit.tools.demo_shop.fill import run_fill
 
-        run(lambda settings: run_fill(settings, out, fill))
+        with to(as_json) as out:
+            run(lambda settings: run_fill(settings, out, fill))
         return
     from plaudit.tools.demo import run_demo
 
-    run(lambda settings: run_demo(settings, out))
+    with to(as_json) as out:
+        run(lambda settings: run_demo(settings, out))
 
 
 @app.command()
-def config() -> None:
-    """Show the effective configuration, secrets hidden."""
-    print_json(out, shown_configuration(read_settings().model_dump(mode="json")))
+def config(as_json: AlwaysJson = True) -> None:
+    """Show the effective configuration, with the addresses of a running `plaudit up`, secrets hidden."""
+    print_json(out, effective_configuration(read_settings()))
 
 
 @app.command()
-def openapi() -> None:
+def openapi(as_json: AlwaysJson = True) -> None:
     """Print the OpenAPI document of the service, for generators of clients; needs no server."""
     from plaudit.tools.openapi import service_document
 
@@ -158,11 +163,12 @@ def openapi() -> None:
 
 
 @ratings.command("verify")
-def verify_ratings() -> None:
+def verify_ratings(as_json: AsJson = False) -> None:
     """Compare every rating with a count of its reviews; exit code 1 if any differs."""
     from plaudit.tools.ratings import verify
 
-    differences = run(lambda settings: verify(settings, out))
+    with to(as_json) as out:
+        differences = run(lambda settings: verify(settings, out))
     if differences:
         raise typer.Exit(1)
 
@@ -170,24 +176,28 @@ def verify_ratings() -> None:
 @ratings.command("rebuild")
 def rebuild_ratings(
     store: Annotated[str | None, typer.Option(help="Only the objects reviewed in this store.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Have every rating counted anew by the workers."""
     from plaudit.tools.ratings import rebuild
 
-    run(lambda settings: rebuild(settings, out, store))
+    with to(as_json) as out:
+        run(lambda settings: rebuild(settings, out, store))
 
 
 @reminders.command("preview")
-def preview_reminders(now: Now = None) -> None:
+def preview_reminders(now: Now = None, as_json: AsJson = False) -> None:
     """Show who would be reminded now, and why others would not; sends nothing."""
     from plaudit.tools.reminders import show_preview
 
-    run(lambda settings: show_preview(settings, out, now))
+    with to(as_json) as out:
+        run(lambda settings: show_preview(settings, out, now))
 
 
 @reminders.command("run")
-def run_reminders(now: Now = None) -> None:
+def run_reminders(now: Now = None, as_json: AsJson = False) -> None:
     """Send the reminders that are due now, without waiting for the scheduler."""
     from plaudit.tools.reminders import run_once
 
-    run(lambda settings: run_once(settings, out, now))
+    with to(as_json) as out:
+        run(lambda settings: run_once(settings, out, now))

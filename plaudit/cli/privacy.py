@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import errors, out, run
+from plaudit.cli.command_line import AlwaysJson, AsJson, errors, run, to
 from plaudit.cli.terminal import shown
 
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
@@ -21,6 +21,7 @@ def export_person(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
     ] = None,
+    as_json: AlwaysJson = True,
 ) -> None:
     """Write all that is kept of a person as JSON: reviews, orders, returns, reminders, dead letters."""
     from plaudit.tools.privacy import export_person
@@ -33,6 +34,7 @@ def erase_person(
     customer: Customer,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     wait: Annotated[float, typer.Option(min=1, help="Seconds that workers have to delete the reviews.")] = 60.0,
+    as_json: AsJson = False,
 ) -> None:
     """Remove all that a person left, for good. Ratings follow; that it was done stays on record, without the id.
 
@@ -42,4 +44,5 @@ def erase_person(
 
     if not yes:
         typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True)
-    run(lambda settings: erase_person(settings, out, customer, wait))
+    with to(as_json) as out:
+        run(lambda settings: erase_person(settings, out, customer, wait))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import UsageError, errors, fail, out, read_moment, run
+from plaudit.cli.command_line import AsJson, UsageError, errors, fail, out, read_moment, run, to
 from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 
@@ -27,11 +27,12 @@ app = typer.Typer(help="Report on reviews, and look after their topic.", no_args
 
 
 @app.command("republish")
-def republish_reviews() -> None:
+def republish_reviews(as_json: AsJson = False) -> None:
     """Publish all reviews anew to the topic `reviews`, and remove from it what is gone: after a restore."""
     from plaudit.tools.republish import republish
 
-    run(lambda settings: republish(settings, out))
+    with to(as_json) as out:
+        run(lambda settings: republish(settings, out))
 
 
 @app.command("report")
@@ -66,6 +67,7 @@ def import_reviews(
     as_new: Annotated[
         bool, typer.Option("--as-new", help="Leave status, dates and feedback of an export out.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Submit the reviews in a CSV or JSON Lines file; cut short, the next run goes on where this one was.
 
@@ -81,7 +83,9 @@ def import_reviews(
         order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run, as_new)
         return await run_import(settings, out, errors, order)
 
-    if run(work):
+    with to(as_json) as out:
+        bad = run(work)
+    if bad:
         raise typer.Exit(1)
 
 
@@ -93,6 +97,7 @@ def export_reviews(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary on standard error as JSON.")] = False,
 ) -> None:
     """Write all reviews, in the order of their ids. `plaudit import` reads what this writes."""
     from plaudit.tools.export import run_export
@@ -104,4 +109,5 @@ def export_reviews(
         store_id=store,
     )
     file_format = format or (FileFormat.of(output) if output else FileFormat.JSONL)
-    run(lambda settings: run_export(settings, errors, search, file_format, output))
+    with to(as_json, errors) as told:
+        run(lambda settings: run_export(settings, told, search, file_format, output))

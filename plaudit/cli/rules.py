@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import errors, out, run
+from plaudit.cli.command_line import AsJson, errors, run, to
 from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 
@@ -28,6 +28,7 @@ def try_rules(
     ] = None,
     format: Annotated[FileFormat | None, typer.Option(help="By default as the file's name says.")] = None,
     map: Annotated[list[str] | None, typer.Option(help="Which column is which field: column=field.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what rules would do to the reviews in a CSV or JSON Lines file, as `plaudit import` reads it.
 
@@ -41,5 +42,7 @@ def try_rules(
         order = RuleTrialOrder(file, format or FileFormat.of(file), mapping, store, rules)
         return await run_trial(settings, out, errors, order)
 
-    if run(work):
+    with to(as_json) as out:
+        bad = run(work)
+    if bad:
         raise typer.Exit(1)

@@ -21,6 +21,7 @@ from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
 from plaudit.processes.uvicorn_internals import (
     ReadingControl,
     close_after_answer,
+    close_by,
     control_reading,
     has_begun_answer,
     has_full_body,
@@ -48,6 +49,9 @@ _CHUNK_BYTES: Final = 16
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LAST_LOOK_S: Final = 0.1
+
+_LINGER_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a body that are thrown away behind its answer: a client that is cut off while it sends never reads it."""
 
 _UNSENT: Final = 16 * 1024
 """Bytes of an answer that the buffer of a connection may hold: the rest waits for the client."""
@@ -86,6 +90,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unparsed = b""
         self._has_a_turn = False
         self._is_ending = False
+        self._lingering_bytes: int | None = None
         self._in_head = True
         self._head_bytes = 0
         self._framing_bytes = 0
@@ -117,6 +122,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, or keep them until earlier data have been parsed."""
+        if self._lingering_bytes is not None:
+            self._lingering_bytes -= len(data)
+            if self._lingering_bytes < 0:
+                self.transport.close()
+            return
         self._unparsed += data
         self._parse()
 
@@ -145,6 +155,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reject(refusal)
         self._in_head, self._head_bytes = False, 0
         super().on_headers_complete()
+        close_by(self, self._close_behind_answer)
 
     def on_chunk_header(self) -> None:
         """A chunk of the body begins."""
@@ -169,10 +180,18 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The answer has been given: we wait again."""
         super().on_response_complete()
-        if not self.transport.is_closing():
+        if self._lingering_bytes is not None:
+            stop_idle_timer(self)
+        elif not self.transport.is_closing():
             self._wait()
             if self._unparsed:
                 self._take_a_turn()
+
+    def shutdown(self) -> None:
+        """Answer the request in hand, and close."""
+        super().shutdown()
+        if self._lingering_bytes is not None:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client doesn't read as fast as we write."""
@@ -185,6 +204,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
+
+    def _close_behind_answer(self) -> None:
+        """Close; while the client sends its body, once it has stopped, has sent too much, or its time is over."""
+        if self._in_head or self.transport.is_closing():
+            self.transport.close()
+            return
+        self._lingering_bytes, self._unparsed = _LINGER_BYTES, b""
+        self.flow.is_behind = False
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
 
     def _take_a_turn(self) -> None:
         if not self._has_a_turn:

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from socket import socket
+from typing import cast
 
 import uvicorn
 from httptools import HttpParserUpgrade, HttpRequestParser
@@ -58,6 +59,22 @@ def has_full_body(connection: HttpToolsProtocol) -> bool:
 def close_after_answer(connection: HttpToolsProtocol) -> None:
     """Make the answer in hand the last one: `keep_alive` of its `cycle`."""
     connection.cycle.keep_alive = False
+
+
+def close_by(connection: HttpToolsProtocol, close: Callable[[], None]) -> None:
+    """Have the request in hand close its connection, behind its answer, in this way: the `transport` of its `cycle`."""
+    connection.cycle.transport = cast(asyncio.Transport, _ClosedBy(connection.transport, close))
+
+
+class _ClosedBy:
+    """A transport with another `close`."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport = transport
+        self.close = close
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)
 
 
 def stop_idle_timer(connection: HttpToolsProtocol) -> None:

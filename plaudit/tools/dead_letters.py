@@ -1,4 +1,4 @@
-"""`plaudit dlq list` and `show`: the content of the dead-letter topics."""
+"""`plaudit dlq show`, and the content of the dead-letter topics for the other tools."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
-from messaging.replays import FLOW, header
+from messaging.replays import FLOW, LetterPlace, header
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import shown
+from plaudit.cli.terminal import print_json, shown
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A selection of dead letters: all that meet every criterion that is set, at most `limit` of them."""
+    """A selection of dead letters: all that meet every criterion that is set, at most `limit` of them.
+
+    `places` name letters one by one, and leave no other criterion.
+    """
 
     topics: Sequence[str] = ()
     codes: Sequence[str] = ()
@@ -31,6 +34,18 @@ class Filter:
     limit: int | None = None
     partition: int | None = None
     offset: int | None = None
+    until: datetime | None = None
+    places: Sequence[LetterPlace] = ()
+
+    @property
+    def names_letters(self) -> bool:
+        """True if each letter is named. Raises UsageError."""
+        return self.is_one or bool(self.places)
+
+    @property
+    def is_everything(self) -> bool:
+        """True without any criterion."""
+        return not (self.topics or self.codes or self.since or self.until or self.names_letters)
 
     @property
     def is_one(self) -> bool:
@@ -41,23 +56,15 @@ class Filter:
         return all(named)
 
 
-async def list_dead_letters(settings: Settings, out: Console, wanted: Filter) -> None:
-    """Print a line for each letter."""
-    count = 0
-    async for letters in dead_letters(settings, wanted):
-        for letter in letters:
-            out.print(_line(letter))
-        count += len(letters)
-    if count == 0:
-        out.print("No dead letters.")
-    elif count == wanted.limit:
-        out.print(f"The first {count}; --limit shows more.")
-
-
-async def show_dead_letter(settings: Settings, out: Console, topic: str, partition: int, offset: int) -> None:
+async def show_dead_letter(
+    settings: Settings, out: Console, topic: str, partition: int, offset: int, *, as_json: bool = False
+) -> None:
     """Print a letter; raises CommandError."""
     wanted = Filter((topic,), partition=partition, offset=offset)
     async for (letter,) in dead_letters(settings, wanted):
+        if as_json:
+            print_json(out, _shown_letter(letter))
+            return
         out.print(f"topic      {letter.topic}")
         out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
         out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")
@@ -82,18 +89,22 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
     async with admin_client(connection) as admin:
         partitions = await partitions_of(admin, [name for name in names if name in there])
     async with TopicReader.opened(connection) as reader:
-        if wanted.is_one:
-            place = TopicPartition(names[0], wanted.partition)
-            letter = await reader.record(place, wanted.offset or 0) if place in partitions else None
-            if letter is None:
-                raise CommandError(f"There is no dead letter at {place.topic} {place.partition} {wanted.offset}.")
-            yield [letter]
+        if wanted.names_letters:
+            named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in wanted.places]
+            if wanted.is_one:
+                named.append((names[0], wanted.partition or 0, wanted.offset or 0))
+            for name, partition, offset in named:
+                place = TopicPartition(name, partition)
+                letter = await reader.record(place, offset) if place in partitions else None
+                if letter is None:
+                    raise CommandError(f"There is no dead letter at {name} {partition} {offset}.")
+                yield [letter]
             return
         left = wanted.limit
         for name in names:
             of_topic = [place for place in partitions if place.topic == name]
             async for records in reader.batches(of_topic, since=wanted.since):
-                letters = [r for r in records if not wanted.codes or header(r, "x-error-code") in wanted.codes][:left]
+                letters = [record for record in records if _is_wanted(record, wanted)][:left]
                 if letters:
                     yield letters
                 if left is not None:
@@ -114,19 +125,28 @@ def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:
     return [topic for topic in FLOW if not wanted or topic in found]
 
 
-def _line(letter: RawRecord) -> str:
-    return "  ".join(
-        [
-            letter.topic,
-            f"{letter.partition}",
-            f"{letter.offset}",
-            timestamp(from_milliseconds(letter.timestamp)),
-            shown(header(letter, "x-error-code")) or "-",
-            shown(header(letter, "x-error-message")) or "-",
-            _text(letter.key),
-        ]
-    )
+def _is_wanted(letter: RawRecord, wanted: Filter) -> bool:
+    if wanted.until is not None and letter.timestamp >= wanted.until.timestamp() * 1000:
+        return False
+    return not wanted.codes or header(letter, "x-error-code") in wanted.codes
+
+
+def _shown_letter(letter: RawRecord) -> dict[str, object]:
+    headers = [(name, None if value is None else _as_text(value)) for name, value in letter.headers]
+    return {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "at": timestamp(from_milliseconds(letter.timestamp)),
+        "key": None if letter.key is None else _as_text(letter.key),
+        "headers": headers,
+        "value": None if letter.value is None else _as_text(letter.value),
+    }
 
 
 def _text(data: bytes | None) -> str:
-    return "-" if data is None else shown(data.decode(errors="backslashreplace"))
+    return "-" if data is None else shown(_as_text(data))
+
+
+def _as_text(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")

@@ -9,7 +9,6 @@ from typing import Any, Final
 from uuid import uuid4
 
 import httpx
-from rich.console import Console
 
 from devservers.waiting import until
 from domain.timestamps import timestamp
@@ -17,6 +16,7 @@ from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 
 _WAIT: Final = {"Prefer": "wait=10"}
@@ -25,9 +25,11 @@ _WAIT: Final = {"Prefer": "wait=10"}
 class _Client:
     """Sends requests and shows them with their answers."""
 
-    def __init__(self, client: httpx.AsyncClient, out: Console) -> None:
+    def __init__(self, client: httpx.AsyncClient, out: Terminal) -> None:
         self._client = client
         self._out = out
+        self.steps: list[dict[str, Any]] = []
+        """Each request with its answer."""
 
     def title(self, text: str) -> None:
         """Print a heading."""
@@ -50,6 +52,8 @@ class _Client:
         self._out.print(f"{method} {path}{preference}{sent}")
         response = await self._client.request(method, path, json=body, headers=headers)
         self._out.print(f"-> {response.status_code} {response.text}")
+        step = {"title": title, "method": method, "path": path, "body": body, "status": response.status_code}
+        self.steps.append({**step, "answer": response.json()})
         if response.status_code != expected:
             raise CommandError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
         return response.json()
@@ -74,7 +78,7 @@ class _Client:
         await until(found)
 
 
-async def run_demo(settings: Settings, out: Console) -> None:
+async def run_demo(settings: Settings, out: Terminal) -> None:
     """Reviews, ratings, orders and returns; objects of this run alone are touched."""
     address = settings.http_address()
     product = f"demo-{uuid4().hex[:8]}"
@@ -83,6 +87,7 @@ async def run_demo(settings: Settings, out: Console) -> None:
             service = _Client(client, out)
             await _reviews(service, product)
             await _orders(service, settings, product)
+            out.tell(service.steps)
     except httpx.TransportError as error:
         raise CommandError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
     out.print("\nDone.", style="bold", end=" ")

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
-from rich.console import Console
 
 from api.reviews.rows import ReviewDetails, review_details
 from domain.csv_cells import cell_of
-from plaudit.cli.terminal import shown_json
+from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
@@ -33,7 +32,7 @@ _PAGE: Final = 500
 
 
 async def run_export(
-    settings: Settings, progress: Console, search: ReviewSearch, format: FileFormat, output: Path | None
+    settings: Settings, progress: Terminal, search: ReviewSearch, format: FileFormat, output: Path | None
 ) -> None:
     """Write every review that matches, in the order of ids, to standard output without a file.
 
@@ -53,6 +52,7 @@ async def run_export(
                         write(line)
                 count += len(reviews)
                 status.update(f"Exported {count} reviews")
+    progress.tell({"exported": count, "output": output and str(output)})
     progress.print(f"Exported {count} reviews.")
     if format is FileFormat.CSV:
         progress.print("Replies, votes, reports, flags and images are not in a table: JSON Lines has them.")

@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from rich.console import Console
 from rich.table import Table
 
 from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
 from domain.permissions import Caller, Permission
+from domain.timestamps import timestamp
 from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from storage.keys import ApiKey, ApiKeyRepository
@@ -20,7 +20,7 @@ from storage.keys import ApiKey, ApiKeyRepository
 
 async def create_key(
     settings: Settings,
-    out: Console,
+    out: Terminal,
     client: str,
     permissions: Sequence[Permission],
     stores: Sequence[str] | None,
@@ -33,31 +33,51 @@ async def create_key(
     expires = now + timedelta(days=days) if days is not None else None
     async with connected(settings) as (database, _):
         await ApiKeyRepository(database).add(ApiKey(id, caller, digest_of(secret), created=now, expires=expires))
-    out.print(f"plaudit_{id}_{secret}")
+    key = f"plaudit_{id}_{secret}"
+    out.tell({"id": id, "key": key, "expires": expires and timestamp(expires)})
+    out.print(key)
 
 
-async def list_keys(settings: Settings, out: Console) -> None:
+async def list_keys(settings: Settings, out: Terminal) -> None:
     """Print all keys, by client and age; no secret is known here."""
     async with connected(settings) as (database, _):
         keys = await ApiKeyRepository(database).all()
     table = Table("id", "client", "permissions", "stores", "created", "expires", "state", box=None)
     now = datetime.now(UTC)
+    out.tell([_row(key, now) for key in keys])
     for key in keys:
         caller = key.caller
         stores = "all" if caller.stores is None else ", ".join(sorted(caller.stores))
-        state = "valid" if key.is_valid(now) else "revoked" if key.revoked else "expired"
         table.add_row(
             *map(shown, (key.id, caller.subject or "", ", ".join(sorted(caller.permissions)), stores)),
             f"{key.created:%Y-%m-%d}",
             f"{key.expires:%Y-%m-%d}" if key.expires else "never",
-            state,
+            _state(key, now),
         )
     out.print(table)
 
 
-async def revoke_key(settings: Settings, out: Console, id: str) -> None:
+def _state(key: ApiKey, now: datetime) -> str:
+    return "valid" if key.is_valid(now) else "revoked" if key.revoked else "expired"
+
+
+def _row(key: ApiKey, now: datetime) -> dict[str, object]:
+    caller = key.caller
+    return {
+        "id": key.id,
+        "client": caller.subject,
+        "permissions": sorted(caller.permissions),
+        "stores": None if caller.stores is None else sorted(caller.stores),
+        "created": timestamp(key.created),
+        "expires": key.expires and timestamp(key.expires),
+        "state": _state(key, now),
+    }
+
+
+async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:
     """Revoke a key. Raises CommandError."""
     async with connected(settings) as (database, _):
         if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
             raise CommandError(f"There is no key {id}. `plaudit keys list` shows all.")
+    out.tell({"revoked": id, "noticedWithinSeconds": REMEMBERED_SECONDS})
     out.print(f"Revoked. Facades notice within {REMEMBERED_SECONDS:.0f} s.")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from rich.console import Console
 
 from api.audit import AuditRow
 from api.feedback import ReportRow
@@ -30,7 +29,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.replays import letter_id, person_key
 from messaging.topics import Topic, TopicNames
 from plaudit.cli.command_line import CommandError
-from plaudit.cli.terminal import shown_json
+from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter, dead_letters
@@ -47,7 +46,7 @@ _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
 
 
-async def export_person(settings: Settings, progress: Console, customer_id: str, output: Path | None) -> None:
+async def export_person(settings: Settings, progress: Terminal, customer_id: str, output: Path | None) -> None:
     """Write all that is kept of a person as one JSON document, to standard output without a file."""
     async with connected(settings) as (database, _):
         data = PersonalData(database, customer_id)
@@ -133,7 +132,7 @@ def _vote(key: VoteKey, vote: Vote) -> dict[str, Any]:
     return {"reviewId": key.review_id, "helpful": vote.helpful, "at": timestamp(at)}
 
 
-async def erase_person(settings: Settings, out: Console, customer_id: str, wait: float) -> None:
+async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait: float) -> None:
     """Remove all that a person left, and keep a record that it was done; again for what has come since.
 
     Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises CommandError.
@@ -158,6 +157,7 @@ async def erase_person(settings: Settings, out: Console, customer_id: str, wait:
         counts["waiting"] = await data.forget_parked()
         counts["edits"] = await data.forget_edits()
         await erasures.add(customer_id, datetime.now(UTC), counts)
+    out.tell({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
     out.print(
         f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "
         f"votes and {counts['mails']} mails that had not been sent; took the person out of {counts['reports']} "

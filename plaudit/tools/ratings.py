@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from rich.console import Console
-
 from consumers.ratings import recount_message
 from domain.delivery import OutgoingMessage
-from domain.ratings import RatingTally, rating_number
+from domain.ratings import RatingTally, TallyKey, rating_number
 from messaging.envelope import Envelope
-from plaudit.cli.terminal import shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from storage.ratings import RatingRepository
@@ -19,23 +17,34 @@ _BATCH: Final = 1_000
 _SHOWN: Final = 20
 
 
-async def verify(settings: Settings, out: Console) -> int:
+async def verify(settings: Settings, out: Terminal) -> int:
     """Compare all tallies with a count of their reviews at one moment; returns how many differ."""
     async with connected(settings) as (database, _), database.client.start_session(snapshot=True) as session:
         differences = 0
+        told: list[dict[str, object]] = []
         with out.status("Counting reviews"):
             async for key, stored, counted in RatingRepository(database).differences(session):
                 differences += 1
                 if differences <= _SHOWN:
+                    told.append({**_row(key), "stored": _counts(stored), "counted": _counts(counted)})
                     out.print(
                         f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_store(key.store_id)}: "
                         f"stored {_tally(stored)}; counted {_tally(counted)}"
                     )
+    out.tell({"differences": differences, "ratings": told})
     if differences:
         out.print(f"{differences} ratings differ. `plaudit ratings rebuild` has them counted anew.")
     else:
         out.print("Every rating equals a count of its reviews.")
     return differences
+
+
+def _row(key: TallyKey) -> dict[str, object]:
+    return {"entityType": key.entity.type, "entityId": key.entity.id, "storeId": key.store_id}
+
+
+def _counts(tally: RatingTally) -> dict[str, object]:
+    return {"reviewCount": tally.count, "sum": float(rating_number(tally.sum)), "histogram": tally.histogram}
 
 
 def _tally(tally: RatingTally) -> str:
@@ -47,7 +56,7 @@ def _store(id: str | None) -> str:
     return "none" if id is None else shown(id)
 
 
-async def rebuild(settings: Settings, out: Console, store_id: str | None) -> None:
+async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> None:
     """Order a recount of every object, or of those reviewed in a store. The workers do it, in their order."""
     envelope, topics = Envelope("/plaudit/cli"), settings.topics
     ordered = 0
@@ -62,4 +71,5 @@ async def rebuild(settings: Settings, out: Console, store_id: str | None) -> Non
                     status.update(f"Ordered {ordered} recounts")
                     batch = []
             await publisher.publish(batch)
+    out.tell({"ordered": ordered + len(batch)})
     out.print(f"Ordered the recount of {ordered + len(batch)} objects; the workers are at it.")

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
-from rich.console import Console
-
 from domain.reminders import Decided, Reminder
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
-from plaudit.cli.terminal import shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from scheduler.reminders import ReminderJob
@@ -18,16 +16,19 @@ from storage.reminders_decisions import preview
 from storage.stores import StoreRepository
 
 
-async def show_preview(settings: Settings, out: Console, now: datetime | None) -> None:
+async def show_preview(settings: Settings, out: Terminal, now: datetime | None) -> None:
     """Show the decision on every order in the status that reminders are for."""
     moment = now or datetime.now(UTC)
     async with connected(settings) as (database, _):
         reminder = (await StoreRepository(database).general()).reminder
         out.print(shown(f"At {timestamp(moment)}: {_rule(reminder)}"), markup=False)
         counts: Counter[str] = Counter()
+        rows: list[dict[str, object]] = []
         async for decided in preview(database, reminder, moment):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
+            rows.append(_row(decided))
             out.print(shown(_told(decided)), markup=False)
+    out.tell({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
     out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")
     others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
     out.print(f"{sum(counts.values())} would not{f': {others}' if others else ''}.")
@@ -35,16 +36,18 @@ async def show_preview(settings: Settings, out: Console, now: datetime | None) -
         out.print("Reminders are disabled: no mail is sent until `reminder.enabled` is set.")
 
 
-async def run_once(settings: Settings, out: Console, now: datetime | None) -> None:
+async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> None:
     """Send the reminders that are due."""
     async with connected(settings) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:
+            out.tell({"enabled": False, "sent": 0, "skipped": {}})
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
         keys = settings.review_tokens.keys()
         job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender, token_keys=keys)
         with out.status("Sending reminders"):
             report = await job.run(now or datetime.now(UTC))
+    out.tell({"enabled": True, "sent": report.reminders, "skipped": report.skipped})
     skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())
     out.print(f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}.")
 
@@ -55,6 +58,17 @@ def _rule(reminder: ReminderSettings) -> str:
         f"orders in status {reminder.order_status} for {days} days, and for at most {days + reminder.max_age_days}; "
         f"at most {limit} reminders for each customer{f' within {period} days' if period else ''}."
     )
+
+
+def _row(decided: Decided) -> dict[str, object]:
+    order, _, decision, _ = decided
+    return {
+        "orderId": order.id,
+        "orderNumber": order.number,
+        "customerId": order.customer.id,
+        "decision": "reminded" if isinstance(decision, Reminder) else decision.value,
+        "to": decision.to if isinstance(decision, Reminder) else None,
+    }
 
 
 def _told(decided: Decided) -> str:

@@ -1,27 +1,39 @@
-"""`plaudit dlq replay`: dead letters become messages again, each once."""
+"""`plaudit dlq replay` and `discard`: dead letters become messages again, each once, or are settled without it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
-from aiokafka.errors import MessageSizeTooLargeError
 from rich.console import Console
 
-from messaging.decoding import RawRecord
-from messaging.kafka.publisher import Publisher
-from messaging.replays import letter_id, replayed_message
+from messaging.replays import Hindrance, LetterState, first_letter_id, hindrance, letter_id, replayed_message
 from plaudit.cli.command_line import UsageError
+from plaudit.cli.terminal import print_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import prepare_servers
-from plaudit.tools.dead_letters import Filter, dead_letters
-from plaudit.tools.privacy import erasures_of
+from plaudit.tools.dead_letters import Filter
+from plaudit.tools.dead_letters_state import Judged, judged_letters
+from storage.audit import AuditEntry, Replaying
 from storage.outbox import in_parts
-from storage.replays import ReplayRepository
+from storage.replays import UNMARKED
+from storage.repositories import Repositories
+from storage.unit_of_work import Transactions, UnitOfWork
+
+OPERATOR: Final = "plaudit dlq"
+
+_LEFT_OUT: Final = {
+    Hindrance.REPLAYED: "were replayed before; --again replays them, too.",
+    Hindrance.DISCARDED: "were discarded; --again replays those that are named.",
+    Hindrance.ERASED: "are about people who were forgotten since; they stay where they are.",
+    Hindrance.EMPTY: "have no value; --value sends one.",
+    Hindrance.TOO_LARGE: "are too large for their consumers; --value sends a smaller one.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,67 +44,154 @@ class Replay:
     mended: bytes | None = None
     again: bool = False
     dry_run: bool = False
+    as_json: bool = False
 
 
-_LEFT_OUT: Final = {
-    "known": "were replayed before; --again replays them, too.",
-    "erased": "are about people who were forgotten since; they stay where they are.",
-    "empty": "have no value; --value sends one.",
-    "too large": "are too large for their topic; --value sends a smaller one.",
-}
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """The options of a discard; without any criterion it needs `everything`."""
+
+    wanted: Filter
+    reason: str
+    everything: bool = False
+    dry_run: bool = False
+    as_json: bool = False
 
 
 async def replay_dead_letters(settings: Settings, out: Console, progress: Console, order: Replay) -> None:
     """Publish letters to their topics, and say how many.
 
-    A letter is published, then remembered. Cut short between the two, the next replay publishes it again, and what
-    identifies it is the same, so that it takes effect once. What becomes a dead letter during the replay is left
-    for the next one. Raises UsageError or CommandError.
+    Letters are marked in the transaction that owes their messages to Kafka. Cut short, what was marked is published
+    by this or by a worker, and the next replay goes on behind it; of several replays at once one publishes a letter.
+    A letter that fails again is the same letter: it is replayed if it is named, or `again`. What becomes a dead letter
+    during the replay is left for the next one. Raises UsageError or CommandError.
     """
     if order.mended is not None and not order.wanted.is_one:
         raise UsageError("--value mends one letter: name it by --topic, --partition and --offset.")
-    counts: Counter[str] = Counter()
+    replayed, left_out = 0, Counter[Hindrance]()
     async with connected(settings) as (database, publisher):
         if not order.dry_run:
             await prepare_servers(settings, database)
-        replays, erasures = ReplayRepository(database), erasures_of(settings, database)
+        repositories = Repositories(database, erasure_key=settings.privacy.key())
+        transactions = Transactions(database, repositories, publisher.publish)
+        limit = order.wanted.limit
         with progress.status("Replaying dead letters") as status:
-            async for letters in dead_letters(settings, order.wanted):
-                for chunk in in_parts(letters):
-                    kept = await erasures.spared(chunk)
-                    counts["erased"] += len(chunk) - len(kept)
-                    await _replay(kept, order, replays, publisher, counts)
-                    status.update(f"Replaying dead letters: {counts['replayed']} published")
-    what = "Would replay" if order.dry_run else "Replayed"
-    out.print(f"{what} {counts['replayed']} dead letters.")
+            async for letters in judged_letters(settings, database, replace(order.wanted, limit=None)):
+                for chunk in _in_parts(letters):
+                    left = None if limit is None else limit - replayed
+                    if order.dry_run:
+                        done, hindered = await _choice(chunk, order, left, repositories)
+                    else:
+                        done, hindered = await transactions.run(partial(_replay, chunk, order, left))
+                    replayed += len(done)
+                    left_out += hindered
+                    status.update(f"Replaying dead letters: {replayed} published")
+                if replayed == limit:
+                    break
+    _tell_replayed(out, order, replayed, left_out)
+
+
+def _tell_replayed(out: Console, order: Replay, replayed: int, left_out: Counter[Hindrance]) -> None:
+    if order.as_json:
+        told = {reason.value: left_out[reason] for reason in _LEFT_OUT}
+        print_json(out, {"replayed": replayed, "dryRun": order.dry_run, "leftOut": told})
+        return
+    out.print(f"{'Would replay' if order.dry_run else 'Replayed'} {replayed} dead letters.")
     for reason, text in _LEFT_OUT.items():
-        if counts[reason]:
-            out.print(f"{counts[reason]} {text}")
+        if left_out[reason]:
+            out.print(f"{left_out[reason]} {text}")
 
 
 async def _replay(
-    letters: Sequence[RawRecord], order: Replay, replays: ReplayRepository, publisher: Publisher, counts: Counter[str]
-) -> None:
-    earlier = await replays.counts([letter_id(letter) for letter in letters])
-    chosen = [letter for letter in letters if order.again or letter_id(letter) not in earlier]
-    counts["known"] += len(letters) - len(chosen)
-    # A letter without a value, as of a record that was too large to keep, can never work as it is.
-    full = [letter for letter in chosen if order.mended is not None or letter.value is not None]
-    counts["empty"] += len(chosen) - len(full)
-    if order.dry_run:
-        counts["replayed"] += len(full)
-        return
-    messages = [replayed_message(r, value=order.mended, earlier=earlier.get(letter_id(r), 0)) for r in full]
-    try:
-        await publisher.publish(messages)
-        published = full
-    except MessageSizeTooLargeError:
-        published = []
-        for letter, message in zip(full, messages, strict=True):
-            try:
-                await publisher.publish([message])
-                published.append(letter)
-            except MessageSizeTooLargeError:
-                counts["too large"] += 1
-    await replays.remember([letter_id(letter) for letter in published], datetime.now(UTC))
-    counts["replayed"] += len(published)
+    letters: Sequence[Judged], order: Replay, left: int | None, work: UnitOfWork
+) -> tuple[list[Judged], Counter[Hindrance]]:
+    chosen, left_out = await _choice(letters, order, left, work.repositories, work)
+    now, stored = datetime.now(UTC), work.repositories
+    ids = [letter_id(each.letter) for each in chosen]
+    earlier = await stored.replays.marks(ids, work.session)
+    await stored.replays.remember({letter_id(e.letter): first_letter_id(e.letter) for e in chosen}, now, work.session)
+    work.emit(
+        replayed_message(each.letter, value=order.mended, earlier=earlier.get(id, UNMARKED).times)
+        for id, each in zip(ids, chosen, strict=True)
+    )
+    fields = () if order.mended is None else ("value",)
+    work.audit([_audit_entry(each, Replaying.REPLAY, now, fields=fields) for each in chosen])
+    return chosen, left_out
+
+
+async def _choice(
+    letters: Sequence[Judged], order: Replay, left: int | None, stored: Repositories, work: UnitOfWork | None = None
+) -> tuple[list[Judged], Counter[Hindrance]]:
+    """Those of these letters that are replayed, at most `left`, and the reasons against others."""
+    marks = await stored.replays.marks([letter_id(e.letter) for e in letters], work.session if work else None)
+    spared = {letter_id(letter) for letter in await stored.erasures.spared([each.letter for each in letters])}
+    chosen: list[Judged] = []
+    left_out = Counter[Hindrance]()
+    is_named = order.wanted.names_letters
+    for each in letters:
+        if len(chosen) == left:
+            break
+        if each.came_back:
+            continue  # The letter that stands for it is counted.
+        id = letter_id(each.letter)
+        state = marks.get(id, UNMARKED).state
+        if each.failed_again and state is LetterState.OPEN and not is_named:
+            state = LetterState.REPLAYED
+        again = order.again and (is_named or state is not LetterState.DISCARDED)
+        reason = hindrance(each.letter, order.mended, state=state, is_spared=id in spared, again=again)
+        if reason is None:
+            chosen.append(each)
+        else:
+            left_out[reason] += 1
+    return chosen, left_out
+
+
+async def discard_dead_letters(settings: Settings, out: Console, progress: Console, order: Discard) -> None:
+    """Settle open letters without publishing them, with a reason in the audit log, and say how many.
+
+    Kafka keeps them until the retention of their topics is over. Raises UsageError or CommandError.
+    """
+    if order.wanted.is_everything and not order.everything:
+        raise UsageError("Name letters by their places, or a filter; --all discards all open letters.")
+    if not order.reason.strip():
+        raise UsageError("--reason must say why.")
+    count = 0
+    async with connected(settings) as (database, publisher):
+        if not order.dry_run:
+            await prepare_servers(settings, database)
+        transactions = Transactions(database, Repositories(database), publisher.publish)
+        with progress.status("Discarding dead letters") as status:
+            async for letters in judged_letters(settings, database, order.wanted, [LetterState.OPEN]):
+                if not order.dry_run:
+                    await transactions.run(partial(_discard, letters, order.reason))
+                count += len(letters)
+                status.update(f"Discarding dead letters: {count}")
+    if order.as_json:
+        print_json(out, {"discarded": count, "dryRun": order.dry_run})
+    else:
+        out.print(f"{'Would discard' if order.dry_run else 'Discarded'} {count} dead letters.")
+
+
+async def _discard(letters: Sequence[Judged], reason: str, work: UnitOfWork) -> None:
+    replays, now = work.repositories.replays, datetime.now(UTC)
+    ids = {letter_id(each.letter): each for each in letters}
+    settled = await replays.marks(ids.keys(), work.session)
+    await replays.discard([id for id in ids if id not in settled], now, work.session)
+    work.audit(
+        _audit_entry(each, Replaying.DISCARD, now, reason=reason) for id, each in ids.items() if id not in settled
+    )
+
+
+def _in_parts(letters: Sequence[Judged]) -> list[list[Judged]]:
+    by_id = {letter_id(each.letter): each for each in letters}
+    return [[by_id[letter_id(r)] for r in part] for part in in_parts([each.letter for each in letters])]
+
+
+def _audit_entry(
+    each: Judged, action: Replaying, at: datetime, *, reason: str | None = None, fields: tuple[str, ...] = ()
+) -> AuditEntry:
+    return AuditEntry(
+        *(at, OPERATOR, action, None, None, None, reason, None),
+        fields=fields,
+        letter=str(each.place),
+    )

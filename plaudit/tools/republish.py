@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from rich.console import Console
 from uuid_utils import uuid7
 
 from consumers.reviews_relay import ReviewRelay
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import prepare_servers
@@ -18,7 +18,7 @@ from storage.reviews_changes import RelayProgress
 _PAUSE_S: Final = 0.2
 
 
-async def republish(settings: Settings, out: Console) -> None:
+async def republish(settings: Settings, out: Terminal) -> None:
     """Have all reviews published as they now are, and tombstones for what the topic holds beyond them.
 
     The worker that relays reviews does it; where none runs, this process. Cut short, the workers go on with it.
@@ -39,4 +39,5 @@ async def republish(settings: Settings, out: Console) -> None:
                     await asyncio.sleep(_PAUSE_S)
         finally:
             await cancel_and_wait(relay)
+    out.tell({"done": True})
     out.print("All reviews are in the topic as they now are.")

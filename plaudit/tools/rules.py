@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from rich.console import Console
-
 from domain.moderation_rules import ModerationRule, rule_set, tried
 from domain.reviews import Review
 from messaging.moderation_rules import MODERATION_RULES
 from messaging.moderation_rules_trial import TriedRow, trial_summary, tried_row
 from messaging.reading import InvalidContentError, Reader
 from plaudit.cli.command_line import CommandError, UsageError
-from plaudit.cli.terminal import shown
+from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
@@ -41,7 +39,7 @@ class RuleTrialOrder:
     rules: Path | None = None
 
 
-async def run_trial(settings: Settings, out: Console, errors: Console, order: RuleTrialOrder) -> int:
+async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: RuleTrialOrder) -> int:
     """Tell what rules would do to each review, with a summary; returns the number of bad rows.
 
     Raises UsageError for a file that can't be used.
@@ -56,6 +54,7 @@ async def run_trial(settings: Settings, out: Console, errors: Console, order: Ru
     for fault in bad:
         errors.print(fault)
     summary = trial_summary(rows)
+    out.tell({"reviews": rows, "summary": summary, "badRows": bad})
     out.print(
         f"{summary['reviews']} reviews: {summary['approved']} approved, {summary['held']} held, "
         f"{summary['flagged']} flagged, {summary['untouched']} as without rules; {len(bad)} rows are bad."

@@ -61,6 +61,32 @@ def test_addresses_are_shown_without_what_opens_them(tmp_path: Path) -> None:
     assert shown["smtp"]["sender"] == "Shop <shop@example.com>"
 
 
+def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
+    shown = configuration(tmp_path)
+    assert (shown["runningUp"], shown["mongo"]["uri"], shown["http"]["port"]) == (None, None, 8080)
+    endpoints: Json = {
+        "http": "http://127.0.0.1:9137",
+        "kafka": "127.0.0.1:9138",
+        "mongo": "mongodb://plaudit:pass-of-mongo@127.0.0.1:9139/?replicaSet=rs",
+        "database": "plaudit",
+        "idempotence": False,
+        "kafkaSasl": {
+            **{"securityProtocol": "SASL_PLAINTEXT", "mechanism": "PLAIN"},
+            **{"username": "plaudit", "password": "pass-of-kafka"},
+        },
+    }
+    (tmp_path / ".plaudit").mkdir()
+    (tmp_path / ".plaudit/endpoints.json").write_text(json.dumps(endpoints))
+    shown = configuration(tmp_path)
+    assert (shown["runningUp"], shown["broker"]) == (".plaudit/endpoints.json", "tansu")
+    assert (shown["http"]["host"], shown["http"]["port"]) == ("127.0.0.1", 9137)
+    assert shown["mongo"]["uri"].startswith("mongodb://**********@127.0.0.1:9139/")
+    kafka = shown["kafka"]
+    assert (kafka["bootstrap_servers"], kafka["security_protocol"]) == ("127.0.0.1:9138", "SASL_PLAINTEXT")
+    configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092")
+    assert (configured["kafka"]["bootstrap_servers"], configured["broker"]) == ("kafka:9092", "auto")
+
+
 async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     first = await service.run("init")

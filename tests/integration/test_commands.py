@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.service import Json, Service
-from tests.support.sockets import connection
+from tests.support.sockets import connection, post_request
 
 
 async def test_accepted(http: httpx.AsyncClient) -> None:
@@ -205,7 +205,7 @@ async def test_malformed_json(http: httpx.AsyncClient, path: str, body: bytes) -
     problem_of(response, 400)
 
 
-async def test_other_problems(http: httpx.AsyncClient) -> None:
+async def test_other_problems(service: Service, http: httpx.AsyncClient) -> None:
     problem_of(await http.post(f"{REVIEWS}/reviewList", json={"sort": "password:desc"}), 400)
     problem_of(await http.post(f"{REVIEWS}/reviewList", json={"sort": "rating:sideways"}), 400)
     problem_of(await http.get("/api/nothing/here"), 404)
@@ -221,6 +221,13 @@ async def test_other_problems(http: httpx.AsyncClient) -> None:
             yield b" " * 32 * 1024
 
     problem_of(await http.post(REVIEWS, content=endless()), 413)
+    async with connection(service.port) as client:
+        # One that closes, and sends on before it reads.
+        await client.send(post_request(REVIEWS, b"[", length=5_000_000).replace(b"Host", b"Connection: close\r\nHost"))
+        for _ in range(50):
+            await client.send(b" " * 100_000)
+            await asyncio.sleep(0.01)
+        assert (await client.answer())[0] == 413
     xml = {"Content-Type": "application/xml"}
     problem_of(await http.post(REVIEWS, content=b"<a/>", headers=xml), 415)
     problem_of(await http.request("DELETE", REVIEWS, content=b"ids=a", headers=xml), 415)

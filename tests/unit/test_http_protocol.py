@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from plaudit.processes import http_protocol
 from plaudit.processes.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
 from tests.support.sockets import Connection, connection
 from tests.support.waiting import eventually
@@ -158,6 +159,33 @@ async def test_a_body_that_nobody_wants_any_more_ends_the_connection() -> None:
         head = b"POST /early HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\nabc"
         assert await client.ask(head) == (200, b"0")
         assert await client.is_closed()
+
+
+async def test_a_client_that_still_sends_reads_its_answer() -> None:
+    async with running(limits()) as server:
+        for version, more in ((b"1.0", b""), (b"1.1", b"connection: close\r\n")):
+            async with server.client() as client:
+                head = b"POST /early HTTP/" + version + b"\r\nhost: a\r\n" + more
+                await client.send(head + b"content-length: 20000000\r\n\r\n")
+                for _ in range(200):
+                    await client.send(b"x" * 100_000)
+                    await asyncio.sleep(0.001)
+                assert await client.answer() == (200, b"0")
+                assert await client.is_closed()
+        await eventually(lambda: not server.connections)
+
+
+async def test_what_is_thrown_away_behind_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "_LINGER_BYTES", 1_000_000)
+    head = b"POST /early HTTP/1.0\r\nhost: a\r\ncontent-length: 2000000000\r\n\r\n"
+    async with running(limits()) as server, server.client() as client:
+        await client.send(head)
+        client.writer.writelines(b"x" * 100_000 for _ in range(1_000))
+        with pytest.raises(ConnectionError):
+            await client.writer.drain()
+    async with running(limits(receive=0.3)) as server, server.client() as client:
+        assert await client.ask(head) == (200, b"0")
+        await eventually(lambda: not server.connections)
 
 
 async def test_clients_that_do_not_read() -> None:

@@ -84,8 +84,11 @@ async def check_end(ours: Any) -> None:
     connection.timeout_keep_alive = 5
     connection.data_received(GET)
     ours.close_after_answer(connection)
+    closed = Mock()
+    ours.close_by(connection, closed)
     await asyncio.sleep(0.01)
-    connection.transport.close.assert_called()
+    closed.assert_called()
+    connection.transport.close.assert_not_called()
 
 
 async def check_upgrade(ours: Any) -> None:
@@ -129,6 +132,7 @@ PARTS: list[tuple[str, str, Check]] = [
     *[(HTTP, name, check_requests) for name in ("cycle", "flow", "pipeline", "body", "response_complete")],
     (HTTP, "response_started", check_requests),
     (HTTP, "keep_alive", check_end),
+    (HTTP, "transport", check_end),
     (HTTP, "_unset_keepalive_if_required", check_end),
     *[(HTTP, name, check_upgrade) for name in ("parser", "url", "headers")],
     (f"{HTTP} uvicorn.protocols.http.flow_control", "resume_reading", check_requests),

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
-from rich.console import Console
 
 from devservers.waiting import until
 from domain.reviews import ReviewStatus
@@ -20,6 +19,7 @@ from domain.timestamps import moment_in
 from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from plaudit.cli.command_line import CommandError
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics
 from plaudit.tools.demo_shop.messages import DemoMessages
@@ -36,7 +36,7 @@ _PATIENCE_S: Final = 120
 _MOST_EVERY_S: Final = 0.2
 
 
-async def run_fill(settings: Settings, out: Console, count: int) -> None:
+async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
     """Fill a running service with the store Demo, three products and so many reviews.
 
     All of it has ids of its own, which stay: done again, nothing changes, and with a larger number the others are
@@ -51,6 +51,7 @@ async def run_fill(settings: Settings, out: Console, count: int) -> None:
         raise CommandError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
     finally:
         await publisher.stop()
+    out.tell({"address": f"{address}/demo", "reviews": count})
     out.print(f"The shop is open: {address}/demo", style="bold")
 
 
@@ -59,7 +60,7 @@ class _Fill:
     client: httpx.AsyncClient
     publisher: Publisher
     settings: Settings
-    out: Console
+    out: Terminal
 
     async def run(self, count: int) -> None:
         await self._open_store()

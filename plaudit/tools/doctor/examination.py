@@ -16,7 +16,7 @@ from rich.console import Console
 
 from domain.findings import Finding, Level, failed, ok
 from messaging.kafka.administration import admin_client
-from messaging.kafka.checks import check_consumption, check_dead_letters, check_kafka, dead_letter_count
+from messaging.kafka.checks import check_consumption, check_dead_letters, check_kafka, kept_letters
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
 from plaudit.cli.command_line import wrong_settings
@@ -103,9 +103,7 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
             if are_topics_there:
                 async for finding in check_consumption(admin, connection, settings.topics):
                     yield finding
-            yield check_dead_letters(
-                await dead_letter_count(consumer, admin, settings.topics), await _replayed(settings)
-            )
+            yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, await _settled(settings)))
     except (KafkaError, TimeoutError, OSError, ValueError) as error:
         advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
         yield failed("kafka", f"does not answer: {_short(error)}", advice)
@@ -121,11 +119,11 @@ def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
     return ok(check, f"{text}; set PLAUDIT_PRODUCTION to have that refused")
 
 
-async def _replayed(settings: Settings) -> int | None:
+async def _settled(settings: Settings) -> set[str] | None:
     try:
         client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=_REACH_S)
         async with client:
-            return await ReplayRepository(database).count()
+            return await ReplayRepository(database).settled()
     except (MissingAddressError, PyMongoError):
         return None  # told by the checks of MongoDB
 

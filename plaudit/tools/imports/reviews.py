@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import orjson
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from domain.delivery import OutgoingMessage
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics, patiently
 from plaudit.tools.file_format import FileFormat
@@ -52,7 +52,7 @@ class ImportOrder:
         return self.file.with_name(self.file.name + ".bad-rows.jsonl")
 
 
-async def run_import(settings: Settings, out: Console, progress: Console, order: ImportOrder) -> int:
+async def run_import(settings: Settings, out: Terminal, progress: Terminal, order: ImportOrder) -> int:
     """Import a file, and return how many of its rows are bad.
 
     A batch of rows is published and acknowledged, its bad rows are reported, and then the checkpoint moves on.
@@ -82,6 +82,9 @@ async def run_import(settings: Settings, out: Console, progress: Console, order:
                 await publisher.stop()
     if not order.dry_run:
         checkpoint_of(order.file).unlink(missing_ok=True)
+    report = order.report_file if start.bad else None
+    counts = {"published": start.published, "badRows": start.bad, "dryRun": order.dry_run}
+    out.tell({**counts, "report": report and str(report)})
     what = "Would publish" if order.dry_run else "Published"
     out.print(f"{what} {start.published} reviews; {start.bad} rows are bad.")
     if start.bad and order.report_file:
@@ -98,7 +101,7 @@ class _Import:
         publisher: Publisher | None,
         reader: RowReader,
         checkpoint: Checkpoint,
-        console: Console,
+        console: Terminal,
     ) -> None:
         self._order = order
         self._publisher = publisher
@@ -228,7 +231,7 @@ def _lock(file: BinaryIO) -> None:
         raise CommandError(f"Another import is at {file.name}.") from None
 
 
-def _progress(console: Console) -> Progress:
+def _progress(console: Terminal) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,0 +1,143 @@
+"""`plaudit dlq list` and `summary`: the dead letters, one by one or counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from rich.console import Console
+
+from domain.timestamps import from_milliseconds, timestamp
+from messaging.replays import LetterState, header
+from plaudit.cli.terminal import print_json, shown
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from plaudit.tools.dead_letters import Filter
+from plaudit.tools.dead_letters_state import Judged, judged_letters
+
+_AGES: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
+
+
+async def list_dead_letters(
+    settings: Settings, out: Console, wanted: Filter, states: list[LetterState], *, as_json: bool = False
+) -> None:
+    """Print a line for each letter in one of these states, or one JSON array."""
+    rows: list[dict[str, Any]] = []
+    count = 0
+    async with connected(settings) as (database, _):
+        async for letters in judged_letters(settings, database, wanted, states):
+            count += len(letters)
+            if as_json:
+                rows += [_row(each) for each in letters]
+                continue
+            for each in letters:
+                out.print(_line(each))
+    if as_json:
+        print_json(out, rows)
+    elif count == 0:
+        out.print("No dead letters.")
+    elif count == wanted.limit:
+        out.print(f"The first {count}; --limit shows more.")
+
+
+@dataclass(slots=True)
+class _Group:
+    """The letters of a topic with one code."""
+
+    states: Counter[LetterState] = field(default_factory=Counter)
+    failed_again: int = 0
+    ages: Counter[str] = field(default_factory=Counter)
+    oldest: datetime | None = None
+    newest: datetime | None = None
+
+    def add(self, each: Judged, now: datetime) -> None:
+        self.states[each.state] += 1
+        if each.state is not LetterState.OPEN:
+            return
+        self.failed_again += each.failed_again
+        at = from_milliseconds(each.letter.timestamp)
+        self.ages[next((name for name, age in _AGES.items() if now - at <= age), "older")] += 1
+        self.oldest = min(at, self.oldest or at)
+        self.newest = max(at, self.newest or at)
+
+
+async def summarize_dead_letters(settings: Settings, out: Console, wanted: Filter, *, as_json: bool = False) -> None:
+    """Print how many letters there are by topic and code: open ones with their age, replayed and discarded ones."""
+    groups: dict[tuple[str, str], _Group] = {}
+    now = datetime.now(UTC)
+    async with connected(settings) as (database, _):
+        async for letters in judged_letters(settings, database, wanted):
+            for each in letters:
+                place = each.place.topic.value, header(each.letter, "x-error-code")
+                groups.setdefault(place, _Group()).add(each, now)
+    total: Counter[LetterState] = sum((group.states for group in groups.values()), Counter())
+    if as_json:
+        counts = {state.value: total[state] for state in LetterState}
+        print_json(out, {**counts, "groups": [_group_row(*place, group) for place, group in groups.items()]})
+        return
+    for (topic, code), group in groups.items():
+        out.print("  ".join([topic, shown(code) or "-", *_told(group)]))
+    out.print(_counted(total) if groups else "No dead letters.")
+
+
+def _told(group: _Group) -> list[str]:
+    told = [_counted(group.states)]
+    if group.failed_again:
+        told.append(f"{group.failed_again} failed again")
+    if group.oldest and group.newest:
+        told.append(f"open from {timestamp(group.oldest)} to {timestamp(group.newest)}")
+    return told
+
+
+def _counted(states: Counter[LetterState]) -> str:
+    return ", ".join(f"{states[state]} {state}" for state in LetterState)
+
+
+def _group_row(topic: str, code: str, group: _Group) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "code": code,
+        **{state.value: group.states[state] for state in LetterState},
+        "failedAgain": group.failed_again,
+        "openByAge": {name: group.ages[name] for name in (*_AGES, "older")},
+        "oldestOpen": group.oldest and timestamp(group.oldest),
+        "newestOpen": group.newest and timestamp(group.newest),
+    }
+
+
+def _row(each: Judged) -> dict[str, Any]:
+    letter = each.letter
+    return {
+        "place": str(each.place),
+        "topic": each.place.topic.value,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "at": timestamp(from_milliseconds(letter.timestamp)),
+        "state": each.state.value,
+        "replayed": each.times,
+        "failedAgain": each.failed_again,
+        "code": header(letter, "x-error-code"),
+        "reason": header(letter, "x-error-message"),
+        "key": None if letter.key is None else letter.key.decode(errors="backslashreplace"),
+    }
+
+
+def _line(each: Judged) -> str:
+    letter = each.letter
+    key = "-" if letter.key is None else shown(letter.key.decode(errors="backslashreplace"))
+    fields = [
+        letter.topic,
+        f"{letter.partition}",
+        f"{letter.offset}",
+        timestamp(from_milliseconds(letter.timestamp)),
+        shown(header(letter, "x-error-code")) or "-",
+        shown(header(letter, "x-error-message")) or "-",
+        key,
+    ]
+    if each.failed_again:
+        fields.append(f"failed again, replayed {each.times} times")
+    elif each.state is not LetterState.OPEN:
+        fields.append(each.state.value)
+    return "  ".join(fields)

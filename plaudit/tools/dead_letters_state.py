@@ -1,0 +1,103 @@
+"""Dead letters and what became of each: open, replayed or discarded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from messaging.decoding import RawRecord
+from messaging.replays import LetterPlace, LetterState, first_letter_id, letter_id
+from plaudit.config import Settings
+from plaudit.tools.dead_letters import Filter, dead_letters, topics_of
+from storage.database import Database
+from storage.replays import UNMARKED, LetterMark, ReplayRepository
+
+_Position = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A dead letter, and what became of it.
+
+    `times`: how often its line was published again. `came_back`: another letter stands for it, because what was
+    published failed again.
+    """
+
+    letter: RawRecord
+    place: LetterPlace
+    state: LetterState
+    times: int
+    came_back: bool
+
+    @property
+    def failed_again(self) -> bool:
+        """True for an open letter that is what came of a replay."""
+        return self.state is LetterState.OPEN and first_letter_id(self.letter) != letter_id(self.letter)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The letters that came of replays: of each line, which begins at a first letter, the newest stands for all."""
+
+    newest: dict[bytes, _Position] = field(default_factory=dict)
+    firsts: set[str] = field(default_factory=set)
+
+    def add(self, letter: RawRecord) -> None:
+        first = first_letter_id(letter)
+        if first != letter_id(letter):
+            line, position = _line_of(letter, first), _position_of(letter)
+            self.firsts.add(first)
+            self.newest[line] = max(position, self.newest.get(line, position))
+
+    def is_outdated(self, letter: RawRecord) -> bool:
+        newest = self.newest.get(_line_of(letter, first_letter_id(letter)))
+        is_first = first_letter_id(letter) == letter_id(letter)
+        return not is_first and newest is not None and newest > _position_of(letter)
+
+
+async def judged_letters(
+    settings: Settings, database: Database, wanted: Filter, states: Sequence[LetterState] = tuple(LetterState)
+) -> AsyncIterator[list[Judged]]:
+    """The letters that are wanted and in one of these states, in the order of `dead_letters`; `limit` counts these.
+
+    Raises what `dead_letters` does.
+    """
+    replays = ReplayRepository(database)
+    lines = _Lines()
+    if not await replays.is_empty() and not wanted.names_letters:
+        async for letters in dead_letters(settings, Filter(wanted.topics)):
+            for letter in letters:
+                lines.add(letter)
+    topics = {settings.topics.dead_letters(topic): topic for topic in topics_of(settings.topics, ())}
+    left = wanted.limit
+    async for letters in dead_letters(settings, replace(wanted, limit=None)):
+        marks = await replays.marks({id for r in letters for id in (letter_id(r), first_letter_id(r))})
+        places = [LetterPlace(topics[r.topic], r.partition, r.offset) for r in letters]
+        judged = [_judge(r, place, marks, lines) for r, place in zip(letters, places, strict=True)]
+        found = [each for each in judged if each.state in states][:left]
+        if found:
+            yield found
+        if left is not None:
+            left -= len(found)
+            if left == 0:
+                return
+
+
+def _judge(letter: RawRecord, place: LetterPlace, marks: Mapping[str, LetterMark], lines: _Lines) -> Judged:
+    id, first = letter_id(letter), first_letter_id(letter)
+    mark = marks.get(id, UNMARKED)
+    is_outdated = lines.is_outdated(letter)
+    state = LetterState.REPLAYED if is_outdated and mark.state is LetterState.OPEN else mark.state
+    times = max(mark.times, marks.get(first, UNMARKED).times)
+    return Judged(letter, place, state, times, came_back=is_outdated or id in lines.firsts)
+
+
+def _line_of(letter: RawRecord, first: str) -> bytes:
+    # A record may hold commands about several things, which fail one by one: each goes on as a line of its own.
+    parts = (first.encode(), letter.topic.encode(), letter.key or b"")
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
+
+
+def _position_of(letter: RawRecord) -> _Position:
+    return letter.timestamp, letter.partition, letter.offset

@@ -1,0 +1,46 @@
+"""`--json` of the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+
+from plaudit.cli.main import app
+from plaudit.cli.terminal import Terminal, output
+
+PROCESSES = {"up", "api", "worker", "scheduler", "mailer"}
+"""They run until they are stopped, and print a log at most, which `PLAUDIT_LOG__FORMAT=json` makes JSON."""
+
+
+def commands(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
+    """All commands, by their full name."""
+    if not hasattr(group, "commands"):
+        yield " ".join(names), group
+        return
+    for name, command in group.commands.items():
+        yield from commands(command, *names, name)
+
+
+def test_every_command_that_prints_something_prints_json_if_asked() -> None:
+    options = {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in commands(typer.main.get_command(app))
+    }
+    assert set(options) > PROCESSES
+    assert {name for name, known in options.items() if "--json" not in known} == PROCESSES
+
+
+def test_nothing_else_is_printed_then(capsys: pytest.CaptureFixture[str]) -> None:
+    out = Terminal()
+    with output(out, as_json=True) as told, told.status("Working"):
+        told.print("One line")
+        told.tell({"count": 1})
+    assert json.loads(capsys.readouterr().out) == {"count": 1}
+    with output(out, as_json=False) as told:
+        told.print("One line")
+        told.tell({"count": 1})
+    assert capsys.readouterr().out == "One line\n"
