@@ -106,6 +106,11 @@ def test_only_who_asks_an_issuer_reaches_it() -> None:
     assert "10.3.0.0/16" in opened("production", "api")
 
 
+def test_the_alerts_are_those_of_prometheus() -> None:
+    (rules,) = rendered(VALUES["production"]).of("PrometheusRule")
+    assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+
+
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
     made = rendered(VALUES["restore"])
     assert {document["spec"]["replicas"] for document in made.of("Deployment")} == {0}

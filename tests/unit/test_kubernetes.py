@@ -127,10 +127,10 @@ def test_pods_name_what_is_there(manifests: Manifests, request: pytest.FixtureRe
         spec = document["spec"]["template"]["spec"]
         assert f"ServiceAccount/{spec['serviceAccountName']}" in there
         for only in spec["containers"]:
-            assert only["envFrom"][0] == {"configMapRef": {"name": RELEASE}}
-            (secret,) = only["envFrom"][1].values()
+            secret, settings = only["envFrom"]
+            assert settings == {"configMapRef": {"name": RELEASE}}
             for made in manifests.of("ExternalSecret"):
-                assert made["spec"]["target"] == secret
+                assert made["spec"]["target"] == secret["secretRef"]
 
 
 @pytest.mark.parametrize("process", PROCESSES)
