@@ -6,11 +6,12 @@ PORT ?= 8080
 DATA ?= .plaudit
 BROKER ?= auto
 ARGS ?=
-MANIFESTS = $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml deploy/kubernetes/ingress/*.yaml))
+MANIFESTS := deploy/kubernetes/plaudit.yaml
+CHART := deploy/helm/plaudit
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client screenshots sbom pin audit lock clean
+.PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client manifests screenshots sbom pin audit lock clean
 
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
@@ -37,7 +38,7 @@ lint: $(VENV)/dev.stamp ## ruff, mypy, import rules, Kubernetes schemas
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
 	$(BIN)/lint-imports
-# Against the oldest and the newest Kubernetes that it is meant for. KEDA's objects and kustomize's have no schema there.
+# Against the oldest and the newest Kubernetes that it is meant for; the chart's other values: tests/unit/test_helm.py.
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.28 $(MANIFESTS)
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.37 $(MANIFESTS)
 
@@ -61,6 +62,9 @@ docs: $(VENV)/dev.stamp ## write docs/asyncapi.json
 client: $(VENV)/dev.stamp ## write the types of clients/typescript; needs npm
 	cd clients/typescript && npm ci --silent && ../../$(BIN)/plaudit openapi | npm run --silent generate
 	@$(BIN)/plaudit openapi | sha256sum | cut -d' ' -f1 > clients/typescript/openapi.sha256
+
+manifests: ## write deploy/kubernetes/plaudit.yaml of the chart; needs helm
+	helm template plaudit $(CHART) --values deploy/kubernetes/values.yaml > $(MANIFESTS)
 
 screenshots: $(VENV)/dev.stamp ## write docs/console and docs/storefront, of a running `make up`; needs chromium: PORT, DATA, ARGS
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) $(BIN)/python docs/write_screenshots.py $(ARGS)

@@ -1,10 +1,12 @@
-"""The manifests of deploy/kubernetes agree with each other and with the program; `make lint` checks their shape."""
+"""What is applied to Kubernetes agrees with itself and with the program: the manifests kept, and the chart's."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import json
+import tomllib
+from functools import cache
 
+import kubernetes_validate
 import pytest
 import yaml
 from typer.models import CommandInfo
@@ -12,65 +14,73 @@ from typer.models import CommandInfo
 from messaging.topics import Topic
 from plaudit.cli.main import app
 from plaudit.config import Settings
+from tests.support.manifests import (
+    CHART,
+    PROCESSES,
+    RELEASE,
+    ROOT,
+    VALUES,
+    Document,
+    Manifests,
+    containers,
+    kept,
+    rendered,
+)
 from tests.support.variables import variables
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
-PROCESSES = ("api", "worker", "scheduler", "mailer")
-
-Document = dict[str, Any]
-
-
-def documents(*kinds: str) -> list[Document]:
-    """All manifests, those of kustomize apart, or those of some kinds."""
-    files = [file for file in sorted(FOLDER.glob("*/*.yaml")) if file.name != "kustomization.yaml"]
-    found = [document for file in files for document in yaml.safe_load_all(file.read_text())]
-    return [document for document in found if not kinds or document["kind"] in kinds]
+OF_OPERATORS = {"ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule", "ExternalSecret"}
+# Where the manifests end: what a pod names beside these has to be there.
+BROUGHT = {"existing": {"ServiceAccount/shop"}}
 
 
-def named(kind: str, name: str) -> Document:
-    (found,) = (document for document in documents(kind) if document["metadata"]["name"] == name)
-    return found
+@pytest.fixture(params=["kept", *VALUES])
+def manifests(request: pytest.FixtureRequest) -> Manifests:
+    return kept() if request.param == "kept" else rendered(VALUES[request.param])
 
 
-def pods() -> list[Document]:
-    """The templates of all pods."""
-    return [document["spec"]["template"] for document in documents("Deployment", "Job")]
+def port_names(pods: list[Document]) -> set[str]:
+    return {port["name"] for pod in pods for only in containers(pod) for port in only.get("ports", [])}
 
 
-def container(pod: Document) -> Document:
-    (only,) = pod["spec"]["containers"]
-    assert isinstance(only, dict)
-    return only
-
-
-def selected(labels: dict[str, str]) -> list[Document]:
-    found = [pod for pod in pods() if labels.items() <= pod["metadata"]["labels"].items()]
+def selected(manifests: Manifests, labels: dict[str, str]) -> list[Document]:
+    found = [pod for pod in manifests.pods() if labels.items() <= pod["metadata"]["labels"].items()]
     assert found, f"nobody has {labels}"
     return found
 
 
-def port_names(pods: list[Document]) -> set[str]:
-    return {port["name"] for pod in pods for port in container(pod).get("ports", [])}
+@pytest.mark.parametrize("version", ["1.28", "1.37"])
+def test_objects_are_valid_for_the_oldest_and_the_newest(manifests: Manifests, version: str) -> None:
+    for document in manifests.documents:
+        if document["kind"] not in OF_OPERATORS:
+            validate(json.dumps(document), version)
 
 
-def test_the_configuration_is_one_of_plaudit(monkeypatch: pytest.MonkeyPatch) -> None:
-    configured = named("ConfigMap", "plaudit")["data"]
-    assert set(configured) <= {name for name, _ in variables(Settings)}
-    for name, value in configured.items():
-        monkeypatch.setenv(name, value)
+@cache
+def validate(document: str, version: str) -> None:
+    """Many documents are the same in several sets of values, and it takes its time."""
+    kubernetes_validate.validate(json.loads(document), version, strict=True)
+
+
+def test_the_settings_are_those_of_plaudit(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = manifests.settings()
+    own = {name for name in settings if name.startswith("PLAUDIT_")}
+    assert own <= {name for name, _ in variables(Settings)}
+    for name in own:
+        monkeypatch.setenv(name, settings[name])
     assert Settings().kafka.replication_factor == 3
+    assert Settings().log.format == "json"
 
 
-def test_there_are_no_secrets() -> None:
+def test_there_are_no_secrets(manifests: Manifests) -> None:
     secrets = {name for name, is_secret in variables(Settings) if is_secret}
     assert "PLAUDIT_MONGO__URI" in secrets
-    assert not secrets & set(named("ConfigMap", "plaudit")["data"])
-    assert not documents("Secret")
+    assert not secrets & set(manifests.settings())
+    assert not manifests.of("Secret")
 
 
-def test_every_process_is_deployed() -> None:
-    deployed = {container(pod)["args"][0] for pod in pods()}
-    assert deployed == {*PROCESSES, "init"}
+def test_every_process_is_deployed(manifests: Manifests) -> None:
+    deployed = {containers(document["spec"]["template"])[0]["args"][0] for document in manifests.of("Deployment")}
+    assert deployed == set(PROCESSES)
     assert deployed <= {name(command) for command in app.registered_commands}
 
 
@@ -78,100 +88,125 @@ def name(command: CommandInfo) -> str:
     return str(command.name or getattr(command.callback, "__name__", None))
 
 
-@pytest.mark.parametrize("pod", pods(), ids=lambda pod: container(pod)["args"][0])
-def test_a_pod_has_no_more_than_it_needs(pod: Document) -> None:
-    only, spec = container(pod), pod["spec"]
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert spec["automountServiceAccountToken"] is False
-    # Kubernetes would add variables like PLAUDIT_API_PORT.
-    assert spec["enableServiceLinks"] is False
-    assert only["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert only["resources"]["limits"]["memory"]
-    assert only["envFrom"] == [{"configMapRef": {"name": "plaudit"}}, {"secretRef": {"name": "plaudit"}}]
-    assert named("ServiceAccount", spec["serviceAccountName"])
+def test_a_release_is_prepared_before_it_is_rolled_out(manifests: Manifests) -> None:
+    job = manifests.named("Job", f"{RELEASE}-migration")
+    assert [only["args"] for only in containers(job["spec"]["template"])] == [["init"], ["migrate"]]
+    assert job["spec"]["activeDeadlineSeconds"]
+    # The secret of External Secrets isn't there before the release is.
+    before = "post-install" if manifests.of("ExternalSecret") else "pre-install"
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == f"{before},pre-upgrade"
+    for only in containers(job["spec"]["template"]):
+        assert {each["name"]: each["value"] for each in only["env"]} == manifests.settings()
+        assert [list(source) for source in only["envFrom"]] == [["secretRef"]]
+    assert "serviceAccountName" not in job["spec"]["template"]["spec"]
+
+
+def test_a_pod_has_no_more_than_it_needs(manifests: Manifests) -> None:
+    for pod in manifests.pods():
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert spec["automountServiceAccountToken"] is False
+        # Kubernetes would add variables like PLAUDIT_API_PORT.
+        assert spec["enableServiceLinks"] is False
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        for only in containers(pod):
+            assert only["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert only["resources"]["limits"]["memory"]
+            assert {mount["name"] for mount in only["volumeMounts"]} == volumes
+
+
+def test_pods_name_what_is_there(manifests: Manifests, request: pytest.FixtureRequest) -> None:
+    there = {f"{document['kind']}/{document['metadata']['name']}" for document in manifests.documents}
+    there |= BROUGHT.get(request.node.callspec.params["manifests"], set())
+    for document in manifests.of("Deployment"):
+        spec = document["spec"]["template"]["spec"]
+        assert f"ServiceAccount/{spec['serviceAccountName']}" in there
+        for only in spec["containers"]:
+            secret, settings = only["envFrom"]
+            assert settings == {"configMapRef": {"name": RELEASE}}
+            for made in manifests.of("ExternalSecret"):
+                assert made["spec"]["target"] == secret["secretRef"]
 
 
 @pytest.mark.parametrize("process", PROCESSES)
-def test_a_process_is_watched_at_a_port_of_its_own(process: str) -> None:
-    deployment = named("Deployment", f"plaudit-{process}")
+def test_a_process_is_watched_at_a_port_of_its_own(manifests: Manifests, process: str) -> None:
+    deployment = manifests.named("Deployment", f"{RELEASE}-{process}")
     template = deployment["spec"]["template"]
     assert deployment["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
-    only = container(template)
+    (only,) = containers(template)
     ports = {port["name"]: port["containerPort"] for port in only["ports"]}
     assert set(ports) == ({"http", "metrics"} if process == "api" else {"metrics"})
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert only[probe]["httpGet"]["port"] == ("http" if process == "api" else "metrics")
-    # The facade's own port asks who wants to know; this one doesn't.
-    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(ports["metrics"])
-    image = (FOLDER.parents[1] / "Dockerfile").read_text()
-    for name, port in ports.items():
-        assert f"PLAUDIT_{name.upper()}__PORT={port}" in image
-    budget = named("PodDisruptionBudget", f"plaudit-{process}")["spec"]
+    # The facade's own port asks who wants to know; this one doesn't. Never by both: each sample would come twice.
+    annotations = template["metadata"]["annotations"]
+    if manifests.of("PodMonitor"):
+        assert "prometheus.io/scrape" not in annotations
+    else:
+        assert annotations["prometheus.io/port"] == str(ports["metrics"])
+    image = (ROOT / "Dockerfile").read_text()
+    for port in ports:
+        assert f"PLAUDIT_{port.upper()}__PORT={ports[port]}" in image
+    budget = manifests.named("PodDisruptionBudget", f"{RELEASE}-{process}")["spec"]
     assert budget["selector"]["matchLabels"] == template["metadata"]["labels"]
+    assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-def test_addresses_lead_to_ports_of_pods() -> None:
-    for service in documents("Service"):
-        ports = port_names(selected(service["spec"]["selector"]))
+def test_addresses_lead_to_ports_of_pods(manifests: Manifests) -> None:
+    for service in manifests.of("Service"):
+        ports = port_names(selected(manifests, service["spec"]["selector"]))
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
-    for ingress in documents("Ingress"):
+    for ingress in manifests.of("Ingress"):
         for rule in ingress["spec"]["rules"]:
             for path in rule["http"]["paths"]:
                 target = path["backend"]["service"]
-                offered = named("Service", target["name"])["spec"]["ports"]
+                offered = manifests.named("Service", target["name"])["spec"]["ports"]
                 assert target["port"]["name"] in {port["name"] for port in offered}
 
 
-def test_network_policies_are_about_ports_of_pods() -> None:
-    for policy in documents("NetworkPolicy"):
-        ports = port_names(selected(policy["spec"]["podSelector"]["matchLabels"]))
+def test_every_pod_is_closed_but_for_what_it_needs(manifests: Manifests, request: pytest.FixtureRequest) -> None:
+    policies = manifests.of("NetworkPolicy")
+    guarded = [policy["spec"]["podSelector"]["matchLabels"] for policy in policies]
+    if request.node.callspec.params["manifests"] != "existing":
+        for pod in manifests.pods():
+            assert pod["metadata"]["labels"] in guarded
+    for policy in policies:
+        assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        ports = port_names(selected(manifests, policy["spec"]["podSelector"]["matchLabels"]))
         opened = {port["port"] for rule in policy["spec"].get("ingress", []) for port in rule["ports"]}
-        assert opened <= ports
+        assert opened == ports
 
 
-def test_every_backlog_scales_the_process_that_consumes_it() -> None:
-    configured = named("ConfigMap", "plaudit")["data"]
-    prefix, partitions = (configured[f"PLAUDIT_KAFKA__{name}"] for name in ("TOPIC_PREFIX", "PARTITIONS"))
+def test_every_backlog_scales_the_process_that_consumes_it(manifests: Manifests) -> None:
+    scaling = manifests.of("ScaledObject")
+    if not scaling:
+        pytest.skip("no KEDA in these values")
+    settings = manifests.settings()
+    prefix, partitions = (settings[f"PLAUDIT_KAFKA__{name}"] for name in ("TOPIC_PREFIX", "PARTITIONS"))
     scaled: list[tuple[str, str]] = []
-    for rule in documents("ScaledObject"):
+    for rule in scaling:
         target = rule["spec"]["scaleTargetRef"]["name"]
-        assert named("Deployment", target)
-        assert rule["spec"]["maxReplicaCount"] <= int(partitions)
+        # The number of pods is KEDA's.
+        assert "replicas" not in manifests.named("Deployment", target)["spec"]
+        assert rule["spec"]["maxReplicaCount"] <= int(partitions) // 2
         for trigger in rule["spec"]["triggers"]:
             told = trigger["metadata"]
             assert told["consumerGroup"] == told["topic"]
-            assert told["bootstrapServersFromEnv"] in configured
+            assert told["bootstrapServersFromEnv"] in settings
+            if authenticated := trigger.get("authenticationRef"):
+                assert manifests.named("TriggerAuthentication", authenticated["name"])
             scaled.append((told["topic"], target))
-    consumers = {topic: "plaudit-worker" for topic in Topic if topic.is_consumed}
-    consumers[Topic.MAIL_COMMANDS] = "plaudit-mailer"
+    consumers = {topic: f"{RELEASE}-worker" for topic in Topic if topic.is_consumed}
+    consumers[Topic.MAIL_COMMANDS] = f"{RELEASE}-mailer"
     assert sorted(scaled) == sorted((prefix + topic, process) for topic, process in consumers.items())
 
 
-def test_kustomize_finds_every_file_and_every_target() -> None:
-    for folder in ("base", "autoscaling", "ingress"):
-        told = yaml.safe_load((FOLDER / folder / "kustomization.yaml").read_text())
-        there = {file.name for file in (FOLDER / folder).glob("*.yaml")} - {"kustomization.yaml"}
-        assert set(told["resources"]) == there
-    example = yaml.safe_load((FOLDER / "example" / "kustomization.yaml").read_text())
-    for patch in example["patches"]:
-        document = named(**patch["target"])
-        for operation in yaml.safe_load(patch["patch"]):
-            added = operation["op"] == "add"
-            assert added or operation["op"] == "replace"
-            path = operation["path"]
-            assert pointed_at(document, path.rpartition("/")[0] if added else path)
-    assert {container(pod)["image"].partition(":")[0] for pod in pods()} == {
-        image["name"] for image in example["images"]
-    }
-
-
-def pointed_at(document: Any, pointer: str) -> Any:
-    """Resolve a JSON pointer."""
-    for step in pointer.removeprefix("/").split("/"):
-        document = document[int(step)] if isinstance(document, list) else document[step]
-    return document
+def test_the_chart_has_the_version_of_the_program() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert chart["version"] == chart["appVersion"] == version

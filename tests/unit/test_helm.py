@@ -1,0 +1,163 @@
+"""The chart makes what its values say, and refuses what it doesn't understand; needs Helm."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from plaudit.config import Settings
+from tests.support.manifests import CHART, RELEASE, ROOT, VALUES, Document, containers, helm, kept, rendered
+from tests.support.variables import variables
+from tests.unit.test_kubernetes import OF_OPERATORS
+
+# What the image or the chart settles, and what belongs to `plaudit up`.
+SETTLED: Final = {
+    *("PLAUDIT_HTTP__HOST", "PLAUDIT_HTTP__PORT", "PLAUDIT_METRICS__HOST", "PLAUDIT_METRICS__PORT"),
+    *("PLAUDIT_KAFKA__TLS_CA_FILE", "PLAUDIT_KAFKA__TLS_CERT_FILE", "PLAUDIT_KAFKA__TLS_KEY_FILE"),
+    *("PLAUDIT_SMTP__TLS_CA_FILE", "PLAUDIT_DATA", "PLAUDIT_BROKER", "PLAUDIT_EMBEDDED__KAFKA_AUTH"),
+}
+# The modules of Go, and the folders in them, that hold the definitions of what operators understand.
+DEFINITIONS: Final = {
+    "github.com/kedacore/keda/v2@v2.21.0": "config/crd/bases",
+    "github.com/prometheus-operator/prometheus-operator@v0.85.0": "example/prometheus-operator-crd",
+    "github.com/external-secrets/external-secrets@v1.3.2": "config/crds/bases",
+}
+CUSTOM: Final = ("scaledobjects", "triggerauthentications", "podmonitors", "prometheusrules", "externalsecrets")
+
+
+def test_the_schema_knows_every_setting_and_no_secret() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    known = {name for name in schema["properties"]["config"]["properties"] if name.startswith("PLAUDIT_")}
+    assert known == {name for name, is_secret in variables(Settings) if not is_secret} - SETTLED
+
+
+def test_the_manifests_that_are_kept_are_the_charts() -> None:
+    """After a change of the chart: `make manifests`."""
+
+    def by_name(document: Document) -> str:
+        return f"{document['kind']}/{document['metadata']['name']}"
+
+    made = rendered(ROOT / "deploy" / "kubernetes" / "values.yaml")
+    assert sorted(made.documents, key=by_name) == sorted(kept().documents, key=by_name)
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_helm_finds_no_fault(values: str) -> None:
+    linted = helm("lint", "--strict", CHART, "--values", VALUES[values])
+    assert linted.returncode == 0, linted.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("workers.replicas=3", "additional properties 'workers' not allowed"),
+        ("worker.replica=3", "at '/worker': additional properties 'replica' not allowed"),
+        ("worker.replicas=many", "at '/worker/replicas': got string, want integer"),
+        (
+            "config.PLAUDIT_KAFKA__BOOTSTAP_SERVERS=kafka:9092",
+            "additional properties 'PLAUDIT_KAFKA__BOOTSTAP_SERVERS'",
+        ),
+        ("config.PLAUDIT_MONGO__URI=mongodb://user:secret@host", "additional properties 'PLAUDIT_MONGO__URI'"),
+        ("config.PLAUDIT_AUTH__MODE=jwt", "missing properties 'PLAUDIT_AUTH__JWT__ISSUER'"),
+        ("externalSecret.enabled=true", "at '/externalSecret/key'"),
+        (
+            "keda.enabled=true,keda.worker.maxReplicas=13",
+            "maxReplicas is more than PLAUDIT_KAFKA__PARTITIONS",
+        ),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(said: str, answer: str) -> None:
+    made = helm("template", RELEASE, CHART, "--set", said)
+    assert made.returncode != 0
+    assert answer in made.stderr
+
+
+def test_certificates_are_where_the_settings_lead() -> None:
+    made = rendered(VALUES["tls"])
+    settings = made.settings()
+    for process in ("api", "worker", "scheduler", "mailer"):
+        (only,) = containers(made.named("Deployment", f"{RELEASE}-{process}")["spec"]["template"])
+        folders = {mount["mountPath"] for mount in only["volumeMounts"]}
+        files = {name: value for name, value in settings.items() if "__TLS_" in name}
+        assert len(files) == 4
+        assert {str(Path(file).parent) for file in files.values()} < folders
+        assert "/etc/plaudit/mongodb" in folders
+    keys = {each["parameter"]: each["key"] for each in made.of("TriggerAuthentication")[0]["spec"]["secretTargetRef"]}
+    assert keys == {"ca": "authority.pem", "cert": "tls.crt", "key": "tls.key"}
+
+
+def test_only_who_asks_an_issuer_reaches_it() -> None:
+    def opened(values: str, process: str) -> set[str]:
+        policy = rendered(VALUES[values]).named("NetworkPolicy", f"{RELEASE}-{process}")
+        blocks = [to["ipBlock"]["cidr"] for rule in policy["spec"]["egress"] for to in rule.get("to", [])]
+        return set(blocks)
+
+    for process in ("api", "worker", "scheduler", "mailer", "migration"):
+        assert "192.0.2.10/32" in opened("issuer", process)
+    assert opened("production", "mailer") == {"10.1.0.0/16", "10.2.0.0/16"}
+    assert "10.3.0.0/16" in opened("production", "api")
+
+
+def test_the_alerts_are_those_of_prometheus() -> None:
+    (rules,) = rendered(VALUES["production"]).of("PrometheusRule")
+    assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+
+
+def test_nobody_runs_while_a_backup_is_put_back() -> None:
+    made = rendered(VALUES["restore"])
+    assert {document["spec"]["replicas"] for document in made.of("Deployment")} == {0}
+    assert not made.of("HorizontalPodAutoscaler", "ScaledObject", "PersistentVolumeClaim")
+    jobs = {name: made.named("CronJob", f"{RELEASE}-{name}")["spec"] for name in ("backup", "restore")}
+    assert all(job["suspend"] for job in jobs.values())
+    (only,) = containers(jobs["restore"]["jobTemplate"]["spec"]["template"])
+    assert 'file="plaudit-20261101T011700Z.archive.gz"' in only["args"][0]
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_operators_understand_what_is_theirs(values: str) -> None:
+    for document in rendered(VALUES[values]).documents:
+        if document["kind"] in OF_OPERATORS:
+            definitions()[f"{document['apiVersion']}/{document['kind']}"].validate(document)
+
+
+@cache
+def definitions() -> dict[str, jsonschema_rs.Draft202012Validator]:
+    """The schemas of what operators define, by version and kind, from the modules that the operators are made of."""
+    if shutil.which("go") is None:
+        pytest.skip("go isn't installed, which gets the definitions")
+    got = subprocess.run(["go", "mod", "download", "-json", *DEFINITIONS], cwd="/", capture_output=True, text=True)
+    if got.returncode:
+        pytest.skip(f"the definitions can't be had: {got.stderr[:200]}")
+    found = {}
+    decoder, left = json.JSONDecoder(), got.stdout.strip()
+    while left:
+        module, end = decoder.raw_decode(left)
+        left = left[end:].strip()
+        folder = Path(module["Dir"]) / DEFINITIONS[f"{module['Path']}@{module['Version']}"]
+        for file in folder.glob("*.yaml"):
+            if file.stem.partition("_")[2] in CUSTOM:
+                definition = yaml.safe_load(file.read_text())["spec"]
+                for version in definition["versions"]:
+                    key = f"{definition['group']}/{version['name']}/{definition['names']['kind']}"
+                    found[key] = jsonschema_rs.Draft202012Validator(closed(version["schema"]["openAPIV3Schema"]))
+    return found
+
+
+def closed(schema: Any) -> Any:
+    """The same, but with fields refused that it doesn't know, as `kubectl` warns of them."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: closed(value) for name, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        inner.setdefault("additionalProperties", False)
+    return inner
