@@ -17,6 +17,7 @@ from consumers.returns import ReturnConsumer
 from consumers.services import Services
 from messaging.metrics import note_wait
 from storage.database import Database
+from storage.parking_clock import ParkingClock
 from storage.transactions import abort_abandoned
 from storage.unit_of_work import is_unavailable
 
@@ -27,6 +28,9 @@ PARKING_LIMIT: Final = timedelta(hours=1)
 
 ABANDONED_AFTER: Final = timedelta(seconds=10)
 """A transaction may stand still so long; the documents that it wrote are locked until it ends."""
+
+AWAY_FOR: Final = timedelta(minutes=1)
+"""If no worker was there for longer, that time doesn't count as parking: what is waited for may stand in Kafka."""
 
 _PAUSE_S: Final = 5.0
 _FORGET_EVERY: Final = timedelta(hours=1)
@@ -44,10 +48,12 @@ async def keep_house(
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
-    forgotten = datetime.min.replace(tzinfo=UTC)
+    forgotten, clock = datetime.min.replace(tzinfo=UTC), ParkingClock(database)
     while True:
         try:
             now = datetime.now(UTC)
+            if away := await clock.tick(AWAY_FOR):
+                log.info("what is parked waits for longer: no worker was there", seconds=round(away.total_seconds()))
             if now - forgotten > _FORGET_EVERY:
                 if count := await services.reviews.forget_gone(now - remember):
                     log.info("forgot ids of deleted and refused reviews", count=count)

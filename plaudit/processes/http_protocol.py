@@ -15,11 +15,10 @@ from typing import Any, Final, NoReturn
 
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from plaudit.processes.http_heads import Refusal, answer_of, refusal_of
+from plaudit.processes.http_lingering import LingeringProtocol
 from plaudit.processes.uvicorn_internals import (
-    ReadingControl,
     close_after_answer,
     close_by,
     control_reading,
@@ -50,9 +49,6 @@ _CHUNK_BYTES: Final = 16
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LAST_LOOK_S: Final = 0.1
 
-_LINGER_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a body that are thrown away behind its answer: a client that is cut off while it sends never reads it."""
-
 _UNSENT: Final = 16 * 1024
 """Bytes of an answer that the buffer of a connection may hold: the rest waits for the client."""
 
@@ -76,21 +72,19 @@ class ConnectionLimits:
     waiting: OrderedDict[BoundedProtocol, None] = field(default_factory=OrderedDict)
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class BoundedProtocol(LingeringProtocol):
     """One connection. It is `waiting` while the server waits for a request, or for the rest of one.
 
     What was read is parsed in turns with other connections, and no further than to the request after the one in hand.
     """
 
     limits: ConnectionLimits
-    flow: ReadingControl
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._unparsed = b""
         self._has_a_turn = False
         self._is_ending = False
-        self._lingering_bytes: int | None = None
         self._in_head = True
         self._head_bytes = 0
         self._framing_bytes = 0
@@ -122,10 +116,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, or keep them until earlier data have been parsed."""
-        if self._lingering_bytes is not None:
-            self._lingering_bytes -= len(data)
-            if self._lingering_bytes < 0:
-                self.transport.close()
+        if self.is_lingering:
+            self.throw_away(data)
             return
         self._unparsed += data
         self._parse()
@@ -180,18 +172,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The answer has been given: we wait again."""
         super().on_response_complete()
-        if self._lingering_bytes is not None:
+        if self.is_lingering:
             stop_idle_timer(self)
         elif not self.transport.is_closing():
             self._wait()
             if self._unparsed:
                 self._take_a_turn()
-
-    def shutdown(self) -> None:
-        """Answer the request in hand, and close."""
-        super().shutdown()
-        if self._lingering_bytes is not None:
-            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client doesn't read as fast as we write."""
@@ -210,11 +196,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head or self.transport.is_closing():
             self.transport.close()
             return
-        self._lingering_bytes, self._unparsed = _LINGER_BYTES, b""
-        self.flow.is_behind = False
-        self.flow.resume_reading()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
+        self._unparsed = b""
+        self.linger()
 
     def _take_a_turn(self) -> None:
         if not self._has_a_turn:

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plaudit.processes import http_protocol
+from plaudit.processes import http_lingering
 from plaudit.processes.http_protocol import BoundedProtocol, ConnectionLimits, bounded_protocol
 from tests.support.sockets import Connection, connection
 from tests.support.waiting import eventually
@@ -176,7 +176,7 @@ async def test_a_client_that_still_sends_reads_its_answer() -> None:
 
 
 async def test_what_is_thrown_away_behind_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "_LINGER_BYTES", 1_000_000)
+    monkeypatch.setattr(http_lingering, "LINGER_BYTES", 1_000_000)
     head = b"POST /early HTTP/1.0\r\nhost: a\r\ncontent-length: 2000000000\r\n\r\n"
     async with running(limits()) as server, server.client() as client:
         await client.send(head)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from api.auth.keys_of_issuer import GRACE_S
-from consumers.housekeeping import PARKING_LIMIT
+from consumers.housekeeping import AWAY_FOR, PARKING_LIMIT
 from domain.images import UNUSED_FOR
 from domain.mails import RetryPlan
 from domain.review_tokens import VALIDITY
@@ -21,6 +21,7 @@ from storage.outcomes import REMEMBERED_SECONDS
 DOCS = (Path(__file__).parents[2] / "docs/operations.md").read_text()
 TITLE = "## When something is away: an hour, a day, longer"
 WINDOWS = {
+    "AWAY_FOR": AWAY_FOR,
     "GRACE_S": timedelta(seconds=GRACE_S),
     "LIFETIME": LIFETIME,
     "OVERDUE": OVERDUE,

@@ -1,0 +1,42 @@
+"""The time that counts for what is parked: that in which a worker was there to bring what it waits for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from pymongo import ReturnDocument
+
+from storage import parking, returns, verdicts
+from storage.database import Database, Document
+
+COLLECTION: Final = "parkingClock"
+
+_ID: Final = "workers"
+_PARKED: Final = (parking.COLLECTION, returns.PARKED, verdicts.PARKED)
+
+
+class ParkingClock:
+    """Notes that workers work, and leaves out of parking times how long none did. Time is the server's alone."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._clock = database[COLLECTION]
+
+    async def tick(self, longest: timedelta) -> timedelta:
+        """Note that a worker works now. Returns for how long none did if that is more than `longest`, else zero.
+
+        What was parked before waits for that much longer. One of several workers sees the gap.
+        """
+        gap = {"$subtract": ["$$NOW", {"$ifNull": ["$at", "$$NOW"]}]}
+        found = await self._clock.find_one_and_update(
+            {"_id": _ID}, [{"$set": {"gap": gap, "at": "$$NOW"}}], upsert=True, return_document=ReturnDocument.AFTER
+        )
+        noted: Document = found or {}
+        away = timedelta(milliseconds=noted["gap"])
+        if away <= longest:
+            return timedelta()
+        later = [{"$set": {"parkedAt": {"$add": ["$parkedAt", noted["gap"]]}}}]
+        for name in _PARKED:
+            await self._database[name].update_many({"parkedAt": {"$lte": noted["at"] - longest}}, later)
+        return away
