@@ -77,9 +77,12 @@ class ReturnRepository:
         self._parked = database[PARKED]
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, StoredReturn]:
-        """The returns, refusals and deletions stored under these ids."""
+        """The returns, refusals and deletions stored under these ids.
+
+        In a transaction, where it is decided about them, raises StoredDocumentError for one that has lost too much.
+        """
         found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
-        return {document["_id"]: stored_from(document) async for document in found}
+        return {document["_id"]: stored_from(document, is_shown=session is None) async for document in found}
 
     async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
         """The order of each return; unknown, refused and deleted ones are left out."""
