@@ -57,7 +57,7 @@ _COUNTED: Final = ("orderId", "status", "lines")
 RETURN: Final = Shape(
     "returns",
     {
-        **dict.fromkeys(("number", "orderId"), lost(STRING, "")),
+        **dict.fromkeys(("number", "orderId"), lost(STRING, "?")),
         "status": lost(STRING, ReturnStatus.NEW.value),
         "lines": lost(ARRAY, ()),
         **dict.fromkeys(("resolution", "createdBy", "modifiedBy"), default(TEXT_OR_NULL)),
