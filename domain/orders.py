@@ -86,6 +86,10 @@ class OrderHeader:
     reminders: ReminderState = field(default_factory=ReminderState, kw_only=True)
 
 
+NO_BODY: Final = b"null"
+"""The JSON of an order that has lost its body."""
+
+
 @dataclass(frozen=True, slots=True)
 class OrderLine:
     """A line item: what was ordered, how many, and at which price each."""

@@ -14,7 +14,7 @@ from storage.database import Database, Document, Session
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPlace, OrderSearch, criteria
 from storage.orders_shape import ORDER, returned_by
-from storage.shapes import read, require
+from storage.shapes import read, require, shown
 
 COLLECTION: Final = "orders"
 _RETURNS: Final = "returns"
@@ -45,7 +45,10 @@ class OrderRepository:
     async def of_ids(
         self, ids: Collection[str], session: Session | None = None, *, with_bodies: bool = True
     ) -> dict[str, Order]:
-        """The known ones among these orders, by id; their bodies, which can be large, may be left out."""
+        """The known ones among these orders, by id; their bodies, which can be large, may be left out.
+
+        In a transaction, where it is decided about them, raises StoredDocumentError for one that has lost too much.
+        """
         if not ids:
             return {}
         fields = None if with_bodies else {"body": 0}
@@ -56,7 +59,9 @@ class OrderRepository:
         if "returned" not in document:
             # What its returns take, so that never more is returned than was ordered.
             taken = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
-            document["returned"] = returned_by(each for each in taken if "refusedAt" not in each)
+            document["returned"] = returned_by(taken, is_shown=session is None)
+        if session is None:
+            return shown(ORDER, _order, document)
         require(ORDER, document, ("lines",))
         return read(ORDER, _order, document)
 

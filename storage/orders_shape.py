@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from domain.orders import NO_BODY
 from domain.reminders import status_key
 from domain.returns import Return
 from storage.database import Document
 from storage.returns_documents import stored_from
-from storage.shapes import ARRAY, BOOL, OBJECT, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
+from storage.shapes import ARRAY, BINARY, BOOL, OBJECT, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
 
 
 def _key(document: Document) -> str:
@@ -33,6 +34,7 @@ ORDER: Final = Shape(
         # Any event is news then, and tells the order whole.
         "modified": default(WHOLE, 0),
         "lines": lost(ARRAY, ()),
+        "body": lost(BINARY, NO_BODY),
         **dict.fromkeys(("observations", "digests"), default(ARRAY, [])),
         "returned": lost(ARRAY, ()),
         "reminder": default(OBJECT, {"sent": 0, "toCustomer": 0}),
@@ -41,11 +43,12 @@ ORDER: Final = Shape(
 )
 
 
-def returned_by(returns: Iterable[Document]) -> list[list[Any]]:
-    """The field `returned` of an order, by the documents of its returns. Raises StoredDocumentError."""
+def returned_by(returns: Iterable[Document], *, is_shown: bool = False) -> list[list[Any]]:
+    """The field `returned` of an order, by the documents of its returns. Raises StoredDocumentError where it isn't only
+    to be shown."""
     taken: dict[str, int] = {}
     for document in returns:
-        stored = stored_from(document)
+        stored = stored_from(document, is_shown=is_shown)
         if isinstance(stored, Return):
             for line, quantity in stored.quantities().items():
                 taken[line] = taken.get(line, 0) + quantity

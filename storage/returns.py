@@ -77,14 +77,17 @@ class ReturnRepository:
         self._parked = database[PARKED]
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, StoredReturn]:
-        """The returns, refusals and deletions stored under these ids."""
+        """The returns, refusals and deletions stored under these ids.
+
+        In a transaction, where it is decided about them, raises StoredDocumentError for one that has lost too much.
+        """
         found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
-        return {document["_id"]: stored_from(document) async for document in found}
+        return {document["_id"]: stored_from(document, is_shown=session is None) async for document in found}
 
     async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
         """The order of each return; unknown, refused and deleted ones are left out."""
         found = self._returns.find({"_id": {"$in": list(ids)}, **IS_RETURN}, {"orderId": 1})
-        return {document["_id"]: document.get("orderId", "") async for document in found}
+        return {document["_id"]: document.get("orderId", "?") async for document in found}
 
     async def save(self, returns: Iterable[StoredReturn], session: Session) -> None:
         """Write returns, and the places of refused and deleted ones, as they are now."""
@@ -108,7 +111,7 @@ class ReturnRepository:
         # One more tells if there is another page.
         found = await self._found(search, shown, search.take + 1)
         documents = found[: search.take]
-        places = [ReturnPlace(document["_id"], document.get("orderId", ""), document["size"]) for document in documents]
+        places = [ReturnPlace(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
         is_last = len(found) == len(documents)
         return ReturnPage(places, None if is_last else place_of(documents[-1].get, search))
 

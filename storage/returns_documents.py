@@ -57,7 +57,7 @@ _COUNTED: Final = ("orderId", "status", "lines")
 RETURN: Final = Shape(
     "returns",
     {
-        **dict.fromkeys(("number", "orderId"), lost(STRING, "")),
+        **dict.fromkeys(("number", "orderId"), lost(STRING, "?")),
         "status": lost(STRING, ReturnStatus.NEW.value),
         "lines": lost(ARRAY, ()),
         **dict.fromkeys(("resolution", "createdBy", "modifiedBy"), default(TEXT_OR_NULL)),
@@ -104,11 +104,13 @@ def document_of(stored: StoredReturn) -> Document:
     }
 
 
-def stored_from(document: Document) -> StoredReturn:
-    """The return in a document, or the place of one, for decisions. Raises StoredDocumentError."""
+def stored_from(document: Document, *, is_shown: bool = False) -> StoredReturn:
+    """The return in a document, or the place of one. Raises StoredDocumentError where it isn't only to be shown."""
     if "refusedAt" in document:
         kind = DeletedReturn if "deleted" in document else RefusedReturn
         return kind(document["_id"], document["refusedAt"], seen_from(document.get("seen")))
+    if is_shown:
+        return shown_from(document)
     require(RETURN, document, _COUNTED)
     return read(RETURN, _return, document)
 

@@ -21,6 +21,7 @@ DATE: Final = ("date",)
 ARRAY: Final = ("array",)
 OBJECT: Final = ("object",)
 BOOL: Final = ("bool",)
+BINARY: Final = ("binData",)
 
 _PYTHON: Final[Mapping[str, type]] = {
     "string": str,
@@ -31,6 +32,7 @@ _PYTHON: Final[Mapping[str, type]] = {
     "array": list,
     "object": dict,
     "bool": bool,
+    "binData": bytes,
 }
 _UNREADABLE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 

@@ -23,10 +23,10 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.reviews_state import review_of_state
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
+from plaudit.processes.waiting import patiently
 from storage.database import Database
 from storage.leases import LeaseRepository
 from storage.mending import SHAPES, Mended, Mender
@@ -35,7 +35,8 @@ from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress
 from storage.unit_of_work import UnitOfWork
 
 _LEASE: Final = "migration"
-_LEASE_S: Final = 120.0
+_LEASE_S: Final = 60.0
+_WAIT_S: Final = 1.0
 _PAUSE_S: Final = 0.02
 """Between slices, for the service that runs on."""
 
@@ -114,15 +115,15 @@ class Migration:
         """Mend the documents of a collection."""
         mender, total = Mender(self.database, collection), Mended()
         damaged = await mender.count() or 0
-        done, after = 0, ""
+        looked, after = 0, ""
         while ids := await mender.page(after, _PAGE):
             known = await self._published(ids) if collection == "reviews" else {}
             for part in (ids[first : first + _SLICE] for first in range(0, len(ids), _SLICE)):
                 mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
                 total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
                 total.lost |= mended.lost
-                done += len(part)
-                self.progress.print(f"{collection}: {done:,} of {max(done, damaged):,} looked after")
+                looked += len(part)
+                self.progress.print(f"{collection}: {looked:,} of {max(looked, damaged):,} looked after")
                 await self._breathe()
             after = ids[-1]
         return _report(collection, damaged, total)
@@ -151,28 +152,34 @@ class Migration:
         return found
 
     async def _breathe(self) -> None:
-        await hold_lease(self.database, self.holder)
+        await hold_lease(self.database, self.holder, self.progress)
         await asyncio.sleep(_PAUSE_S)
 
 
-async def hold_lease(database: Database, holder: str) -> None:
-    """Take or renew the lease by which one migration runs at a time. Raises CommandError."""
-    if await LeaseRepository(database).take(_LEASE, holder, _LEASE_S) is None:
-        raise CommandError("Another `plaudit migrate` is at work: wait for it.")
+async def hold_lease(database: Database, holder: str, progress: Console) -> None:
+    """Take or renew the lease by which one migration runs at a time, once no other one has it."""
+    leases, is_told = LeaseRepository(database), False
+    while await leases.take(_LEASE, holder, _LEASE_S) is None:
+        if not is_told:
+            progress.print("Waiting for another `plaudit migrate`, or for a minute after it was killed")
+            is_told = True
+        await asyncio.sleep(_WAIT_S)
 
 
 async def migrate(settings: Settings, out: Console, progress: Console, *, dry_run: bool, as_json: bool) -> None:
-    """Make the missing steps, then mend documents, while the service runs. Raises CommandError if another one is at
-    it, SchemaRefusedError if the database is newer."""
+    """Make the missing steps, then mend documents, while the service runs. Waits for MongoDB and another migration.
+
+    Raises SchemaRefusedError if the database is newer, and what drivers raise if a server goes away meanwhile.
+    """
     async with connected(settings) as (database, publisher):
-        mark = await SchemaMarks(database).load()
+        mark = await patiently("MongoDB", SchemaMarks(database).load)
         if standing(mark) is Standing.TOO_NEW:
             raise SchemaRefusedError(refusal(mark) or "")
         if dry_run:
             report = await _dry_run(database, mark)
         else:
             async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
-                steps = [await run.make(step) for step in missing_steps(mark)]
+                steps = [await run.make(step) for step in missing_steps(await run.marks.load())]
                 documents = [await run.mend(collection) for collection in SHAPES]
                 after = await run.marks.load()
             report = _whole(mark, after.version, steps, documents, dry_run=False)
@@ -188,7 +195,7 @@ async def _migration(
 ) -> AsyncIterator[Migration]:
     holder = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
     migration = Migration(settings, database, services, progress, holder)
-    await hold_lease(database, migration.holder)
+    await hold_lease(database, migration.holder, progress)
     try:
         yield migration
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
@@ -143,15 +144,36 @@ async def test_a_message_that_fails_for_our_document_is_replayed_once_it_is_mend
     await facade.until_rated(product, 4, 1)
 
 
-@pytest.mark.parametrize("field", ["returned", "digests", "observations", "reminder", "isCancelled", "customerEmail"])
-async def test_what_orders_have_lost_hinders_no_return(returns: Returns, field: str) -> None:
-    order = await returns.ordered({"a": 3})
-    await returns.create(order, {"a": 2})
-    await take(returns.service, "orders", field, [order])
-    assert (await returns.available(order)) == {"a": 1}
-    report = await migrate(returns.service)
-    assert mended(report, "orders")["lost"] == []
-    assert (await returns.available(order)) == {"a": 1}
+@pytest.mark.slow
+async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
+    own_service: Service, own_returns: Returns
+) -> None:
+    service, returns = own_service, own_returns
+    mendable = ("returned", "digests", "observations", "reminder", "isCancelled", "customerEmail", "number", "modified")
+    orders = {field: await returns.ordered({"a": 3}) for field in (*mendable, "body", "status", "lines")}
+    for field, order in orders.items():
+        await returns.create(order, {"a": 2})
+        await take(service, "orders", field, [order])
+        assert (await returns.available(order)) == ({} if field == "lines" else {"a": 1})
+        assert (await returns.http.get(f"/api/orders/{order}")).json()["id"] == order
+    own = ("number", "orderId", "status", "lines", "resolution", "createdDate", "modifiedDate", "createdBy", "seen")
+    taken = {field: await returns.create(await returns.ordered({"a": 3}), {"a": 1}) for field in own}
+    for field, id in taken.items():
+        await take(service, "returns", field, [id])
+        assert (await returns.existing(id))["id"] == id
+    for sort in ("", "status", "createdDate:desc", "createdBy"):
+        await returns.search(take=100, sort=sort)
+    for path in ("/console/returns?status=all", "/console/orders"):
+        assert (await returns.http.get(path)).status_code == 200
+    # Their orders have what they need, whatever a return has lost: it takes what it took.
+    report = await migrate(service)
+    told = [*mended(report, "orders")["lost"], *mended(report, "returns")["lost"]]
+    gone = {taken[field]: [field] for field in ("number", "orderId", "status", "lines")}
+    gone |= {orders[field]: [field] for field in ("body", "status", "lines")}
+    assert {each["id"]: each["fields"] for each in told} == gone
+    for field in mendable:
+        assert (await returns.available(orders[field])) == {"a": 1}
+    await returns.change(taken["createdDate"], status="Approved")
 
 
 async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated(
@@ -175,6 +197,30 @@ async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated
         assert tally is not None
         assert tally["histogram"] == [0, 0, 0, 1, 0]
     assert "schema 1, the newest" in await doctor(service)
+
+
+@pytest.mark.slow
+async def test_a_migration_that_is_killed_goes_on_where_it_was(servers: Servers, tmp_path: Path) -> None:
+    service, count = Service(servers, tmp_path), 400
+    await service.run("init")
+    async with service.mongo() as database:
+        await database["schema"].drop()
+        keys: list[Json] = [{"entityType": "Product", "entityId": f"{n}", "storeId": None} for n in range(count)]
+        texts = {"status": 1, "ratingHundredths": 400, "review": "Good."}
+        await database["reviews"].insert_many([{**key, **texts, "_id": key["entityId"]} for key in keys])
+        await database["ratings"].insert_many([{**key, "count": 1, "sumHundredths": 400} for key in keys])
+        service.start("migrate")
+        await eventually(lambda: "Step 1: " in service.log("migrate"))
+        await service.stop("migrate", signal.SIGKILL)
+        await database["leases"].delete_one({"_id": "migration"})  # else it is waited for
+        mark = await database["schema"].find_one({})
+        assert mark is not None
+        assert mark["version"] == 0
+        assert 0 < mark["step"]["done"] < count
+        report = await migrate(service)
+        assert report["steps"] == [{**report["steps"][0], "number": 1, "documents": count}]
+        assert await database["ratings"].count_documents({"histogram": [0, 0, 0, 1, 0]}) == count
+        assert await database["schema"].find_one({}) == {"_id": "mark", "version": NEWEST, "runsFrom": 0}
 
 
 @pytest.mark.parametrize("process", ["init", "worker", "scheduler", "api", "up"])
