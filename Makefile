@@ -45,9 +45,9 @@ lint: $(VENV)/dev.stamp ## ruff, mypy, import rules, Kubernetes schemas
 bench: $(VENV)/bench.stamp ## speed against limits and alternatives: QUICK=1, ARGS=<group>
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
-# SEED, FAULTS, COMMANDS, SECONDS, KINDS and the others of `python -m tests.chaos --help`.
+# SEED, FAULTS, COMMANDS, SECONDS, KINDS, BEFORE and the others of `python -m tests.chaos --help`.
 chaos: $(VENV)/dev.stamp ## the fault suite at full length: SEED, FAULTS, COMMANDS, SECONDS, KINDS
-	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS REVIEWERS IMPORTERS BUYERS AUDIENCES KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
+	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS BEFORE REVIEWERS IMPORTERS BUYERS AUDIENCES KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
 bad-input: $(VENV)/dev.stamp ## what nobody sends by intention: SEED, REQUESTS, MESSAGES, EXAMPLES
 	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))

@@ -17,9 +17,11 @@ COLLECTION: Final = "reports"
 _OPEN: Final[Document] = {"isOpen": True}
 _NEWEST: Final = [("at", DESCENDING), ("_id", DESCENDING)]
 
+_BY_REVIEW: Final = [("reviewId", ASCENDING)]
+
 INDEXES: Final = [
-    IndexModel([("reviewId", ASCENDING), *_NEWEST], name="review_newest"),
-    IndexModel([("reviewId", ASCENDING)], name="open", partialFilterExpression=_OPEN),
+    IndexModel([*_BY_REVIEW, *_NEWEST], name="review_newest"),
+    IndexModel(_BY_REVIEW, name="open", partialFilterExpression=_OPEN),
 ]
 
 
@@ -83,7 +85,7 @@ class ReportRepository:
 async def reported_reviews(database: Database) -> list[str]:
     """The ids of all reviews with open reports."""
     grouped: list[Document] = [{"$match": _OPEN}, {"$group": {"_id": "$reviewId"}}]
-    found = await database[COLLECTION].aggregate(grouped, hint="open")
+    found = await database[COLLECTION].aggregate(grouped, hint=dict(_BY_REVIEW))
     return [document["_id"] async for document in found]
 
 

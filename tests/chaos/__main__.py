@@ -11,9 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos.faults import FAULTS
 from tests.chaos.output import say
-from tests.chaos.run import Plan, run_chaos
+from tests.chaos.run import KINDS, Plan, run_chaos
 
 RESULTS = Path(__file__).with_name("results") / "latest.json"
 PROCESSES = ("api-1", "api-2", "worker-1", "worker-2", "worker-3", "scheduler-1", "scheduler-2")
@@ -27,14 +26,15 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=200, help="at least so many")
     parser.add_argument("--commands", type=int, default=500_000, help="at least so many, acknowledged")
     parser.add_argument("--seconds", type=float, default=6 * 3600.0, help="at most so long")
-    parser.add_argument("--kinds", default=",".join(FAULTS), help="of faults, by name")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of faults, by name")
+    parser.add_argument("--before", help="the version before: a revision, or the folder of its tree")
     for actor, count in ACTORS.items():
         parser.add_argument(f"--{actor}", type=int, default=count)
     parser.add_argument("--keep", type=Path, help="a folder for logs and data, kept; else they are deleted at the end")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures are kept")
     options = parser.parse_args()
     sizes = {name: getattr(options, name) for name in ("seed", "faults", "commands", "seconds", *ACTORS)}
-    plan = Plan(**sizes, processes=PROCESSES, kinds=options.kinds.split(","))
+    plan = Plan(**sizes, processes=PROCESSES, before=options.before, kinds=options.kinds.split(","))
     folder = options.keep or Path(tempfile.mkdtemp(prefix="plaudit-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:

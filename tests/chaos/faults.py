@@ -40,6 +40,8 @@ class Stage:
     fleet: Fleet
     chance: random.Random
     model: Model
+    disturb: Callable[[], Awaitable[None]]
+    """Has one of the other faults of the run happen, for faults that last long."""
 
     async def a_while(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(self.chance.uniform(least_s, most_s))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
 
+from tests.chaos.versions import Version, this_version
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
 
@@ -24,6 +25,9 @@ TOPICS = (
 """In the order of the flow; what is passed on goes by `review-changes` in the end."""
 
 STOP_S = 30.0
+READY_S = 300.0
+BY_FORCE = "not stopped in time; ended by force"
+COMMAND_S = 180.0
 
 ENVIRONMENT = {
     "PLAUDIT_PRODUCTION": "true",
@@ -48,6 +52,12 @@ class Fleet:
     metrics: dict[str, int] = field(default_factory=dict)
     """Ports at which processes tell their metrics."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    log_starts: dict[str, int] = field(default_factory=dict)
+    this: Version = field(default_factory=this_version)
+    before: Version | None = None
+    """The version that processes begin with and come back to; without it all are of this one."""
+    versions: dict[str, Version] = field(default_factory=dict)
+    """The version of each process that isn't of this one."""
 
     @property
     def facades(self) -> list[str]:
@@ -59,23 +69,35 @@ class Fleet:
         return [name for name in self.processes if name.startswith(kind)]
 
     def start(self, name: str) -> None:
-        """Start a process."""
+        """Start a process, of the version that it had or was given."""
         command = name.partition("-")[0]
         if command == "api":
             self.ports.setdefault(name, free_port())
         self.metrics[name] = free_port()
-        environment = self.service.command_environment() | {
+        version = self.version(name)
+        environment = self.service.command_environment() | version.environment
+        environment |= {
             "PLAUDIT_HTTP__PORT": str(self.ports.get(name, 0)),
             "PLAUDIT_METRICS__PORT": str(self.metrics[name]),
         }
         with (self.service.folder / f"{name}.log").open("ab") as log:
+            self.log_starts[name] = log.tell()
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "plaudit", command],
+                version.command(command),
                 env=environment,
                 cwd=self.service.folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def version(self, name: str) -> Version:
+        """The version that a process is of, or will be of when it starts again."""
+        return self.versions.get(name, self.this)
+
+    @property
+    def is_this_version(self) -> bool:
+        """True if no process is of the version before."""
+        return all(self.version(name) == self.this for name in self.processes)
 
     def kill(self, name: str) -> None:
         """Kill a process, and forget it."""
@@ -87,8 +109,11 @@ class Fleet:
         """Send a signal to a process."""
         self.processes[name].send_signal(number)
 
-    async def stop(self, name: str) -> None:
-        """Stop a process in order, in three times the promised time; one that takes longer says where it is."""
+    async def stop(self, name: str, *, in_time: bool = True) -> None:
+        """Stop a process in order, in three times the promised time; one that takes longer says where it is.
+
+        Without `in_time` it may end by force, as it does on a busy machine: what it has in hand comes again.
+        """
         process = self.processes.pop(name)
         process.terminate()
         try:
@@ -97,6 +122,8 @@ class Fleet:
             process.send_signal(signal.SIGABRT)
             await asyncio.to_thread(process.wait)
             raise EndedByItselfError(f"{name} did not stop within {STOP_S:.0f} s: {self.log(name)}") from None
+        if not in_time and BY_FORCE in self.said(name):
+            return
         # A process that is still starting has nothing in hand, and ends by the signal.
         if code not in (0, -signal.SIGTERM) or (code and "ready" in self.log(name)):
             raise EndedByItselfError(f"{name} stopped with exit code {code}: {self.log(name)}")
@@ -108,32 +135,65 @@ class Fleet:
                 raise EndedByItselfError(f"{name} ended with exit code {process.returncode}: {self.log(name)}")
 
     def log(self, name: str) -> str:
-        """The end of a log."""
-        return (self.service.folder / f"{name}.log").read_text(errors="replace")[-3_000:]
+        """The end of a log, since the last start."""
+        return self.said(name)[-3_000:]
 
-    async def until_ready(self) -> None:
-        """Wait until every facade serves, and the first workers consume."""
+    def said(self, name: str) -> str:
+        """All that a process has said since its last start."""
+        with (self.service.folder / f"{name}.log").open("rb") as log:
+            log.seek(self.log_starts.get(name, 0))
+            return log.read().decode(errors="replace")
+
+    async def run(self, version: Version, *arguments: str) -> str:
+        """Run a command of a version to its end, as an operator does. Returns what it said; raises
+        EndedByItselfError if it fails, or doesn't end."""
+        process = await asyncio.create_subprocess_exec(
+            *version.command(*arguments),
+            env=self.service.command_environment() | version.environment,
+            cwd=self.service.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), COMMAND_S)
+        except TimeoutError:
+            process.kill()
+            raise EndedByItselfError(f"`plaudit {arguments[0]}` hangs") from None
+        told = output.decode(errors="replace")
+        if process.returncode != 0 or version.place not in told:
+            raise EndedByItselfError(f"`plaudit {arguments[0]}` ended with {process.returncode}: {told[-3_000:]}")
+        return told
+
+    async def until_ready(self, *names: str) -> None:
+        """Wait until these processes do their work, all by default, each by the code of its version."""
         async with httpx.AsyncClient(timeout=10) as client:
 
-            async def ready() -> bool:
+            async def ready(name: str) -> bool:
                 self.check()
+                port = self.ports.get(name, self.metrics[name])
                 try:
-                    answers = [await client.get(f"{facade}/health/ready") for facade in self.facades]
+                    answer = await client.get(f"http://127.0.0.1:{port}/health/ready")
                 except httpx.TransportError:
                     return False
-                logs = [self.log(name) for name in self.names("worker")]
-                is_open = all(answer.json()[of] == "pass" for answer in answers for of in ("reads", "commands"))
-                return is_open and all("worker ready" in log for log in logs)
+                told = answer.json()
+                return all(told.get(part, told["status"]) == "pass" for part in ("reads", "commands"))
 
-            await eventually(ready, deadline_s=300)
+            for name in names or tuple(self.processes):
+                await eventually(partial(ready, name), deadline_s=READY_S)
+                place = self.said(name).partition("\n")[0]
+                assert place == self.version(name).place, f"{name} runs {place}"
 
 
 @asynccontextmanager
-async def running_fleet(servers: Servers, folder: Path, names: Sequence[str]) -> AsyncIterator[Fleet]:
-    """These processes, ready; whatever lives in the end is killed."""
-    fleet = Fleet(Service(servers, folder, environment=dict(ENVIRONMENT)))
+async def running_fleet(
+    servers: Servers, folder: Path, names: Sequence[str], before: Version | None = None
+) -> AsyncIterator[Fleet]:
+    """These processes, ready, of the version before if there is one; whatever lives in the end is killed."""
+    fleet = Fleet(Service(servers, folder, environment=dict(ENVIRONMENT)), before=before)
     try:
         for name in names:
+            if before is not None:
+                fleet.versions[name] = before
             fleet.start(name)
         await fleet.until_ready()
         yield fleet

@@ -14,16 +14,21 @@ from typing import Any
 from tests.chaos.checker import Checker, describe
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
-from tests.chaos.faults import FAULTS, Stage, end_reminders
+from tests.chaos.faults import FAULTS, Fault, Stage, end_reminders
 from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.images import Photographer
+from tests.chaos.index_changes import INDEX_CHANGES
 from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
 from tests.chaos.purchases import Shopper
 from tests.chaos.rules import RULES, Ruled
 from tests.chaos.soak import EVERY_S, Soak
+from tests.chaos.upgrades import UPGRADES, upgrade
+from tests.chaos.versions import NoVersionBeforeError, Version, version_before
 
+KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES}
+IN_TURN = ("rolling-restart", "settings-changed", *UPGRADES)
 EVERYONE = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
 
 
@@ -40,10 +45,17 @@ class Plan:
     buyers: int
     audiences: int
     processes: Sequence[str]
-    kinds: Sequence[str] = tuple(FAULTS)
+    before: str | None = None
+    """The revision, or the folder, of the version that processes are of in the beginning if they are upgraded."""
+    kinds: Sequence[str] = tuple(KINDS)
     between_s: tuple[float, float] = (0.5, 3.0)
     pause_s: float = 0.02
     waits_for_recovery: bool = True
+
+    @property
+    def upgrades(self) -> bool:
+        """True if processes change their version."""
+        return self.faults > 0 and any(kind in UPGRADES for kind in self.kinds)
 
 
 @dataclass
@@ -51,6 +63,7 @@ class Result:
     """The outcome of a run."""
 
     seed: int
+    before: str | None = None
     seconds: float = 0.0
     acknowledged: int = 0
     unknown: int = 0
@@ -71,6 +84,7 @@ class Result:
         """As it is written down; `recoverySeconds` is the longest time until commands were applied again."""
         return {
             "seed": self.seed,
+            "before": self.before,
             "seconds": round(self.seconds),
             "acknowledged": self.acknowledged,
             "faults": dict(sorted(self.faults.items())),
@@ -88,11 +102,13 @@ async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> 
     """Run it. Raises MissingPartError where Apache Kafka can't run."""
     result = Result(plan.seed)
     report(f"Seed {plan.seed}")
+    before = find_before(plan, folder, result) if plan.upgrades else None
     began = monotonic()
     async with running_cluster(folder, with_disk="disk-full" in plan.kinds) as cluster:
         report(f"The clusters are ready after {monotonic() - began:.0f} s")
-        async with running_fleet(cluster.servers, folder, plan.processes) as fleet:
-            report(f"{len(fleet.processes)} processes are ready after {monotonic() - began:.0f} s")
+        async with running_fleet(cluster.servers, folder, plan.processes, before) as fleet:
+            version = f" with the code of {before.name}" if before else ""
+            report(f"{len(fleet.processes)} processes{version} are ready after {monotonic() - began:.0f} s")
             ledger = Ledger()
             kafka, prefix = cluster.servers.kafka, fleet.service.prefix
             async with clients(fleet.facades, kafka, prefix, ledger) as (http, upstream):
@@ -101,6 +117,17 @@ async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> 
                 run = Run(plan, report, result, cluster, fleet, world)
                 await run.to_the_end()
     return result
+
+
+def find_before(plan: Plan, folder: Path, result: Result) -> Version | None:
+    """The version before; without one its faults are skipped, with the reason."""
+    try:
+        before = version_before(plan.before, folder)
+    except NoVersionBeforeError as error:
+        result.skipped |= {kind: str(error) for kind in UPGRADES if kind in plan.kinds}
+        return None
+    result.before = before.name
+    return before
 
 
 @dataclass
@@ -131,7 +158,8 @@ class Run:
         await open_shop(self.world.http)
         watching = [asyncio.create_task(self.watch()), asyncio.create_task(self.measure())]
         actors = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in self.actors()]
-        stage = Stage(self.cluster, self.fleet, random.Random(f"{self.plan.seed}/faults"), self.world.model)
+        chance = random.Random(f"{self.plan.seed}/faults")
+        stage = Stage(self.cluster, self.fleet, chance, self.world.model, lambda: self.disturb(stage))
         try:
             await self.faults(stage)
         except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
@@ -146,7 +174,10 @@ class Run:
         if not self.result.failures:
             try:
                 await self.compare(stage)
-            except (NotAcknowledgedError, AssertionError) as error:
+                if not self.fleet.is_this_version:
+                    await upgrade(stage)
+                    await self.compare(stage)
+            except (EndedByItselfError, NotAcknowledgedError, AssertionError) as error:
                 self.fail(error)
         for task in watching:
             task.cancel()
@@ -189,31 +220,46 @@ class Run:
             await self.soak.look(self.fleet, self.seconds)
             await asyncio.sleep(EVERY_S)
 
+    def kinds(self, stage: Stage) -> list[str]:
+        """The kinds of faults that can happen here; the others are noted with the reason."""
+        kinds = [kind for kind in self.plan.kinds if kind not in self.result.skipped]
+        if "disk-full" in kinds and not stage.cluster.disk:
+            kinds.remove("disk-full")
+            self.result.skipped["disk-full"] = "no file system of its own can be mounted here (that takes root)"
+        return kinds
+
     async def faults(self, stage: Stage) -> None:
         """One fault after the other, every kind in its turn, in an order that follows from the seed."""
-        kinds = [kind for kind in self.plan.kinds if kind != "disk-full" or stage.cluster.disk]
-        for kind in set(self.plan.kinds) - set(kinds):
-            self.result.skipped[kind] = "no file system of its own can be mounted here (that takes root)"
+        kinds = self.kinds(stage)
         bag: list[str] = []
-        while not self.is_done and not self.is_over.is_set():
+        while kinds and not self.is_done and not self.is_over.is_set():
             if self.result.faults.total() >= self.plan.faults and not self.plan.faults:
                 await asyncio.sleep(1)  # a run without faults lasts until its commands or seconds are over
                 continue
-            bag = bag or stage.chance.sample(kinds, len(kinds))
-            kind = bag.pop()
-            began = self.seconds
-            await FAULTS[kind](stage)
-            ended = self.seconds
-            self.result.faults[kind] += 1
-            recovery = ""
-            if self.plan.waits_for_recovery:
-                await self.applied()
-                recovered = self.seconds - ended
-                self.result.recovery[kind] = max(recovered, self.result.recovery.get(kind, 0.0))
-                recovery = f", applied again after {recovered:.1f} s"
-            acknowledged = self.world.ledger.acknowledged
-            self.report(f"{ended:.0f} s: {kind} ({ended - began:.1f} s{recovery}), {acknowledged} acknowledged")
+            bag = bag or in_turn(stage.chance.sample(kinds, len(kinds)))
+            await self.fault(stage, bag.pop())
             await stage.a_while(*self.plan.between_s)
+
+    async def fault(self, stage: Stage, kind: str) -> None:
+        """One fault, and the time until commands are applied again."""
+        began = self.seconds
+        await KINDS[kind](stage)
+        ended = self.seconds
+        self.result.faults[kind] += 1
+        recovery = ""
+        if self.plan.waits_for_recovery:
+            await self.applied()
+            recovered = self.seconds - ended
+            self.result.recovery[kind] = max(recovered, self.result.recovery.get(kind, 0.0))
+            recovery = f", applied again after {recovered:.1f} s"
+        acknowledged = self.world.ledger.acknowledged
+        self.report(f"{ended:.0f} s: {kind} ({ended - began:.1f} s{recovery}), {acknowledged} acknowledged")
+
+    async def disturb(self, stage: Stage) -> None:
+        """One of the faults that don't restart all processes in their turn, which only faults that do so ask for."""
+        kinds = [kind for kind in self.kinds(stage) if kind not in IN_TURN]
+        if kinds and not self.is_over.is_set():
+            await self.fault(stage, stage.chance.choice(kinds))
 
     async def applied(self) -> None:
         """A command of each way through the service is applied."""
@@ -243,6 +289,12 @@ class Run:
             self.result.failures.append(f"ratings verify: {verified.stdout[-1_000:]}")
         self.result.counts = self.world.model.counts()
         self.report(f"{self.seconds:.0f} s: compared {self.result.counts}")
+
+
+def in_turn(bag: list[str]) -> list[str]:
+    """A bag that is taken from at its end, with changes of the version in the order in which they alternate."""
+    changes = iter([kind for kind in reversed(UPGRADES) if kind in bag])
+    return [next(changes) if kind in UPGRADES else kind for kind in bag]
 
 
 async def open_shop(http: Http) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from pymongo import DESCENDING, IndexModel
 
+from storage.feedback_reports import COLLECTION as REPORTS
+from storage.feedback_reports import reported_reviews
 from storage.indexes import IndexNotMadeError, all_indexes, ensure_indexes, is_as_wanted
 from storage.mails import COLLECTION as MAILS
 from tests.support.service import Servers, Service
@@ -43,6 +45,16 @@ async def test_what_differs_is_replaced_and_nothing_is_made_twice(servers: Serve
                 like = [[name for name, found in there.items() if is_as_wanted(found, model)] for model in models]
                 assert [len(names) for names in like] == [1] * len(models)
                 assert set(there) - {"_id_"} == {name for names in like for name in names}
+
+
+async def test_queries_go_on_with_an_index_that_took_the_place_of_another(servers: Servers, tmp_path: Path) -> None:
+    async with Service(servers, tmp_path).mongo() as database:
+        await ensure_indexes(database, remember_days=7)
+        await database[REPORTS].drop_index("open")
+        await database[REPORTS].create_indexes([IndexModel([("reviewId", DESCENDING)], name="open")])
+        await ensure_indexes(database, remember_days=7)
+        await database[REPORTS].insert_one({"_id": "report", "reviewId": "review", "isOpen": True})
+        assert await reported_reviews(database) == ["review"]
 
 
 async def test_an_index_that_cannot_be_made_is_told_at_once(servers: Servers, tmp_path: Path) -> None:

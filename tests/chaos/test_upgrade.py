@@ -1,0 +1,48 @@
+"""To this version and back, process by process, and with changed settings and indexes, in short."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from devservers.errors import MissingPartError
+from tests.chaos.run import Plan, run_chaos
+from tests.chaos.upgrades import UPGRADES
+
+KINDS = ("upgraded", "rolled-back", "settings-changed", "indexes-changed", "worker-killed")
+
+
+@pytest.mark.slow
+async def test_nothing_is_lost_between_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan(
+        seed=int(os.environ.get("SEED", random.randrange(10**6))),
+        faults=len(KINDS),
+        commands=200,
+        seconds=1_800,  # as a busy machine may take
+        reviewers=4,
+        importers=1,
+        buyers=2,
+        audiences=1,
+        processes=("api-1", "worker-1", "worker-2", "scheduler-1"),
+        before=os.environ.get("BEFORE"),
+        kinds=KINDS,
+        between_s=(0.0, 0.5),
+        pause_s=0.2,
+        waits_for_recovery=False,
+    )
+    try:
+        result = await run_chaos(plan, tmp_path, print)
+    except MissingPartError as missing:
+        pytest.skip(f"Apache Kafka can't run here. {missing}")
+    finally:
+        for folder in tmp_path.glob("*-[0-9]"):
+            shutil.rmtree(folder, ignore_errors=True)
+    assert result.is_good, f"{json.dumps(result.document(), indent=2)}\n{capsys.readouterr().out}"
+    if missing_kinds := [result.skipped[kind] for kind in UPGRADES if kind in result.skipped]:
+        pytest.skip(f"Changed settings and indexes alone were tested: {missing_kinds[0]}")
+    assert set(KINDS) <= set(result.faults)
