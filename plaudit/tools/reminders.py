@@ -14,6 +14,7 @@ from plaudit.cli.terminal import shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from scheduler.reminders import ReminderJob
+from storage.leases import REMINDERS, LeaseRepository
 from storage.reminders_decisions import preview
 from storage.stores import StoreRepository
 
@@ -44,7 +45,9 @@ async def run_once(settings: Settings, out: Console, now: datetime | None) -> No
         keys = settings.review_tokens.keys()
         job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender, token_keys=keys)
         with out.status("Sending reminders"):
-            report = await job.run(now or datetime.now(UTC))
+            at = now or datetime.now(UTC)
+            report = await job.run(at)
+            await LeaseRepository(database).note_done(REMINDERS, min(at, datetime.now(UTC)))
     skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())
     out.print(f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}.")
 
