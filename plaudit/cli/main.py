@@ -9,7 +9,7 @@ import typer
 import uvloop
 
 from plaudit.cli import dead_letters, keys, privacy, reviews, rules
-from plaudit.cli.command_line import Now, out, read_settings, run
+from plaudit.cli.command_line import Now, is_logged, out, read_settings, run, run_logged, say
 from plaudit.cli.terminal import print_json
 from plaudit.config import LogSettings
 from plaudit.credentials import shown_configuration
@@ -37,6 +37,8 @@ app.command("export")(reviews.export_reviews)
 
 def main() -> None:
     """Run the command that was asked for."""
+    if is_logged():
+        run_logged(app)
     app()
 
 
@@ -99,8 +101,8 @@ def init() -> None:
     from plaudit.processes.connections import run_init
 
     created = run(run_init)
-    out.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
-    out.print("All indexes are there.")
+    say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
+    say("All indexes are there.")
 
 
 @app.command()
