@@ -22,6 +22,7 @@ from api.web.routes import PlainRoute
 from domain.findings import Finding, Level, failed, ok
 from domain.timestamps import timestamp
 from messaging.kafka.connection import is_broker_away
+from storage.backlog import Backlog
 from storage.checks import check_mongo
 from storage.database import is_database_away, unless_away
 
@@ -97,13 +98,13 @@ class Examination:
             _found("kafka", self._kafka(), "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS."),
         )
         findings = [finding for part in parts for finding in part] + [self._progress()]
-        waiting = self.gauges.waiting
+        waiting = self.gauges.backlog
         return {
             "at": timestamp(datetime.now(UTC)),
             "level": _worst(findings),
             "lag": self._lag(),
-            "parked": {"reviews": waiting.parked_reviews, "returns": waiting.parked_returns} if waiting else None,
-            "outbox": waiting.owed if waiting else None,
+            "parked": _parked(waiting) if waiting else None,
+            "outbox": waiting.owed.documents if waiting else None,
             "checks": [{"check": f.check, "level": f.level, "text": f.text, "advice": f.advice} for f in findings],
         }
 
@@ -166,6 +167,10 @@ async def _found(server: str, looking: Awaitable[list[Finding]], advice: str) ->
             raise
         _log.warning("Not examined", away=server, error=repr(error)[:300])
         return [failed(server, f"does not answer ({type(error).__name__})", advice)]
+
+
+def _parked(waiting: Backlog) -> Parked:
+    return {"reviews": waiting.parked["reviews"].documents, "returns": waiting.parked["returns"].documents}
 
 
 def _worst(findings: Iterable[Finding]) -> Level:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
 import structlog
@@ -16,23 +17,30 @@ from starlette.responses import PlainTextResponse
 from api.auth.permissions import MetricsReader
 from api.services import Services
 from api.stores.bounds import check_unbound
+from messaging.cron import next_time
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.lag import Lag
+from messaging.kafka.lag_age import LagAge
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
 from messaging.metrics import (
     CONSUMER_LAG,
+    CONSUMER_LAG_AGE,
     CONSUMER_STANDSTILL,
+    MAILS_OVERDUE,
+    MAILS_OWED,
     OUTBOX,
+    OUTBOX_AGE,
     PARKED,
+    PARKED_AGE,
     REGISTRY,
+    REMINDERS_OVERDUE,
+    REMINDERS_RUN,
     REVIEWS_TOPIC_AGE,
     STATE_KNOWN,
 )
+from storage.backlog import Backlog, Waiting, backlog
 from storage.database import is_database_away
-from storage.outbox import COLLECTION as OUTBOX_COLLECTION
-from storage.parking import COLLECTION as PARKED_REVIEWS
-from storage.returns import PARKED as PARKED_RETURNS
-from storage.reviews_changes import RelayProgress
+from storage.leases import Schedule
 
 _FRESH_S: Final = 2.0
 """For so long an answer of the servers is good enough, however many ask."""
@@ -40,35 +48,32 @@ _FRESH_S: Final = 2.0
 _PATIENCE_S: Final = 4.0
 """Below Prometheus' own limit, so that our own numbers are told also when the servers are away."""
 
+_MOST_READ: Final = 12
+"""Partitions of which the oldest record is read at a time: each costs a fetch of 1 MiB."""
+
+_UNKNOWN: Final = float("nan")
+
 _log = structlog.get_logger(__name__)
 
 router = APIRouter(tags=["Operation"])
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The work that waits in MongoDB: parked commands about reviews and returns, and batches of owed messages."""
-
-    parked_reviews: int
-    parked_returns: int
-    owed: int
-
-
 @dataclass(slots=True)
 class Gauges:
-    """Lag, parked commands, the outbox and the age of the topic of reviews, queried when metrics are read.
+    """Lag and its age, parked commands, what is owed and what is late, queried when metrics are read.
 
     They are the same whichever process asks, and the API is there when no worker is: that lag grows while all
     workers are down has to be seen. What can't be asked for is not told at all, rather than as it once was:
-    `lag` and `waiting` are None then.
+    `lag` and `backlog` are None then.
     """
 
     services: Services
     standstill: Standstill = field(default_factory=Standstill)
+    age: LagAge = field(default_factory=LagAge)
     asked_at: float = float("-inf")
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     lag: Lag | None = None
-    waiting: Waiting | None = None
+    backlog: Backlog | None = None
 
     async def refresh(self) -> None:
         """Ask the servers, unless that was done a moment ago."""
@@ -82,6 +87,7 @@ class Gauges:
         """Query at intervals until cancelled, so that a standstill is noticed even if metrics aren't read."""
         while True:
             await self.refresh()
+            await self._read_times()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _lag(self) -> None:
@@ -93,46 +99,76 @@ class Gauges:
             if not (isinstance(error, TimeoutError) or is_broker_away(error)):
                 _log.exception("Lag can't be measured")
             self.lag = None
-            CONSUMER_LAG.clear()
-            CONSUMER_STANDSTILL.clear()
+            for gauge in (CONSUMER_LAG, CONSUMER_LAG_AGE, CONSUMER_STANDSTILL):
+                gauge.clear()
             STATE_KNOWN.labels("kafka").set(0)
             return
         self.lag = lag
-        for (topic, partition), backlog in lag.items():
-            CONSUMER_LAG.labels(topic.value, str(partition)).set(backlog.records)
         self.standstill.observe(lag, monotonic())
+        self.age.observe(lag, time())
+        for (topic, partition), waiting in lag.items():
+            CONSUMER_LAG.labels(topic.value, str(partition)).set(waiting.records)
         CONSUMER_STANDSTILL.clear()
-        for (topic, partition), seconds in self.standstill.seconds().items():
-            CONSUMER_STANDSTILL.labels(topic.value, str(partition)).set(seconds)
+        for gauge, seconds in (
+            (CONSUMER_STANDSTILL, self.standstill.seconds()),
+            (CONSUMER_LAG_AGE, self.age.seconds()),
+        ):
+            for (topic, partition), each in seconds.items():
+                gauge.labels(topic.value, str(partition)).set(each)
         STATE_KNOWN.labels("kafka").set(1)
 
+    async def _read_times(self) -> None:
+        """Read the times of oldest records that came before this process did."""
+        places = list(self.age.unknown().items())
+        if self.services.lag is None or not places:
+            return
+        offsets = dict(random.sample(places, min(_MOST_READ, len(places))))
+        try:
+            self.age.tell(offsets, await self.services.lag.times(offsets))
+        except Exception as error:
+            if not (isinstance(error, TimeoutError) or is_broker_away(error)):
+                _log.exception("The age of the lag can't be read")
+
     async def _documents(self) -> None:
-        database = self.services.database
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                relayed = await RelayProgress(database).relayed_until()
-                reviews, returns, owed = await asyncio.gather(
-                    *(
-                        database[n].estimated_document_count()
-                        for n in (PARKED_REVIEWS, PARKED_RETURNS, OUTBOX_COLLECTION)
-                    )
-                )
+                self.backlog = await backlog(self.services.database)
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
                 raise
-            self.waiting = None
+            self.backlog = None
             STATE_KNOWN.labels("mongodb").set(0)
-            PARKED.clear()
-            OUTBOX.set(float("nan"))
-            REVIEWS_TOPIC_AGE.set(float("nan"))
-            return
-        self.waiting = Waiting(reviews, returns, owed)
-        PARKED.labels("reviews").set(reviews)
-        PARKED.labels("returns").set(returns)
-        OUTBOX.set(owed)
-        age = (datetime.now(UTC) - relayed).total_seconds() if relayed else float("nan")
-        REVIEWS_TOPIC_AGE.set(max(0.0, age))
-        STATE_KNOWN.labels("mongodb").set(1)
+        else:
+            STATE_KNOWN.labels("mongodb").set(1)
+        _tell(self.backlog, datetime.now(UTC))
+
+
+def _tell(found: Backlog | None, now: datetime) -> None:
+    """Set the gauges of what waits in the database; what isn't known has no sample, or is not a number."""
+    PARKED.clear()
+    PARKED_AGE.clear()
+    for kind, parked in found.parked.items() if found else ():
+        PARKED.labels(kind).set(parked.documents)
+        PARKED_AGE.labels(kind).set(_seconds(parked, now))
+    OUTBOX.set(found.owed.documents if found else _UNKNOWN)
+    OUTBOX_AGE.set(_seconds(found.owed, now) if found else _UNKNOWN)
+    MAILS_OWED.set(found.mails.documents if found else _UNKNOWN)
+    MAILS_OVERDUE.set(_seconds(found.mails, now) if found else _UNKNOWN)
+    relayed = found.relayed_until if found else None
+    REVIEWS_TOPIC_AGE.set(max(0.0, (now - relayed).total_seconds()) if relayed else _UNKNOWN)
+    schedule = found.reminders if found else None
+    REMINDERS_RUN.set(schedule.done.timestamp() if schedule else _UNKNOWN)
+    REMINDERS_OVERDUE.set(_overdue(schedule, now) if schedule else _UNKNOWN)
+
+
+def _seconds(waiting: Waiting, now: datetime) -> float:
+    return max(0.0, (now - waiting.since).total_seconds()) if waiting.since else 0.0
+
+
+def _overdue(schedule: Schedule, now: datetime) -> float:
+    if schedule.cron is None:
+        return 0.0
+    return max(0.0, (now - next_time(schedule.cron, max(schedule.since, schedule.done))).total_seconds())
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

@@ -55,6 +55,11 @@ HTTP_SECONDS: Final = _histogram(
     "route",
     buckets=(*_FAST_S, 30),
 )
+HTTP_RESPONSE_SECONDS: Final = _histogram(
+    "http_response_seconds",
+    "Time from the end of a request to the start of its answer, without waits by `Prefer: wait`, 5xx and health checks",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
 
 CONSUMED: Final = _counter("consumed_records", "Records that had their effect or became dead letters", "topic")
 BATCH_RECORDS: Final = _histogram(
@@ -78,16 +83,35 @@ CONSUMER_LAG: Final = _gauge(
     "topic",
     "partition",
 )
+CONSUMER_LAG_AGE: Final = _gauge(
+    "consumer_lag_seconds",
+    "For how long the oldest record that a group has yet to commit has waited, 0 without a backlog; told by the API",
+    "topic",
+    "partition",
+)
 CONSUMER_STANDSTILL: Final = _gauge(
     "consumer_standstill_seconds",
     "For how long a partition with a backlog has made no progress; told by the API, of backlogs alone",
     "topic",
     "partition",
 )
-PARKED: Final = _gauge(
-    "parked_commands", "Commands that wait for what they are about (reviews or returns); told by the API", "kind"
+PARKED: Final = _gauge("parked_commands", "Commands that wait for what they are about; told by the API", "kind")
+PARKED_AGE: Final = _gauge(
+    "parked_age_seconds", "For how long the oldest of them has waited, 0 without one; told by the API", "kind"
 )
 OUTBOX: Final = _gauge("outbox_documents", "Batches of messages that are owed to Kafka; told by the API")
+OUTBOX_AGE: Final = _gauge("outbox_age_seconds", "Age of the oldest of them, 0 without one; told by the API")
+MAILS_OWED: Final = _gauge("mails_owed", "Mails that are to be sent, now or later; told by the API")
+MAILS_OVERDUE: Final = _gauge(
+    "mails_overdue_seconds", "For how long the first of them has been due, 0 if none is; told by the API"
+)
+REMINDERS_RUN: Final = _gauge(
+    "reminders_last_run_timestamp_seconds", "Unix time of the last run of reminders that was finished; told by the API"
+)
+REMINDERS_OVERDUE: Final = _gauge(
+    "reminders_overdue_seconds",
+    "For how long a run of reminders has been due by its schedule, 0 if none is; told by the API",
+)
 REVIEWS_TOPIC_AGE: Final = _gauge(
     "reviews_topic_age_seconds",
     "Age of the state that the topic of reviews shows; told by the API, whether or not a worker runs",

@@ -12,13 +12,11 @@ from domain.stores import ReminderSettings
 from messaging.cron import InvalidCronError, check_cron, next_time
 from messaging.metrics import note_wait
 from scheduler.reminders import ReminderJob
-from storage.leases import Hold, LeaseRepository
+from storage.leases import REMINDERS, Hold, LeaseRepository
 from storage.stores import StoreRepository
 from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()
-
-LEASE: Final = "reminders"
 
 _MAKE_UP: Final = timedelta(hours=1)
 """An unfinished run is repeated by the next active scheduler within this time: its hour was chosen on purpose."""
@@ -53,6 +51,8 @@ class ReminderClock:
         self._held_until = float("-inf")
         self._taken_over: Hold | None = None
         self._stopping = False
+        self._noted: str | None = ""
+        """The schedule that was noted last; empty before that."""
 
     async def keep(self) -> None:
         """Run the job on schedule until cancelled; then finish the batch in hand and release the lease."""
@@ -71,15 +71,24 @@ class ReminderClock:
     async def _look(self) -> None:
         """Take or renew the lease, and follow the settings."""
         asked = asyncio.get_running_loop().time()
-        hold = await self._leases.take(LEASE, self._holder, self._lease_s)
+        hold = await self._leases.take(REMINDERS, self._holder, self._lease_s)
         if hold is None:
             self._plan_nothing("another scheduler works")
             return
         self._held_until = asked + self._lease_s
         if hold.is_new:
             self._taken_over = hold
+            self._noted = ""
             log.info("this scheduler is active", holder=self._holder)
-        self._follow((await self._stores.general()).reminder)
+        settings = (await self._stores.general()).reminder
+        self._follow(settings)
+        await self._note(self._cron if settings.enabled else None)
+
+    async def _note(self, cron: str | None) -> None:
+        """Note the schedule, so that others can tell if it is kept."""
+        if cron not in ("", self._noted):
+            await self._leases.note_schedule(REMINDERS, cron)
+            self._noted = cron
 
     def _follow(self, settings: ReminderSettings) -> None:
         if not settings.enabled:
@@ -126,7 +135,7 @@ class ReminderClock:
         try:
             report = await self._job.run(now, self._may_go_on)
             if self._may_go_on():
-                await self._leases.note_done(LEASE, now)
+                await self._leases.note_done(REMINDERS, now)
         except Exception as error:
             if not is_unavailable(error):
                 log.exception("reminder run failed")
@@ -147,6 +156,6 @@ class ReminderClock:
             async with asyncio.timeout(GRACE_S):
                 if self._running is not None:
                     await self._running
-                await self._leases.release(LEASE, self._holder)
+                await self._leases.release(REMINDERS, self._holder)
         except Exception as error:
             log.warning("stopped without releasing the lease", error=f"{type(error).__name__}: {error}"[:300])

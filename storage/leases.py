@@ -11,11 +11,22 @@ from storage.database import Database, Document
 
 COLLECTION: Final = "leases"
 
+REMINDERS: Final = "reminders"
+"""The lease of the scheduler that sends reminders."""
+
 
 class Hold(NamedTuple):
     """A lease that is held: whether it was taken just now, and when the job was last done."""
 
     is_new: bool
+    done: datetime
+
+
+class Schedule(NamedTuple):
+    """The schedule of a job: its cron expression, None while it is off, since when, and when the job was last done."""
+
+    cron: str | None
+    since: datetime
     done: datetime
 
 
@@ -47,6 +58,17 @@ class LeaseRepository:
     async def note_done(self, name: str, at: datetime) -> None:
         """Remember that the job was done, as it stood at that moment, for the next holder of the lease."""
         await self._leases.update_one({"_id": name}, {"$max": {"done": at}})
+
+    async def note_schedule(self, name: str, cron: str | None) -> None:
+        """Remember the schedule that the job has from now on; the same one again changes nothing."""
+        is_same = {"$and": [{"$eq": ["$cron", {"$literal": cron}]}, {"$gt": ["$scheduled", None]}]}
+        since = {"$cond": [is_same, "$scheduled", "$$NOW"]}
+        await self._leases.update_one({"_id": name}, [{"$set": {"scheduled": since, "cron": {"$literal": cron}}}])
+
+    async def schedule(self, name: str) -> Schedule | None:
+        """The schedule of a job, None where it never had one."""
+        found = await self._leases.find_one({"_id": name, "scheduled": {"$exists": True}})
+        return Schedule(found["cron"], found["scheduled"], found["done"]) if found else None
 
     async def release(self, name: str, holder: str) -> None:
         """Let go, so that another one needn't wait."""

@@ -15,7 +15,7 @@ from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from messaging import tracing
-from messaging.metrics import HTTP_REQUESTS, HTTP_SECONDS
+from messaging.metrics import HTTP_REQUESTS, HTTP_RESPONSE_SECONDS, HTTP_SECONDS
 
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _QUIET: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
@@ -41,23 +41,34 @@ class Signals:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
         structlog.contextvars.clear_contextvars()
-        started, status = perf_counter(), 0
+        started, status, answered = perf_counter(), 0, 0.0
+        sending = 0.0
+
+        async def received() -> Message:
+            nonlocal sending
+            asked = perf_counter()
+            message = await receive()
+            if not answered:
+                sending += perf_counter() - asked  # the client's time, not ours
+            return message
 
         async def watched(message: Message) -> None:
-            nonlocal status
+            nonlocal status, answered
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, answered = message["status"], perf_counter()
             await send(message)
 
         with _span(scope) as span:
             try:
-                await self._app(scope, receive, watched)
+                await self._app(scope, received, watched)
             finally:
                 seconds = perf_counter() - started
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 route = getattr(scope.get("route"), "path", "none")
                 _requests(method, route, status // 100).inc()
                 _seconds(method, route).observe(seconds)
+                if status < 500 and answered and route not in _QUIET and not _waits(scope):
+                    HTTP_RESPONSE_SECONDS.observe(answered - started - sending)
                 tell = _log.debug if route in _QUIET else _log.info
                 tell("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
                 if span is not None:
@@ -72,6 +83,11 @@ def _requests(method: str, route: str, hundreds: int) -> Counter:
 @cache
 def _seconds(method: str, route: str) -> Histogram:
     return HTTP_SECONDS.labels(method, route)
+
+
+def _waits(scope: Scope) -> bool:
+    """True if the client asked to wait for the outcome of its command."""
+    return any(name == b"prefer" and b"wait" in value for name, value in scope["headers"])
 
 
 @contextmanager

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.reading import TopicReader
 from messaging.topics import Topic, TopicNames
+
+_READING_S: Final = 15.0
 
 
 class Backlog(NamedTuple):
@@ -21,8 +25,10 @@ class Backlog(NamedTuple):
     missed: int = 0
 
 
-Lag = dict[tuple[Topic, int], Backlog]
-"""By topic and partition."""
+Place = tuple[Topic, int]
+"""A topic and the number of one of its partitions."""
+
+Lag = dict[Place, Backlog]
 
 
 class ConsumerLag:
@@ -46,6 +52,21 @@ class ConsumerLag:
         except BaseException:
             await self.stop()
             raise
+
+    async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float]:
+        """The times in these records, one for each partition, in seconds of Unix time; without those that are gone."""
+        spans = {
+            TopicPartition(self._topics.name(topic), partition): range(offset, offset + 1)
+            for (topic, partition), offset in offsets.items()
+        }
+        places = {
+            TopicPartition(self._topics.name(topic), partition): (topic, partition) for topic, partition in offsets
+        }
+        times = {}
+        async with asyncio.timeout(_READING_S), TopicReader.opened(self._connection) as reader:
+            async for record, *_ in reader.between(spans):
+                times[places[TopicPartition(record.topic, record.partition)]] = record.timestamp / 1000
+        return times
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from messaging.kafka.lag import Lag
-from messaging.topics import Topic
+from messaging.kafka.lag import Lag, Place
 
 STANDS_AFTER_S: Final = 60.0
 """No batch takes so long while the servers are there."""
@@ -21,7 +20,7 @@ class Standstill:
     """
 
     def __init__(self) -> None:
-        self._since: dict[tuple[Topic, int], tuple[int, float]] = {}
+        self._since: dict[Place, tuple[int, float]] = {}
         self._now = 0.0
 
     def observe(self, lag: Lag, now: float) -> None:
@@ -33,11 +32,11 @@ class Standstill:
                 since[place] = (offset, moment) if offset == backlog.next_offset else (backlog.next_offset, now)
         self._since, self._now = since, now
 
-    def seconds(self) -> dict[tuple[Topic, int], float]:
+    def seconds(self) -> dict[Place, float]:
         """Seconds that each partition with a backlog has made no progress, at the last observation."""
         return {place: self._now - moment for place, (_, moment) in self._since.items()}
 
-    def describe(self, among: Collection[tuple[Topic, int]] | None = None) -> list[str]:
+    def describe(self, among: Collection[Place] | None = None) -> list[str]:
         """A sentence for each partition, or each of these, that has stood for STANDS_AFTER_S."""
         return [
             f"partition {partition} of {topic} has stood at offset {offset} for {self._now - moment:.0f} s"

@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
+import structlog
 import typer
 import uvloop
 from pydantic import ValidationError
@@ -17,9 +18,14 @@ from pydantic import ValidationError
 from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
 from plaudit.cli.terminal import Terminal, output
-from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
-from plaudit.processes.logs import configure_logs
+from plaudit.processes.logs import configure_logs, is_json_wanted
+
+log = structlog.get_logger(__name__)
+
+PROCESSES: Final = frozenset({"api", "worker", "scheduler", "mailer", "init"})
+"""The commands that are processes of the service: what they say is its log."""
 
 out = Terminal()
 errors = Terminal(stderr=True)
@@ -95,9 +101,39 @@ def wrong_settings(error: ValidationError) -> str:
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """End with a message, without the credentials of addresses that it names."""
-    errors.print(without_credentials(message), style="red")
+    """End with a message, without the credentials of addresses that it names; it is logged where `is_logged`."""
+    if is_logged():
+        log.error(without_credentials(message))
+    else:
+        errors.print(without_credentials(message), style="red")
     sys.exit(code)
+
+
+def say(message: str) -> None:
+    """Print a message, or log it in a process of the service."""
+    if is_logged():
+        log.info(message)
+    else:
+        out.print(message)
+
+
+def is_logged() -> bool:
+    """True in a process of the service whose log is JSON: it writes nothing else."""
+    return sys.argv[1:2] != [] and sys.argv[1] in PROCESSES and is_json_wanted()
+
+
+def run_logged(command: typer.Typer) -> NoReturn:
+    """Run a process of the service; whatever ends it is a line of the log."""
+    configure_logs(LogSettings(format="json"))
+    try:
+        code = command(standalone_mode=False)
+    except Exception as error:
+        # Errors of usage have an exit code, and a class that Typer keeps to itself.
+        if isinstance(code := getattr(error, "exit_code", None), int):
+            fail(str(error), code)
+        log.critical("ended by an error", exc_info=True)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

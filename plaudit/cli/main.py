@@ -9,7 +9,20 @@ import typer
 import uvloop
 
 from plaudit.cli import dead_letters, keys, privacy, reviews, rules
-from plaudit.cli.command_line import AlwaysJson, AsJson, Now, errors, out, read_settings, run, show_version, to
+from plaudit.cli.command_line import (
+    AlwaysJson,
+    AsJson,
+    Now,
+    errors,
+    is_logged,
+    out,
+    read_settings,
+    run,
+    run_logged,
+    say,
+    show_version,
+    to,
+)
 from plaudit.cli.terminal import print_json
 from plaudit.config import LogSettings
 from plaudit.effective import effective_configuration
@@ -46,6 +59,8 @@ def plaudit(
 
 def main() -> None:
     """Run the command that was asked for."""
+    if is_logged():
+        run_logged(app)
     app()
 
 
@@ -110,8 +125,9 @@ def init(as_json: AsJson = False) -> None:
     created = run(run_init)
     with to(as_json) as told:
         told.tell({"createdTopics": created})
-        told.print(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
-        told.print("All indexes are there.")
+    if not as_json:
+        say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
+        say("All indexes are there.")
 
 
 @app.command()

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Final
+import threading
+from types import TracebackType
+from typing import Any, Final
 
 import structlog
 from opentelemetry import trace
+from pydantic_settings import BaseSettings
 
 from plaudit.cli.terminal import shown_lines
-from plaudit.config import LogSettings
+from plaudit.config import LogSettings, Settings
 
 _REMEMBERED_LINES: Final = 1_000
+
+
+class _Unchecked(BaseSettings):
+    """The settings of the log as they are written, whether or not they are right."""
+
+    model_config = Settings.model_config
+
+    log: dict[str, str] = {}
+
+
+def is_json_wanted() -> bool:
+    """True if the configuration asks for JSON, whatever else is wrong with it."""
+    return _Unchecked().log.get("format") == "json"
 
 
 def configure_logs(settings: LogSettings) -> None:
@@ -43,17 +59,59 @@ def configure_logs(settings: LogSettings) -> None:
             _neutralise,
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),
         ]
-    handler = logging.StreamHandler()
+    handler = _Handler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
     handler.addFilter(Repeats("aiokafka"))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    # FastStream has handlers and a format of its own.
+    for logger in list(root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+            logger.propagate = True
+    logging.captureWarnings(True)
+    if settings.format == "json":
+        sys.excepthook = _log_uncaught
+        threading.excepthook = _log_thread
+        sys.unraisablehook = _log_unraisable
     # Libraries speak only of trouble: the consumers' joining and leaving is in the broker's log, too.
     for name in ("aiokafka", "pymongo", "uvicorn.access", "httpx"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     # FastStream warns at every start that it leaves the creation of topics to us.
     logging.getLogger("faststream").setLevel(logging.ERROR)
+
+
+class _Handler(logging.StreamHandler[Any]):
+    """Writes to standard error; what can't be made a line of is told in one."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging wants
+        """Log that a record could not be written, where its arguments don't fit its text for instance."""
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            super().handleError(record)
+            return
+        text = f"a line of the log could not be written: {record.msg!r}"
+        told = logging.LogRecord(record.name, logging.ERROR, record.pathname, record.lineno, text, None, None)
+        self.stream.write(self.format(told) + self.terminator)
+        self.flush()
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if not isinstance(error, KeyboardInterrupt):
+        logging.getLogger("plaudit").critical("ended by an error", exc_info=(kind, error, traceback))
+
+
+def _log_thread(about: threading.ExceptHookArgs) -> None:
+    if about.exc_value is not None and about.exc_type is not SystemExit:
+        found = (about.exc_type, about.exc_value, about.exc_traceback)
+        logging.getLogger("plaudit").error("a thread ended by an error", exc_info=found)
+
+
+def _log_unraisable(about: sys.UnraisableHookArgs) -> None:
+    error = about.exc_value or about.exc_type()
+    text = about.err_msg or "an error where none can be raised"
+    logging.getLogger("plaudit").error(text, exc_info=(about.exc_type, error, about.exc_traceback))
 
 
 class Repeats(logging.Filter):

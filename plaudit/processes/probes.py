@@ -14,9 +14,12 @@ from http.server import ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import structlog
 from prometheus_client import MetricsHandler
 
 from messaging.metrics import REGISTRY
+
+_log = structlog.get_logger(__name__)
 
 LIVE_SECONDS: Final = 5.0
 
@@ -62,6 +65,10 @@ class _Server(ThreadingHTTPServer):
         self.probes = probes
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log it; by itself the server prints it."""
+        _log.warning("a request for health or metrics failed", exc_info=True)
 
 
 class _Handler(MetricsHandler):

@@ -12,6 +12,7 @@ from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from scheduler.reminders import ReminderJob
+from storage.leases import REMINDERS, LeaseRepository
 from storage.reminders_decisions import preview
 from storage.stores import StoreRepository
 
@@ -46,7 +47,9 @@ async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> N
         keys = settings.review_tokens.keys()
         job = ReminderJob(database, publisher, settings.topics, sender=settings.smtp.sender, token_keys=keys)
         with out.status("Sending reminders"):
-            report = await job.run(now or datetime.now(UTC))
+            at = now or datetime.now(UTC)
+            report = await job.run(at)
+            await LeaseRepository(database).note_done(REMINDERS, min(at, datetime.now(UTC)))
     out.tell({"enabled": True, "sent": report.reminders, "skipped": report.skipped})
     skipped = ", ".join(f"{count} {reason}" for reason, count in report.skipped.most_common())
     out.print(f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}.")

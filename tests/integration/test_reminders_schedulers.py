@@ -20,10 +20,10 @@ from messaging.kafka.administration import admin_client
 from messaging.orders import order_event
 from messaging.topics import TopicLayout, TopicNames, create_topics
 from plaudit.config import Settings
-from scheduler.clock import LEASE, ReminderClock
+from scheduler.clock import ReminderClock
 from storage.database import Database, in_transaction
 from storage.indexes import ensure_indexes
-from storage.leases import LeaseRepository
+from storage.leases import REMINDERS, LeaseRepository
 from storage.orders import OrderRepository
 from storage.pymongo_internals import cancel_and_wait
 from storage.stores import StoreRepository
@@ -125,12 +125,12 @@ async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
     bought = await many_orders(database, datetime.now(UTC) - 10 * DAY)
     await configure(database, cron="* * * * *")
     # A run is overdue, so that nobody waits for the minute to be full.
-    await leases.insert_one({"_id": LEASE, "done": datetime.now(UTC) - timedelta(minutes=5)})
+    await leases.insert_one({"_id": REMINDERS, "done": datetime.now(UTC) - timedelta(minutes=5)})
     processes = {str(process.pid): process for process in (start_clock(service, LEASE_S) for _ in range(3))}
     killed: list[str] = []
 
     async def at_work() -> str | None:
-        lease = await leases.find_one({"_id": LEASE}) or {}
+        lease = await leases.find_one({"_id": REMINDERS}) or {}
         found: str | None = lease.get("holder")
         return None if found in killed else found
 
@@ -157,7 +157,7 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
     async with connected_job(service) as (_, job):
         stores, leases = StoreRepository(database), LeaseRepository(database)
         clock, other = (ReminderClock(job, stores, leases, holder=name, lease_s=LEASE_S) for name in ("a", "b"))
-        await leases.take(LEASE, "nobody", 0)
+        await leases.take(REMINDERS, "nobody", 0)
         keeping = asyncio.create_task(clock.keep())
 
         def planned() -> tuple[int, int] | None:
@@ -175,7 +175,7 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
         await asyncio.sleep(3 * LEASE_S / 10)  # a while in which it could have taken over, and must not
         assert other.next_run is None
         await cancel_and_wait(keeping, again_s=LEASE_S)
-        assert (await database["leases"].find_one({"_id": LEASE}) or {}).get("holder") != "a"
+        assert (await database["leases"].find_one({"_id": REMINDERS}) or {}).get("holder") != "a"
         await eventually(lambda: other.next_run is not None)
         await cancel_and_wait(waiting, again_s=LEASE_S)
 
@@ -204,7 +204,7 @@ async def test_the_process(empty: tuple[Service, Database]) -> None:
     service.start("scheduler")
 
     async def holder() -> object:
-        return (await database["leases"].find_one({"_id": LEASE}) or {}).get("holder")
+        return (await database["leases"].find_one({"_id": REMINDERS}) or {}).get("holder")
 
     await eventually(holder)
     assert await service.stop("scheduler") == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import yaml
+
 from messaging.topics import Topic
 from tests.stack.stack import SETTLED_S, Stack
 from tests.support.facade import REVIEWS, Facade, new_id, submission
@@ -14,13 +16,15 @@ from tests.support.waiting import eventually
 TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {
     *(Topic.REVIEW_CHANGES, Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS)
 }
+COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
+IMAGE = yaml.safe_load(COMPOSE.read_text())["services"]["mongo"]["image"]
 PROCESSES = ("api", "worker", "scheduler", "mailer")
 
 
 async def with_volume(stack: Stack, folder: Path, command: str) -> None:
     """Run a shell command beside the data of MongoDB, which doesn't run."""
     volume, backup = ("--volumes-from", await stack.container("mongo")), ("--volume", f"{folder}:/backup")
-    await stack.engine("run", "--rm", *volume, *backup, "mongo:7.0", "sh", "-c", command)
+    await stack.engine("run", "--rm", *volume, *backup, IMAGE, "sh", "-c", command)
 
 
 async def test_what_is_younger_than_the_backup_comes_from_kafka(stack: Stack, facade: Facade, tmp_path: Path) -> None:
@@ -55,6 +59,6 @@ async def test_what_is_younger_than_the_backup_comes_from_kafka(stack: Stack, fa
     expected = {before[0]: "Rejected", before[1]: "Approved", after[0]: "Approved"}
     await eventually(statuses, lambda found: found == expected, deadline_s=SETTLED_S)
     for check in (("reviews", "republish"), ("ratings", "verify")):
-        await stack.run("run", "--rm", "-T", "api", *check)
+        await stack.run("exec", "-T", "api", "plaudit", *check)
     assert await facade.rating(product) == (4, 2)
     assert (await facade.http.post(REVIEWS, json=[submission(product)])).status_code == 202

@@ -100,7 +100,7 @@ async def test_a_process_has_no_more_than_it_needs(stack: Stack, process: str) -
 
 async def test_the_samples_go_through(stack: Stack, facade: Facade) -> None:
     await facade.open_store("Electronics")
-    shown = await stack.run("run", "--rm", "-T", "-e", "PLAUDIT_HTTP__HOST=api", "api", "demo")
+    shown = await stack.run("exec", "-T", "-e", "PLAUDIT_HTTP__HOST=localhost", "api", "plaudit", "demo")
     assert "Done. Every answer above came from the running service." in shown
 
 
@@ -118,7 +118,7 @@ async def test_a_reminder_waits_for_mailer_and_mail_server(stack: Stack, facade:
     await eventually(known)
     for container in ("mailer", "mail"):
         await stack.stop(container, "stop")
-    await stack.run("run", "--rm", "-T", "scheduler", "reminders", "run")
+    await stack.run("exec", "-T", "scheduler", "plaudit", "reminders", "run")
     for container in ("mail", "mailer"):
         await stack.restart(container)
 

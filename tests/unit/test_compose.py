@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from devservers.mongo import mongod_binary
 from plaudit.config import Settings
 from tests.stack.test_backup import TAKEN_AGAIN
+from tests.support.documents import PAGES
 from tests.support.variables import variables
 
 ROOT = Path(__file__).parents[2]
@@ -61,9 +63,22 @@ def test_one_service_builds_the_image_of_all() -> None:
     assert [name for name, service in SERVICES.items() if "build" in service] == ["init"]
 
 
-def test_every_alert_is_explained() -> None:
-    (group,) = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
-    assert re.findall(r"^\| `(Plaudit\w+)` \|", DOCS, re.MULTILINE) == [rule["alert"] for rule in group["rules"]]
+def test_the_logs_of_every_container_are_rotated() -> None:
+    kept = {"driver": "json-file", "options": {"max-size": "20m", "max-file": "5"}}
+    assert {name: service.get("logging") for name, service in SERVICES.items()} == dict.fromkeys(SERVICES, kept)
+
+
+def test_its_servers_are_those_of_the_tests() -> None:
+    (kafka,) = re.findall(r"<kafka.version>(.+)</kafka.version>", (ROOT / "devservers" / "pom.xml").read_text())
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{kafka}"
+    shown = subprocess.run([mongod_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    (mongod,) = re.findall(r"db version v(\d+\.\d+)\.", shown)
+    assert SERVICES["mongo"]["image"] == f"mongo:{mongod}"
+
+
+def test_documents_name_the_images_and_run_commands_where_the_service_runs() -> None:
+    assert set(re.findall(r"\b(?:mongo|apache/kafka):[\w.]+", DOCS)) == {SERVICES["mongo"]["image"]}
+    assert not [page.name for page in PAGES if re.search(r"(compose|docker-compose) run\b", page.read_text())]
 
 
 def test_restoring_takes_every_command_again() -> None:

@@ -1,0 +1,69 @@
+"""The age of backlogs: for how long the oldest record that a group has yet to commit has waited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from messaging.kafka.lag import Lag, Place
+
+_MOST_ENDS: Final = 128
+"""Moments remembered for each partition; beyond them every second one is forgotten, so an age is told a little low."""
+
+
+class _End(NamedTuple):
+    offset: int
+    seen_at: float
+
+
+class LagAge:
+    """Remembers where the ends of the partitions were and when, so that a record's arrival is known without reading it.
+
+    Times are Unix time in seconds. The records themselves are asked only about what came before the first look:
+    producers may write other times into them, and those of a mirror are days old when they arrive.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[Place, list[_End]] = {}
+        self._found: dict[Place, int] = {}
+        self._told: dict[Place, tuple[int, float]] = {}
+        self._oldest: dict[Place, int] = {}
+        self._now = 0.0
+
+    def observe(self, lag: Lag, now: float) -> None:
+        """Record the lag at a moment."""
+        for place, backlog in lag.items():
+            end = backlog.next_offset + backlog.records
+            self._found.setdefault(place, end)
+            ends = [each for each in self._ends.get(place, ()) if each.offset > backlog.next_offset]
+            if backlog.records and (not ends or ends[-1].offset < end):
+                ends.append(_End(end, now))
+            if len(ends) > _MOST_ENDS:
+                del ends[1:-1:2]
+            self._ends[place] = ends
+        self._oldest = {place: backlog.next_offset for place, backlog in lag.items() if backlog.records}
+        self._now = now
+
+    def unknown(self) -> dict[Place, int]:
+        """The offsets of oldest records that were there before the first look, by partition, unless `tell` told."""
+        return {
+            place: offset
+            for place, offset in self._oldest.items()
+            if offset < self._found[place] and self._told.get(place, (-1, 0.0))[0] != offset
+        }
+
+    def tell(self, offsets: Mapping[Place, int], times: Mapping[Place, float]) -> None:
+        """Record the times of these records; one without a time counts as come when it was first seen."""
+        for place, offset in offsets.items():
+            self._told[place] = offset, times.get(place, self._now)
+
+    def seconds(self) -> dict[Place, float]:
+        """Seconds that the oldest record of each backlog has waited, at the last observation; 0 without a backlog."""
+        return {place: self._age(place) for place in self._ends}
+
+    def _age(self, place: Place) -> float:
+        if place not in self._oldest:
+            return 0.0
+        came = self._ends[place][0].seen_at
+        offset, time = self._told.get(place, (-1, came))
+        return max(0.0, self._now - (min(came, time) if offset == self._oldest[place] else came))

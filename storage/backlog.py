@@ -1,0 +1,73 @@
+"""The work that waits in the database, and since when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from storage import mails, outbox, parking, returns, verdicts
+from storage.database import Database
+from storage.leases import REMINDERS, LeaseRepository, Schedule
+from storage.reviews_changes import RelayProgress
+
+PARKED: Final[Mapping[str, str]] = {
+    "reviews": parking.COLLECTION,
+    "returns": returns.PARKED,
+    "verdicts": verdicts.PARKED,
+}
+"""The collections of parked commands, by kind: `reviews` are moderation and feedback."""
+
+_MOST_COUNTED: Final = 100_000
+_EVER: Final = datetime.fromtimestamp(0, UTC)
+
+
+class Waiting(NamedTuple):
+    """So many documents wait, the oldest since that moment; None where none does."""
+
+    documents: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Parked commands by kind, batches of owed messages, the state that the topic of reviews shows, and the schedule of
+    reminders. `mails`: those to be sent, 100,000 of them at most, and when the first was due, or will be."""
+
+    parked: Mapping[str, Waiting]
+    owed: Waiting
+    mails: Waiting
+    relayed_until: datetime | None
+    reminders: Schedule | None
+
+
+async def backlog(database: Database) -> Backlog:
+    """The work that waits now."""
+    parked, owed, owed_mails, relayed, reminders = await asyncio.gather(
+        asyncio.gather(*(_waiting(database, name, "parkedAt") for name in PARKED.values())),
+        _waiting(database, outbox.COLLECTION, "at"),
+        _owed_mails(database),
+        RelayProgress(database).relayed_until(),
+        LeaseRepository(database).schedule(REMINDERS),
+    )
+    return Backlog(dict(zip(PARKED, parked, strict=True)), owed, owed_mails, relayed, reminders)
+
+
+async def _waiting(database: Database, collection: str, moment: str) -> Waiting:
+    """All documents of a collection, with the oldest by an indexed field."""
+    count, oldest = await asyncio.gather(
+        database[collection].estimated_document_count(),
+        database[collection].find_one({}, {moment: 1}, sort=[(moment, 1)]),
+    )
+    return Waiting(count, oldest[moment] if oldest else None)
+
+
+async def _owed_mails(database: Database) -> Waiting:
+    owed = {"dueAt": {"$gt": _EVER}}
+    count, first = await asyncio.gather(
+        database[mails.COLLECTION].count_documents(owed, limit=_MOST_COUNTED),
+        database[mails.COLLECTION].find_one(owed, {"dueAt": 1}, sort=[("dueAt", 1)]),
+    )
+    return Waiting(count, first["dueAt"] if first else None)

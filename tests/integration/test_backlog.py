@@ -1,0 +1,84 @@
+"""The gauges of what waits in the database: how much, and for how long."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from prometheus_client import Gauge
+
+from api.metrics import Gauges
+from api.services import Services
+from domain.entity_types import SAMPLE
+from messaging import metrics
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.topics import TopicNames
+from storage.database import Database
+from storage.leases import REMINDERS, LeaseRepository
+from tests.support.service import Servers, own_database
+
+MINUTE = timedelta(minutes=1)
+
+
+def value(gauge: Gauge, **labels: str) -> float | None:
+    return metrics.REGISTRY.get_sample_value(gauge._name, labels)
+
+
+async def told(database: Database) -> None:
+    """Have the gauges told as they are now."""
+    publisher = Publisher(KafkaConnection("127.0.0.1:1"))
+    await Gauges(Services(database, publisher, TopicNames("t."), version="1", entity_types=SAMPLE)).refresh()
+
+
+def about(gauge: Gauge, minutes: float, **labels: str) -> bool:
+    found = value(gauge, **labels)
+    return found is not None and abs(found - 60 * minutes) < 60
+
+
+async def test_what_waits_is_told_with_its_age(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        await told(database)
+        for kind in ("reviews", "returns", "verdicts"):
+            assert value(metrics.PARKED, kind=kind) == value(metrics.PARKED_AGE, kind=kind) == 0
+        for gauge in (metrics.OUTBOX, metrics.OUTBOX_AGE, metrics.MAILS_OWED, metrics.MAILS_OVERDUE):
+            assert value(gauge) == 0
+
+        now = datetime.now(UTC)
+        for minutes, collection in ((40, "parkedCommands"), (50, "parkedReturns"), (60, "parkedVerdicts")):
+            await database[collection].insert_many([{"parkedAt": now - n * MINUTE} for n in (1, minutes)])
+        await database["outbox"].insert_many([{"at": now - n * MINUTE, "messages": []} for n in (1, 5)])
+        await database["mails"].insert_many([{"dueAt": now - n * MINUTE} for n in (20, -20)])
+        await database["mails"].insert_one({"doneAt": now - 90 * MINUTE})
+        await told(database)
+        for minutes, kind in ((40, "reviews"), (50, "returns"), (60, "verdicts")):
+            assert value(metrics.PARKED, kind=kind) == 2
+            assert about(metrics.PARKED_AGE, minutes, kind=kind)
+        assert (value(metrics.OUTBOX), value(metrics.MAILS_OWED)) == (2, 2)
+        assert about(metrics.OUTBOX_AGE, 5)
+        assert about(metrics.MAILS_OVERDUE, 20)
+
+
+async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        leases, collection, now = LeaseRepository(database), database["leases"], datetime.now(UTC)
+        await told(database)
+        assert str(value(metrics.REMINDERS_OVERDUE)) == "nan"
+        await leases.take(REMINDERS, "a", 30)
+        await leases.note_schedule(REMINDERS, "* * * * *")
+        await told(database)
+        assert value(metrics.REMINDERS_OVERDUE) == 0
+
+        await collection.update_one({"_id": REMINDERS}, {"$set": {"scheduled": now - 90 * MINUTE}})
+        await collection.update_one({"_id": REMINDERS}, {"$set": {"done": now - 30 * MINUTE}})
+        await leases.note_schedule(REMINDERS, "* * * * *")
+        await told(database)
+        assert about(metrics.REMINDERS_OVERDUE, 29.5)
+        assert abs((value(metrics.REMINDERS_RUN) or 0) - (now - 30 * MINUTE).timestamp()) < 1
+
+        # Switched off, nothing is due; switched on again, nothing is due of the time between.
+        await leases.note_schedule(REMINDERS, None)
+        await told(database)
+        assert value(metrics.REMINDERS_OVERDUE) == 0
+        await leases.note_schedule(REMINDERS, "0 0 1 1 *")
+        await told(database)
+        assert value(metrics.REMINDERS_OVERDUE) == 0

@@ -1,0 +1,89 @@
+"""A partition that stands beside eleven that flow, as the metrics tell of it that alerts ask for."""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import partial
+from operator import lt
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually
+
+TOPIC = "order-events"
+PARTITIONS, STUCK = 12, 5
+AGO_S = 900
+ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
+
+LAG, STANDSTILL = "plaudit_consumer_lag_seconds", "plaudit_consumer_standstill_seconds"
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+Ages = dict[int, float]
+
+
+async def told(service: Service, metric: str) -> Ages:
+    """The values of a metric of the topic, by partition."""
+    async with service.client() as http:
+        families = text_string_to_metric_families((await http.get("/metrics")).text)
+        samples = [sample for family in families if family.name == metric for sample in family.samples]
+    return {int(s.labels["partition"]): s.value for s in samples if s.labels["topic"] == TOPIC}
+
+
+async def age_of_stuck(service: Service) -> float:
+    """The age that is told of the partition that is stuck, 0 while none is told."""
+    return (await told(service, LAG)).get(STUCK, 0)
+
+
+async def fill_and_consume(service: Service, *, ago_s: float = 0) -> None:
+    """Let a record come into each partition, and commit them all but those of the partition that is stuck."""
+    places = [TopicPartition(service.topic(TOPIC), number) for number in range(PARTITIONS)]
+    at = int((time.time() - ago_s) * 1_000)
+    async with AIOKafkaProducer(bootstrap_servers=service.servers.kafka) as producer:
+        for place in places:
+            await producer.send_and_wait(place.topic, b"{}", partition=place.partition, timestamp_ms=at)
+    async with service.group_member(TOPIC) as member:
+        member.assign(places)
+        ends = await member.end_offsets([place for place in places if place.partition != STUCK])
+        await member.commit(ends)
+
+
+def threshold(metric: str) -> float:
+    """The number above which the alert about this metric fires."""
+    (number,) = re.findall(rf"{metric}\) > (\d+)", ALERTS.read_text())
+    return float(number)
+
+
+async def test_one_stuck_partition_of_twelve_is_told(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
+    await service.run("init")
+    # This record is from before the API runs, and older than what the alert allows.
+    await fill_and_consume(service, ago_s=AGO_S)
+    limit = threshold(LAG)
+    async with service.running(workers=()):
+        age = await eventually(partial(age_of_stuck, service), lambda found: found > limit)
+        ages = await told(service, LAG)
+        assert ages.keys() == set(range(PARTITIONS))
+        assert {partition for partition, each in ages.items() if each > limit} == {STUCK}
+
+        still = (await told(service, STANDSTILL))[STUCK]
+        await fill_and_consume(service)
+        await eventually(partial(age_of_stuck, service), partial(lt, age + 1))
+        assert (await told(service, STANDSTILL))[STUCK] > still
+        others = set(range(PARTITIONS)) - {STUCK}
+        await eventually(partial(told, service, LAG), lambda found: not any(found[each] for each in others))
+        assert await age_of_stuck(service) > limit
+
+
+async def test_a_record_that_came_meanwhile_has_the_age_of_its_coming(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
+    async with service.running(workers=()):
+        await eventually(partial(told, service, LAG), lambda found: len(found) == PARTITIONS)
+        # As a mirror writes it: with the time of long ago.
+        await fill_and_consume(service, ago_s=AGO_S)
+        assert await eventually(partial(age_of_stuck, service)) < AGO_S

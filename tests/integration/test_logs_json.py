@@ -1,0 +1,134 @@
+"""Every line that a process of the service writes is JSON, whatever happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from devservers.broker import Broker, embedded_kafka
+from tests.support.facade import REVIEWS, new_id, submission
+from tests.support.forks import run_forked
+from tests.support.messages import Message
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually, free_port
+
+PROCESSES = ("api", "worker", "scheduler", "mailer")
+JSON = {"PLAUDIT_LOG__FORMAT": "json"}
+AWAY_S = 8.0
+
+
+def lines_of(text: str) -> list[Json]:
+    """The lines of a log, of which each is an object that says when, how grave, who and what."""
+    lines: list[Json] = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        assert {"timestamp", "level", "logger", "event"} <= line.keys(), line
+    return lines
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+async def test_each_process_logs_json_through_an_outage(servers: Servers, tmp_path: Path) -> None:
+    async with embedded_kafka(tmp_path / "kafka", print, broker=Broker.KAFKA) as kafka:
+        smtp = {"PLAUDIT_SMTP__HOST": "127.0.0.1", "PLAUDIT_SMTP__PORT": str(free_port())}
+        sender = {"PLAUDIT_SMTP__SENDER": "shop@example.com"}
+        service = Service(
+            Servers(kafka.address, servers.mongo, is_tansu=False), tmp_path, environment=JSON | smtp | sender
+        )
+        for process in ("scheduler", "mailer"):
+            service.start(process)
+        async with service.running(), service.client() as client:
+            post = partial(client.post, REVIEWS, json=[submission(new_id())])
+            assert (await post()).status_code == 202
+            await service.publish("review-submissions", Message(None, b"not a review"))
+            await eventually(lambda: "mailer ready" in service.log("mailer") and "ready" in service.log("scheduler"))
+            await kafka.stop()
+            assert (await post()).status_code == 503
+            await asyncio.sleep(AWAY_S)
+            await kafka.start()
+
+            async def accepted() -> bool:
+                return (await post()).status_code == 202
+
+            await eventually(accepted)
+            for process in PROCESSES:
+                assert await service.stop(process) == 0
+        for process in PROCESSES:
+            lines = lines_of((tmp_path / f"{process}.log").read_text())
+            assert lines, process
+        assert "aiokafka" in {line["logger"].partition(".")[0] for line in lines_of(service.log("worker"))}
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "code"),
+    [
+        *((process, {"PLAUDIT_KAFKA__PARTITIONS": "0"}, 2) for process in (*PROCESSES, "init")),
+        ("api", {}, 1),
+        ("api", {"PLAUDIT_LOG__LEVEL": "loud"}, 2),
+        ("worker --nonsense", {}, 2),
+    ],
+)
+def test_a_start_that_fails_is_logged(tmp_path: Path, command: str, environment: dict[str, str], code: int) -> None:
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
+    ended = run_forked(*command.split(), environment=bare | JSON | environment, folder=tmp_path)
+    assert ended.returncode == code, ended.stderr
+    (*_, last) = lines_of(ended.stdout + ended.stderr)
+    assert last["level"] in ("error", "critical")
+
+
+async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers: Servers, tmp_path: Path) -> None:
+    traces = {"PLAUDIT_TRACES__FILE": str(tmp_path / "no" / "folder" / "traces")}
+    service = Service(servers, tmp_path, environment=JSON | traces)
+    for process in ("api", "worker"):
+        ended = await service.run(process, code=1)
+        (*_, last) = lines_of(ended.stdout + ended.stderr)
+        assert (last["level"], last["event"]) == ("critical", "ended by an error")
+        assert "FileNotFoundError" in last["exception"]
+
+
+async def test_init_logs_what_it_made(servers: Servers, tmp_path: Path) -> None:
+    ended = await Service(servers, tmp_path, environment=JSON).run("init")
+    assert any("topics" in line["event"] for line in lines_of(ended.stdout + ended.stderr))
+
+
+def test_what_python_prints_by_itself_is_logged(tmp_path: Path) -> None:
+    program = """
+import asyncio, gc, logging, threading, warnings
+import faststream.kafka
+from plaudit.config import LogSettings
+from plaudit.processes.logs import configure_logs
+configure_logs(LogSettings(format="json"))
+logging.getLogger("faststream").error("of FastStream")
+logging.getLogger("aiokafka.client").error("of aiokafka")
+logging.getLogger("uvicorn.error").error("of uvicorn")
+logging.getLogger("odd").error("%s and %s", "one")
+warnings.warn("careful")
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start(); thread.join()
+class Odd:
+    def __del__(self): raise ValueError("at its end")
+Odd()
+async def main():
+    async def fails(): raise RuntimeError("nobody looks")
+    task = asyncio.create_task(fails())
+    await asyncio.sleep(0); await asyncio.sleep(0)
+    del task; gc.collect()
+asyncio.run(main())
+raise KeyError("last")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 1
+    lines = lines_of(ended.stdout + ended.stderr)
+    assert [line["logger"] for line in lines] == [
+        *("faststream", "aiokafka.client", "uvicorn.error", "odd", "py.warnings"),
+        *("plaudit", "plaudit", "asyncio", "plaudit"),
+    ]
+    told = [line.get("exception", "") for line in lines[-4:]]
+    for error, text in zip(("ZeroDivisionError", "ValueError", "RuntimeError", "KeyError"), told, strict=True):
+        assert error in text

@@ -1,0 +1,81 @@
+"""Each alert fires when it should, is silent when it should be, and leads to its section of the runbook."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer.main
+import yaml
+
+from plaudit.cli.main import app
+from tests.unit.test_documents import headings_of
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = ROOT / "deploy" / "prometheus"
+RUNBOOK: Final = ROOT / "docs" / "runbook.md"
+TESTS: Final = sorted(FOLDER.glob("*_test.yml"))
+ALERTS: Final[dict[str, dict[str, Any]]] = {
+    rule["alert"]: rule
+    for group in yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
+}
+
+
+@pytest.mark.parametrize("file", TESTS, ids=lambda file: file.name)
+def test_promtool_finds_the_alerts_as_their_tests_say(file: Path) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool isn't installed: Debian has it in the package prometheus")
+    ended = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_each_alert_has_a_test_that_fires_and_one_that_is_silent() -> None:
+    expected = defaultdict(set)
+    for test in (test for file in TESTS for test in yaml.safe_load(file.read_text())["tests"]):
+        for rule in test["alert_rule_test"]:
+            expected[rule["alertname"]].add(bool(rule["exp_alerts"]))
+    assert expected == {name: {True, False} for name in ALERTS}
+
+
+def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
+    assert re.findall(r"^## (Plaudit\w+)$", RUNBOOK.read_text(), re.MULTILINE) == list(ALERTS)
+    anchors = headings_of(RUNBOOK)
+    for name, rule in ALERTS.items():
+        notes = rule["annotations"]
+        assert notes.keys() == {"summary", "description", "runbook"}
+        assert all(notes.values())
+        assert notes["runbook"] == f"docs/runbook.md#{name.lower()}"
+        assert name.lower() in anchors
+        assert rule["labels"]["severity"] in ("critical", "warning")
+
+
+def test_each_section_of_the_runbook_answers_the_same_questions() -> None:
+    _, *sections = re.split(r"^## Plaudit\w+$", RUNBOOK.read_text(), flags=re.MULTILINE)
+    for section in sections:
+        asked = re.findall(r"^\*\*(.+?)\.\*\*", section, re.MULTILINE)
+        assert asked == ["Means", "Users notice", "Look", "Do", "Escalate"]
+
+
+def test_the_runbook_names_commands_that_exist() -> None:
+    named = re.findall(r"`plaudit ([a-z -]+)`", RUNBOOK.read_text())
+    assert named
+    for command in named:
+        found: Any = typer.main.get_command(app)
+        for word in command.split(" --")[0].split():
+            assert word in found.commands, command
+            found = found.commands[word]
+
+
+def test_prometheus_finds_the_processes_that_the_alerts_watch() -> None:
+    configured = yaml.safe_load((FOLDER / "prometheus.yml").read_text())["scrape_configs"]
+    (watched,) = re.findall(r'up\{job=~"(.+)"\}', ALERTS["PlauditTargetDown"]["expr"])
+    processes = re.findall(r'absent\(plaudit_build_info\{process="(\w+)"\}\)', ALERTS["PlauditProcessMissing"]["expr"])
+    assert [job["job_name"] for job in configured] == [f"plaudit-{process}" for process in processes]
+    assert all(re.fullmatch(watched, job["job_name"]) for job in configured)
