@@ -16,7 +16,9 @@ _BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
 def folded(text: str) -> str:
     """The words of a text without letter case, accents and signs, at most KEY_LENGTH characters: `Łódź-2 Café` is
     `łodz 2 cafe`."""
-    plain = "".join(sign for sign in normalize("NFKD", text.casefold()) if not combining(sign))
+    # Letters of other styles have a case only once they are plain, and folding the case can make others.
+    same = normalize("NFKD", normalize("NFKD", text).casefold())
+    plain = "".join(sign for sign in same if not combining(sign))
     return " ".join(filter(None, _BETWEEN_WORDS.split(plain)))[:KEY_LENGTH].rstrip()
 
 
