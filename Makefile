@@ -64,7 +64,7 @@ client: $(VENV)/dev.stamp ## write the types of clients/typescript; needs npm
 	@$(BIN)/plaudit openapi | sha256sum | cut -d' ' -f1 > clients/typescript/openapi.sha256
 
 manifests: ## write deploy/kubernetes/plaudit.yaml of the chart; needs helm
-	helm template plaudit $(CHART) --values deploy/kubernetes/values.yaml > $(MANIFESTS)
+	helm template plaudit $(CHART) --values deploy/kubernetes/values.yaml > $(MANIFESTS).new && mv $(MANIFESTS).new $(MANIFESTS)
 
 screenshots: $(VENV)/dev.stamp ## write docs/console and docs/storefront, of a running `make up`; needs chromium: PORT, DATA, ARGS
 	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) $(BIN)/python docs/write_screenshots.py $(ARGS)
