@@ -11,7 +11,8 @@ from domain.findings import Finding, failed, ok, warn
 from domain.schema import NEWEST, Standing, refusal, standing
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
-from storage import outbox, parking, returns
+from storage import outbox
+from storage.backlog import PARKED
 from storage.database import Database
 from storage.indexes import SUPERSEDED, all_indexes, is_as_wanted
 from storage.mending import SHAPES, Mender
@@ -119,7 +120,7 @@ async def _waiting(database: Database) -> Finding:
     old = datetime.now(UTC) - _PARKED_LIMIT
     counts = [
         (await database[name].count_documents({}), await database[name].count_documents({"parkedAt": {"$lt": old}}))
-        for name in (parking.COLLECTION, returns.PARKED)
+        for name in PARKED.values()
     ]
     parked, overdue = (sum(pair) for pair in zip(*counts, strict=True))
     if overdue:

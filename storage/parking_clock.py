@@ -7,13 +7,12 @@ from typing import Final
 
 from pymongo import ReturnDocument
 
-from storage import parking, returns, verdicts
+from storage.backlog import PARKED
 from storage.database import Database, Document
 
 COLLECTION: Final = "parkingClock"
 
 _ID: Final = "workers"
-_PARKED: Final = (parking.COLLECTION, returns.PARKED, verdicts.PARKED)
 
 
 class ParkingClock:
@@ -37,6 +36,6 @@ class ParkingClock:
         if away <= longest:
             return timedelta()
         later = [{"$set": {"parkedAt": {"$add": ["$parkedAt", noted["gap"]]}}}]
-        for name in _PARKED:
+        for name in PARKED.values():
             await self._database[name].update_many({"parkedAt": {"$lte": noted["at"] - longest}}, later)
         return away
