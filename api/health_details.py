@@ -50,6 +50,7 @@ class Parked(TypedDict):
 
     reviews: int
     returns: int
+    verdicts: int
 
 
 class HealthCheck(TypedDict):
@@ -170,7 +171,8 @@ async def _found(server: str, looking: Awaitable[list[Finding]], advice: str) ->
 
 
 def _parked(waiting: Backlog) -> Parked:
-    return {"reviews": waiting.parked["reviews"].documents, "returns": waiting.parked["returns"].documents}
+    count = {kind: of_kind.documents for kind, of_kind in waiting.parked.items()}
+    return {"reviews": count["reviews"], "returns": count["returns"], "verdicts": count["verdicts"]}
 
 
 def _worst(findings: Iterable[Finding]) -> Level:

@@ -1847,6 +1847,7 @@ export interface components {
         Parked: {
             reviews: number;
             returns: number;
+            verdicts: number;
         };
         /**
          * @description A permission of a caller; the value is its name in tokens, keys and documents.
