@@ -158,7 +158,7 @@ async def test_health_part_by_part(http: httpx.AsyncClient, service: Service) ->
     assert {"topic": TOPIC, "group": service.topic(TOPIC)}.items() <= next(
         lag for lag in health["lag"] if lag["topic"] == TOPIC
     ).items()
-    assert set(health["parked"]) == {"reviews", "returns"}
+    assert set(health["parked"]) == {"reviews", "returns", "verdicts"}
     assert isinstance(health["outbox"], int)
 
 
