@@ -88,7 +88,7 @@ class _Handler(logging.StreamHandler[Any]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging wants
         """Log that a record could not be written, where its arguments don't fit its text for instance."""
         error = sys.exc_info()[1]
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) or self.stream.closed:
             super().handleError(record)
             return
         text = f"a line of the log could not be written: {record.msg!r}"
