@@ -25,7 +25,7 @@ from benchmarks.http_load import ClosedError, open_connection, post
 
 _CONTEXT: Final = multiprocessing.get_context("fork")
 CLIENTS: Final = 2_000
-PAUSES_S: Final = (5.0, 1.0, 0.1)
+PAUSES_S: Final = (5.0, 1.0, 0.0)
 REQUESTS: Final = 500
 TURNS: Final = 3
 SETTLING_S: Final = 12.0

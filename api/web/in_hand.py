@@ -27,8 +27,10 @@ QUERIES: Final = frozenset(
 """The last parts of paths whose POST is a query."""
 
 _COMMANDS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_REFUSAL_S: Final = 1.0
-"""A command for which there is no place hears so after this time: a client that comes again at once gains nothing."""
+_REFUSALS_PER_S: Final = 200
+"""Commands for which there is no place hear so at this rate: clients that come again at once gain nothing by it."""
+
+_LONGEST_REFUSAL_S: Final = 7.0
 
 _KEY: Final = "plaudit.in_hand"
 
@@ -60,7 +62,7 @@ class RequestsInHand:
         self.answers = answers
         self._max_body_bytes = max_body_bytes
         self._larger = larger
-        self._count = self._commands = 0
+        self._count = self._commands = self._refused = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -69,7 +71,7 @@ class RequestsInHand:
             return
         is_command = scope["method"] in _COMMANDS and scope["path"].rpartition("/")[2] not in QUERIES
         if is_command and self._commands >= self._most / 2:
-            await asyncio.sleep(_REFUSAL_S)
+            await self._wait_for_refusal()
             await problem_response(scope, NoRoomError("Too many commands are in hand."))(scope, receive, send)
             return
         if self._count >= self._most and not scope["path"].startswith("/health/"):
@@ -85,6 +87,13 @@ class RequestsInHand:
         finally:
             self.count(is_command, -1)
             request.give_back_body()
+
+    async def _wait_for_refusal(self) -> None:
+        self._refused += 1
+        try:
+            await asyncio.sleep(min(self._refused / _REFUSALS_PER_S, _LONGEST_REFUSAL_S))
+        finally:
+            self._refused -= 1
 
     def count(self, is_command: bool, more: int) -> None:
         """Count so many more requests as in hand, or less."""
