@@ -140,6 +140,9 @@ class Run:
     cluster: Cluster
     fleet: Fleet
     world: World
+    turns: int = 0
+    """Faults so far, without those that others bring about beside them."""
+
     began: float = field(default_factory=monotonic)
     soak: Soak = field(default_factory=Soak)
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -150,7 +153,7 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        enough = self.result.faults.total() >= self.plan.faults
+        enough = self.turns >= self.plan.faults
         return (enough and self.world.ledger.acknowledged >= self.plan.commands) or self.seconds > self.plan.seconds
 
     async def to_the_end(self) -> None:
@@ -233,11 +236,12 @@ class Run:
         kinds = self.kinds(stage)
         bag: list[str] = []
         while kinds and not self.is_done and not self.is_over.is_set():
-            if self.result.faults.total() >= self.plan.faults and not self.plan.faults:
+            if not self.plan.faults:
                 await asyncio.sleep(1)  # a run without faults lasts until its commands or seconds are over
                 continue
             bag = bag or in_turn(stage.chance.sample(kinds, len(kinds)))
             await self.fault(stage, bag.pop())
+            self.turns += 1
             await stage.a_while(*self.plan.between_s)
 
     async def fault(self, stage: Stage, kind: str) -> None:
