@@ -13,6 +13,8 @@ from messaging.topics import IN_SYNC
 SAFE: Final = 2
 """Brokers that must have a record before it counts as kept, so that it outlives one of them."""
 
+_MOST_SHOWN: Final = 3
+
 
 async def topic_settings_of(admin: AIOKafkaAdminClient, names: Collection[str]) -> dict[str, dict[str, str]]:
     """The settings of these topics by name, of those whose settings may be read."""
@@ -41,4 +43,9 @@ async def why_not_durable(admin: AIOKafkaAdminClient, names: Collection[str]) ->
         f"{IN_SYNC} below {SAFE} in": unsafe_topics(settings, SAFE),
         "no right to read the settings (DescribeConfigs) of": [name for name in there if name not in settings],
     }
-    return [f"{reason} {', '.join(names)}" for reason, names in reasons.items() if names]
+    return [f"{reason} {_shown(names)}" for reason, names in reasons.items() if names]
+
+
+def _shown(names: list[str]) -> str:
+    more = len(names) - _MOST_SHOWN
+    return ", ".join(names[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
