@@ -44,10 +44,11 @@ async def list_keys(caller: KeyReader, services: Injected) -> JsonResponse:
     check_unbound(caller)
     now = datetime.now(UTC)
     with await services.pages.piece(await services.keys.size()):
-        return JsonResponse([_shown(key, now) for key in await services.keys.all()])
+        return JsonResponse([shown_key(key, now) for key in await services.keys.all()])
 
 
-def _shown(key: ApiKey, now: datetime) -> ShownKey:
+def shown_key(key: ApiKey, now: datetime) -> ShownKey:
+    """A key as it is shown at this moment, to clients and by `plaudit keys list --json`."""
     caller = key.caller
     return {
         "id": key.id,

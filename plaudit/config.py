@@ -248,7 +248,7 @@ class Settings(BaseSettings):
         return str(endpoints[name])
 
     def endpoints(self) -> dict[str, Any] | None:
-        """What a running `plaudit up` with this data folder tells about its servers; None if none runs."""
+        """The servers of a running `plaudit up` with this data folder, as it tells them; None if none runs."""
         try:
             return dict(json.loads(self.endpoints_file.read_text()))
         except FileNotFoundError:

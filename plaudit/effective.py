@@ -10,7 +10,7 @@ from plaudit.credentials import shown_configuration
 
 
 def effective_configuration(settings: Settings) -> dict[str, Any]:
-    """What commands in this folder work with, as JSON, secrets hidden.
+    """The settings that commands in this folder work with, as JSON, secrets hidden.
 
     Where a `plaudit up` runs with the same data folder, its addresses, its broker and how Kafka lets in stand where
     nothing is configured, and `runningUp` names the file that tells them; else that is null.

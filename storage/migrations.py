@@ -15,8 +15,8 @@ from storage.ratings import key_from
 
 
 class Slice(NamedTuple):
-    """What a slice looked at: up to the id `after`, so many documents, and the objects whose ratings are to be counted
-    from their reviews."""
+    """The part that a slice looked at: up to the id `after`, so many documents, and the objects whose ratings are to be
+    counted from their reviews."""
 
     after: str
     documents: int

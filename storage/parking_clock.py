@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from pymongo import ReturnDocument
 
 from storage.backlog import PARKED
-from storage.database import Database, Document
+from storage.database import Database, Document, Session, in_transaction
 
 COLLECTION: Final = "parkingClock"
 
@@ -25,11 +26,19 @@ class ParkingClock:
     async def tick(self, longest: timedelta) -> timedelta:
         """Note that a worker works now. Returns for how long none did if that is more than `longest`, else zero.
 
-        What was parked before waits for that much longer. One of several workers sees the gap.
+        What was parked before waits for that much longer. One of several workers sees the gap, and no other one gives
+        anything up before the parking times have followed: both are one transaction.
         """
+        return await in_transaction(self._database, partial(self._tick, longest))
+
+    async def _tick(self, longest: timedelta, session: Session) -> timedelta:
         gap = {"$subtract": ["$$NOW", {"$ifNull": ["$at", "$$NOW"]}]}
         found = await self._clock.find_one_and_update(
-            {"_id": _ID}, [{"$set": {"gap": gap, "at": "$$NOW"}}], upsert=True, return_document=ReturnDocument.AFTER
+            {"_id": _ID},
+            [{"$set": {"gap": gap, "at": "$$NOW"}}],
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+            session=session,
         )
         noted: Document = found or {}
         away = timedelta(milliseconds=noted["gap"])
@@ -37,5 +46,7 @@ class ParkingClock:
             return timedelta()
         later = [{"$set": {"parkedAt": {"$add": ["$parkedAt", noted["gap"]]}}}]
         for name in PARKED.values():
-            await self._database[name].update_many({"parkedAt": {"$lte": noted["at"] - longest}}, later)
+            await self._database[name].update_many(
+                {"parkedAt": {"$lte": noted["at"] - longest}}, later, session=session
+            )
         return away

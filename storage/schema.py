@@ -66,7 +66,7 @@ class SchemaMarks:
         await self._marks.update_one({"_id": _ID, "step.number": {"$lte": mark.version}}, {"$unset": {"step": ""}})
 
     async def progress(self, number: int) -> StepProgress:
-        """How far a step is."""
+        """The progress of a step."""
         found = await self._marks.find_one({"_id": _ID, "step.number": number})
         return StepProgress(number, found["step"]["after"], found["step"]["done"]) if found else StepProgress(number)
 

@@ -79,7 +79,7 @@ def lost(types: tuple[str, ...], value: Any) -> Field:
 
 
 def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
-    """What `build` makes of a document, with stand-ins for missing fields. Raises StoredDocumentError."""
+    """The result of `build` for a document, with stand-ins for missing fields. Raises StoredDocumentError."""
     try:
         return build(document)
     except _UNREADABLE:

@@ -55,13 +55,8 @@ class ConsumerLag:
 
     async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float]:
         """The times in these records, one for each partition, in seconds of Unix time; without those that are gone."""
-        spans = {
-            TopicPartition(self._topics.name(topic), partition): range(offset, offset + 1)
-            for (topic, partition), offset in offsets.items()
-        }
-        places = {
-            TopicPartition(self._topics.name(topic), partition): (topic, partition) for topic, partition in offsets
-        }
+        places = {TopicPartition(self._topics.name(place[0]), place[1]): place for place in offsets}
+        spans = {partition: range(offsets[place], offsets[place] + 1) for partition, place in places.items()}
         times = {}
         async with asyncio.timeout(_READING_S), TopicReader.opened(self._connection) as reader:
             async for record, *_ in reader.between(spans):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from rich.table import Table
 
 from api.auth.api_keys import REMEMBERED_SECONDS, digest_of
+from api.keys import shown_key
 from domain.permissions import Caller, Permission
 from domain.timestamps import timestamp
 from plaudit.cli.command_line import CommandError
@@ -34,7 +35,7 @@ async def create_key(
     async with connected(settings) as (database, _):
         await ApiKeyRepository(database).add(ApiKey(id, caller, digest_of(secret), created=now, expires=expires))
     key = f"plaudit_{id}_{secret}"
-    out.tell({"id": id, "key": key, "expires": expires and timestamp(expires)})
+    out.tell({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
     out.print(key)
 
 
@@ -44,34 +45,18 @@ async def list_keys(settings: Settings, out: Terminal) -> None:
         keys = await ApiKeyRepository(database).all()
     table = Table("id", "client", "permissions", "stores", "created", "expires", "state", box=None)
     now = datetime.now(UTC)
-    out.tell([_row(key, now) for key in keys])
-    for key in keys:
+    rows = [shown_key(key, now) for key in keys]
+    out.tell(rows)
+    for key, row in zip(keys, rows, strict=True):
         caller = key.caller
         stores = "all" if caller.stores is None else ", ".join(sorted(caller.stores))
         table.add_row(
             *map(shown, (key.id, caller.subject or "", ", ".join(sorted(caller.permissions)), stores)),
             f"{key.created:%Y-%m-%d}",
             f"{key.expires:%Y-%m-%d}" if key.expires else "never",
-            _state(key, now),
+            row["state"],
         )
     out.print(table)
-
-
-def _state(key: ApiKey, now: datetime) -> str:
-    return "valid" if key.is_valid(now) else "revoked" if key.revoked else "expired"
-
-
-def _row(key: ApiKey, now: datetime) -> dict[str, object]:
-    caller = key.caller
-    return {
-        "id": key.id,
-        "client": caller.subject,
-        "permissions": sorted(caller.permissions),
-        "stores": None if caller.stores is None else sorted(caller.stores),
-        "created": timestamp(key.created),
-        "expires": key.expires and timestamp(key.expires),
-        "state": _state(key, now),
-    }
 
 
 async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
-import shutil
 from pathlib import Path
 
 import pytest
 
-from devservers.errors import MissingPartError
-from tests.chaos.run import Plan, run_chaos
+from tests.chaos.run import Plan
+from tests.chaos.short import good_result, seed
 from tests.chaos.upgrades import UPGRADES
 
 KINDS = ("upgraded", "rolled-back", "settings-changed", "indexes-changed", "worker-killed")
@@ -20,7 +17,7 @@ KINDS = ("upgraded", "rolled-back", "settings-changed", "indexes-changed", "work
 @pytest.mark.slow
 async def test_nothing_is_lost_between_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan(
-        seed=int(os.environ.get("SEED", random.randrange(10**6))),
+        seed=seed(),
         faults=len(KINDS),
         commands=200,
         seconds=1_800,  # as a busy machine may take
@@ -35,14 +32,7 @@ async def test_nothing_is_lost_between_versions(tmp_path: Path, capsys: pytest.C
         pause_s=0.2,
         waits_for_recovery=False,
     )
-    try:
-        result = await run_chaos(plan, tmp_path, print)
-    except MissingPartError as missing:
-        pytest.skip(f"Apache Kafka can't run here. {missing}")
-    finally:
-        for folder in tmp_path.glob("*-[0-9]"):
-            shutil.rmtree(folder, ignore_errors=True)
-    assert result.is_good, f"{json.dumps(result.document(), indent=2)}\n{capsys.readouterr().out}"
+    result = await good_result(plan, tmp_path, capsys)
     if missing_kinds := [result.skipped[kind] for kind in UPGRADES if kind in result.skipped]:
         pytest.skip(f"Changed settings and indexes alone were tested: {missing_kinds[0]}")
     assert set(KINDS) <= set(result.faults)

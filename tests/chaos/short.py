@@ -1,0 +1,32 @@
+"""A short run of the fault suite, as a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from devservers.errors import MissingPartError
+from tests.chaos.run import Plan, Result, run_chaos
+
+
+def seed() -> int:
+    """The seed of the environment (SEED), or any."""
+    return int(os.environ.get("SEED", random.randrange(10**6)))
+
+
+async def good_result(plan: Plan, folder: Path, capsys: pytest.CaptureFixture[str]) -> Result:
+    """Run it, and see that nothing was lost, doubled or wrong; skips where Kafka can't run."""
+    try:
+        result = await run_chaos(plan, folder, print)
+    except MissingPartError as missing:
+        pytest.skip(f"Apache Kafka can't run here. {missing}")
+    finally:
+        for part in folder.glob("*-[0-9]"):
+            shutil.rmtree(part, ignore_errors=True)
+    assert result.is_good, f"{json.dumps(result.document(), indent=2)}\n{capsys.readouterr().out}"
+    return result
