@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Final
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field, TypeAdapter
@@ -18,10 +18,12 @@ from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.problems import ProblemKind, invalid
 from api.web.queries import any_case
 from api.web.routes import PlainRoute
+from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
+from domain.places import bucket_in
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode
-from messaging.moderation import Status
+from messaging.moderation import Status, straight_value
 from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Note
 from messaging.topics import Topic
 
@@ -147,7 +149,11 @@ async def _moderate(
         "expectedStatus": status,
     }
     value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
-    messages = [
-        services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]}) for id in different
-    ]
-    return await carry_out(services, command, different, messages)
+    return await carry_out(services, command, different, [_message(services, id, value) for id in different])
+
+
+def _message(services: Services, id: str, value: Mapping[str, Any]) -> OutgoingMessage:
+    """The command about one review: straight to the owner of its place where the id tells that, else by the router."""
+    if bucket_in(id) is None:
+        return services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]})
+    return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", straight_value(value, id))

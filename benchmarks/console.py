@@ -57,7 +57,8 @@ async def main() -> None:
             await _fill(place, reviews)
             async with serving(place, "plaudit", "api") as port:
                 address = f"http://127.0.0.1:{port}"
-                with place.running("plaudit", "worker"):
+                with place.running("plaudit", "worker") as worker:
+                    await place.until_relayed(worker)
                     for path in _PATHS:
                         _tell(out, path, await _times(address + path))
                     async with _page(address) as page:

@@ -28,6 +28,7 @@ from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
 from storage.indexes import ensure_indexes
+from storage.reviews_changes import RelayProgress
 
 OPEN_STORE: Final = {
     "_id": "open",
@@ -132,6 +133,16 @@ class Place:
         """Wait until a group has committed `total` records in all."""
         async with self.committed(group, topic) as committed:
             await _reach(committed, total, process)
+
+    async def until_relayed(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a worker has published all reviews that were put into the database behind its back."""
+        progress = RelayProgress(self.database)
+
+        async def relayed() -> int:
+            now = await progress.load()
+            return int(now.done is not None and now.republication is None)
+
+        await _reach(relayed, 1, process)
 
     @asynccontextmanager
     async def committed(self, group: str, topic: Topic) -> AsyncIterator[Count]:

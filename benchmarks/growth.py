@@ -20,8 +20,8 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from benchmarks.comparison import p99
 from benchmarks.samples import object_id
+from domain.places import entity_key
 from domain.ratings import Entity
-from messaging.reviews import entity_key
 
 
 @dataclass(frozen=True, slots=True)

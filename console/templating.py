@@ -60,8 +60,18 @@ def _parsed(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+class _Environment(Environment):
+    """Looks for a key of a dict before an attribute: rows are dicts, and a miss by attribute is costly."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """The value of `obj.attribute`: a method of dict wins over a key."""
+        if type(obj) is dict and attribute in obj and not hasattr(dict, attribute):
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
+
 def _pages() -> Environment:
-    environment = Environment(
+    environment = _Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=StrictUndefined,

@@ -18,13 +18,13 @@ from domain.feedback import (
     TakenFeedback,
     take_feedback,
 )
+from domain.places import entity_key
 from domain.timestamps import timestamp
 from messaging.dead_letters import rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, Received
 from messaging.events import ReviewReplied, ReviewReported
 from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
 from messaging.metrics import FEEDBACK
-from messaging.reviews import entity_key
 from messaging.reviews_state import shown_reply
 from messaging.topics import Topic
 from storage.audit import AuditEntry, Replying

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 
 from consumers.ratings import Recounter, rating_events
@@ -11,16 +12,16 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
+from domain.places import entity_key
 from domain.ratings import RatingTally
 from domain.reviews import ModerationAction
 from domain.timestamps import timestamp
 from messaging.decoding import Received
 from messaging.events import ReviewModerated, moderation_event
 from messaging.metrics import MODERATIONS
-from messaging.moderation import ModerationOfReview
-from messaging.reviews import ReviewChange, entity_key
+from messaging.moderation import ModerationOfReview, moderation_in
+from messaging.reviews import ReviewChange
 from messaging.statements import statement_of_reasons
-from messaging.tracing import cause_of
 from storage.audit import AuditEntry
 from storage.outcomes import Answer
 from storage.unit_of_work import UnitOfWork
@@ -42,7 +43,7 @@ class ReviewChangeConsumer:
     async def __call__(self, batch: Sequence[Received[ReviewChange]]) -> None:
         """Apply a batch."""
         commands = [
-            received.message.moderation(received.at, cause_of(received.position))
+            moderation_in(Received(received.record, received.message))
             for received in batch
             if isinstance(received.message, ModerationOfReview)
         ]
@@ -52,10 +53,21 @@ class ReviewChangeConsumer:
         await self.recounter.recount(batch)
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
-        moderated = await self.services.transactions.run(partial(self._moderate, commands))
-        for command, outcome in zip(commands, moderated.outcomes, strict=True):
-            MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
-        await self._clean({c.review_id for c in commands if c.action is ModerationAction.DELETE})
+        services = self.services
+        parked = await services.parking.about({command.review_id for command in commands})
+        waiting = _behind(parked, commands)
+        moderated, early = await services.transactions.run(partial(self._moderate, waiting, parked))
+        for command, outcome in zip(waiting, moderated.outcomes, strict=True):
+            if command.review_id not in early:
+                MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
+        await self._clean({c.review_id for c in waiting if c.action is ModerationAction.DELETE})
+        if early:
+            # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
+            # sees the other.
+            await services.parking.park([c for c in waiting if c.review_id in early], datetime.now(UTC))
+            come = await services.reviews.entities(early)
+            if come:
+                await self._apply([command for command in waiting if command.review_id in come])
 
     async def _clean(self, ids: Collection[str]) -> None:
         """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery does it again."""
@@ -65,11 +77,15 @@ class ReviewChangeConsumer:
         await self.services.votes.remove_of(gone)
         await self.services.reports.remove_of(gone)
 
-    async def _moderate(self, commands: Sequence[Moderation], work: UnitOfWork) -> Moderated:
+    async def _moderate(
+        self, commands: Sequence[Moderation], parked: Sequence[Moderation], work: UnitOfWork
+    ) -> tuple[Moderated, set[str]]:
+        """Moderate; also returns the ids at which there is nothing yet, not even the trace of a deletion."""
         reviews, ratings, outcomes = work.repositories.reviews, work.repositories.ratings, work.repositories.outcomes
         ids = {command.review_id for command in commands}
         present = await reviews.moderated(ids, work.session)
-        gone = await reviews.entities(ids - present.keys())
+        early = ids - present.keys()
+        early -= (await reviews.entities(early)).keys()
         keys = [command.answer_key for command in commands if command.answer_key]
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         await reviews.save_moderated(moderated.reviews, work.session)
@@ -82,11 +98,10 @@ class ReviewChangeConsumer:
         work.emit(rating_events(self.services, tallies))
         work.audit(_audit_entry(command, review) for command, review in _decided(commands, moderated))
         for command, result in zip(commands, moderated.results, strict=True):
-            # Nothing at the id, not even the trace of a deletion: the database is older than the topic, as after a
-            # restore, and the review may still come. An answer would make the command that comes with it a repeat.
-            if result and command.command_id and (command.review_id in present or command.review_id in gone):
+            if result and command.command_id and command.review_id not in early:
                 work.answers.append(_answer(command.command_id, command, result))
-        return moderated
+        await work.repositories.parking.release([c for c in parked if c.review_id not in early], work.session)
+        return moderated, early
 
     def _event(self, command: Moderation, review: ModeratedReview, result: ModerationResult) -> OutgoingMessage:
         event: ReviewModerated = {
@@ -105,6 +120,14 @@ class ReviewChangeConsumer:
             event["statement"] = statement
         kind = moderation_event(result.after)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
+
+
+def _behind(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:
+    """Commands, each behind those that were parked about its review before it came, which take effect as it does."""
+    times = {command.review_id: command.at for command in reversed(commands)}
+    known = {(command.source, command.review_id) for command in parked}
+    fresh = [command for command in commands if (command.source, command.review_id) not in known]
+    return [*(replace(command, at=times[command.review_id]) for command in parked), *fresh]
 
 
 def _applied(

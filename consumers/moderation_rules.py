@@ -21,13 +21,13 @@ from domain.moderation_rules import (
     rule_set,
     text_keys,
 )
+from domain.places import entity_key
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import ModerationAction, Review, ReviewStatus, counted
 from domain.reviews_facts import Source
 from domain.stores import Store
 from messaging.events import review_approved
 from messaging.metrics import RULINGS
-from messaging.reviews import entity_key
 from storage.audit import AuditEntry, RuleAction
 from storage.moderation_rules import Publication
 from storage.unit_of_work import UnitOfWork

@@ -11,11 +11,12 @@ from typing import Final
 from consumers.services import ENVELOPE, Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
+from domain.places import entity_key
 from domain.ratings import Entity, RatingTally, TallyKey
 from messaging.decoding import Received
 from messaging.envelope import Envelope, mark_in
 from messaging.events import rating_changed
-from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange, entity_key
+from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames
 from storage.database import in_batches
 from storage.outcomes import Answer

@@ -19,10 +19,11 @@ from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
-from consumers.reviews_submissions import Key, Submission, Verdict, beside, settled_entities, submissions_of
+from consumers.reviews_submissions import Key, Submission, Verdict, beside, known_submissions, settled_entities
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
+from domain.places import entity_key
 from domain.ratings import TallyKey
 from domain.reviews import Review
 from domain.reviews_edits import Edited
@@ -30,7 +31,7 @@ from domain.stores import Refusal
 from messaging.decoding import Received
 from messaging.events import review_submitted, submission_refused
 from messaging.metrics import SUBMISSIONS
-from messaging.reviews import SubmittedReview, entity_key
+from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.outcomes import Answer
 from storage.reviews_places import RefusedSubmission, TakenId
@@ -104,7 +105,7 @@ class SubmissionConsumer:
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
         """The submissions of a batch, with what the rules have against them."""
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
-        submissions = submissions_of(batch, token_keys)
+        submissions = await known_submissions(batch, token_keys, self.services.reviews)
         rules = await rules_about(self.services, submissions.values(), token_keys)
         wanted = [each for key, each in submissions.items() if key not in rules.reasons]
         languages = await detect_languages([each.language_sample for each in wanted])

@@ -15,6 +15,7 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.languages import detectable
 from domain.moderation_rules import Ruling, is_duplicate, text_keys
+from domain.places import entity_key
 from domain.ratings import TallyKey
 from domain.reviews_edits import (
     Edit,
@@ -28,7 +29,6 @@ from domain.reviews_edits import (
 )
 from domain.stores import Refusal, Store
 from messaging.events import review_edited, submission_refused
-from messaging.reviews import entity_key
 from storage.audit import AuditEntry, Editing
 from storage.unit_of_work import UnitOfWork
 

@@ -12,6 +12,7 @@ from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Seen, Written
 from domain.languages import detectable
 from domain.orders import Purchase
+from domain.places import bucket_of, placed
 from domain.purchases import VerifiableReview
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
@@ -23,6 +24,7 @@ from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity, mark_in
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
+from storage.reviews import ReviewRepository
 from storage.reviews_places import RefusedSubmission, TakenId
 
 _SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
@@ -57,11 +59,13 @@ STORED = Verdict(Outcome.APPLIED, is_stored=True)
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command.
+    `former_id`: that which the version before gave to the same, so that what it stored isn't stored again.
     `is_bought`: an order is known already. `is_proven`: it came with a valid review token."""
 
     key: Key
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
+    former_id: str | None = None
     mark: CommandMark | None = None
     object_name: str | None = None
     is_bought: bool = False
@@ -195,7 +199,8 @@ def submissions_of(
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
             mark = message_mark(identity and f"{identity}/{index}", review.content)
-            key = Key(review.id or _derived_id(record, identity, index), review.identity, mark)
+            former = review.former_id if review.id else _former_id(record, identity, index)
+            key = Key(review.id or placed(UUID(former), bucket_of(review.entity)), review.identity, mark)
             if review.command_id:
                 key = commands.setdefault((review.command_id, key.id), key)
             first = submissions.get(key)
@@ -204,8 +209,21 @@ def submissions_of(
                 continue
             earlier = submissions.pop(latest[key[:2]], None) if key[:2] in latest else None
             latest[key[:2]] = key
-            submissions[key] = Submission(key, _filled(review, earlier), (position,), command_mark)
+            submissions[key] = Submission(key, _filled(review, earlier), (position,), former, command_mark)
     return submissions
+
+
+async def known_submissions(
+    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes], reviews: ReviewRepository
+) -> dict[Key, Submission]:
+    """The submissions of a batch, under their former ids those that the version before has stored."""
+    submissions = submissions_of(batch, token_keys).values()
+    taken = await reviews.taken({each.former_id for each in submissions if each.former_id})
+    found = (
+        replace(each, key=Key(each.former_id, *each.key[1:])) if each.former_id and each.former_id in taken else each
+        for each in submissions
+    )
+    return {each.key: each for each in found}
 
 
 def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Verdict | None:
@@ -234,6 +252,6 @@ def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedRev
     return review.model_copy(update={name: getattr(earlier.review, name) for name in missing})
 
 
-def _derived_id(record: RawRecord, identity: str | None, index: int) -> str:
+def _former_id(record: RawRecord, identity: str | None, index: int) -> str:
     content = identity.encode() if identity else record.value or b""
     return str(uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}"))

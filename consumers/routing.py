@@ -6,17 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from consumers.routing_turns import Turns
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.moderation import Moderation
+from domain.places import bucket_in, entity_key
 from domain.ratings import Entity
 from messaging.dead_letters import rebuilt_dead_letter
 from messaging.decoding import InvalidMessageError, Received
 from messaging.envelope import mark_in, of_command
 from messaging.metrics import MODERATIONS
-from messaging.moderation import ModerationCommand, moderation_command_value, moderation_of_review_value
-from messaging.reviews import entity_key
+from messaging.moderation import (
+    ModerationCommand,
+    moderation_command_value,
+    moderation_fields,
+    moderation_of_review_value,
+    straight_position,
+    straight_value,
+)
 from messaging.topics import Topic
 from messaging.tracing import cause_of
 from storage.outcomes import Answer
@@ -24,17 +32,21 @@ from storage.outcomes import Answer
 
 @dataclass(frozen=True, slots=True)
 class CommandRouter:
-    """Passes moderation commands on to `review-changes`, keyed by object, so that one consumer owns each object.
+    """Passes moderation commands on to `review-changes`, by the place of their review, so that one consumer owns each
+    object.
 
     Delivered at least once, passed on at least once, in the order of each source partition; a review knows a repeat
-    by the position of its command. A command about a review that is unknown is parked, one about a review that is
-    gone is answered "not-found".
+    by the position of its command. An id that tells its place goes there without a look-up, and the owner knows if
+    there is such a review. Of the others, a command about a review that is unknown is parked, one about a review that
+    is gone is answered "not-found".
     """
 
     services: Services
+    turns: Turns
 
     async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         """Route a batch."""
+        await self.turns.wait(each.position for each in batch)
         commands = [
             command
             for each in batch
@@ -42,39 +54,48 @@ class CommandRouter:
                 each.position, cause_of(each.position), mark_in(each.record.headers)
             )
         ]
+        placeless = [command for command in commands if bucket_in(command.review_id) is None]
         reviews = self.services.reviews
-        places = await reviews.entities({command.review_id for command in commands})
-        unknown = [command for command in commands if command.review_id not in places]
+        places = await reviews.entities({command.review_id for command in placeless})
+        unknown = [command for command in placeless if command.review_id not in places]
         if unknown:
             # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
             # sees the other.
             await self.services.parking.park(unknown, datetime.now(UTC))
             places |= await reviews.entities({command.review_id for command in unknown})
-        known = {id: entity for id, entity in places.items() if entity is not None}
-        await self._route((c for c in commands if c.review_id in known), known)
-        await self._give_up([c for c in commands if c.review_id in places and c.review_id not in known])
+        await self._pass_on(commands, places)
+        await self._give_up([c for c in placeless if c.review_id in places and places[c.review_id] is None])
+        self.turns.note(each.position for each in batch)
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
-        """Pass on the parked commands about these reviews, which are stored by now."""
-        await self._route((), entities)
+        """Tell the owners of these reviews, which are stored by now, of the parked commands about them."""
+        await self._pass_on(await self.services.parking.about(entities.keys()), entities)
 
     async def report_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were."""
-        overdue = await self.services.parking.parked_before(before, limit=500)
-        await self.services.publisher.publish([self._overdue_message(command) for command in overdue])
+        """Give up commands parked before that moment: dead-letter and answer them. Returns how many there were.
+
+        Those whose review has come are told of once more.
+        """
+        services = self.services
+        waiting = await services.parking.parked_before(before, limit=500)
+        places = await services.reviews.entities({command.review_id for command in waiting})
+        come = {id: entity for id, entity in places.items() if entity is not None}
+        await self._pass_on([command for command in waiting if command.review_id in come], come)
+        overdue = [command for command in waiting if command.review_id not in come]
+        await services.publisher.publish([self._overdue_message(command) for command in overdue])
         await self._give_up(overdue)
         return len(overdue)
 
-    async def _route(self, commands: Iterable[Moderation], entities: Mapping[str, Entity]) -> None:
-        """Pass commands on, each behind those that were parked about its review before it came."""
-        services = self.services
-        parked = await services.parking.about(entities.keys())
-        known = {(command.source, command.review_id) for command in parked}
-        fresh = [command for command in commands if (command.source, command.review_id) not in known]
-        messages = [self._message(command, entities[command.review_id]) for command in [*parked, *fresh]]
-        await services.publisher.publish(messages)
-        if parked:
-            await services.parking.release(parked)
+    async def _pass_on(self, commands: Iterable[Moderation], places: Mapping[str, Entity | None]) -> None:
+        """Pass on the commands whose place is known: the owner takes them behind those that are parked."""
+        messages = []
+        for command in commands:
+            entity = places.get(command.review_id)
+            if entity is not None:
+                messages.append(self._message(command, entity_key(entity)))
+            elif bucket_in(command.review_id) is not None:
+                messages.append(self._message(command, command.review_id))
+        await self.services.publisher.publish(messages)
 
     async def _give_up(self, commands: Sequence[Moderation]) -> None:
         """Answer that there is no such review."""
@@ -90,18 +111,19 @@ class CommandRouter:
         for command in commands:
             MODERATIONS.labels(command.action.value, Outcome.NOT_FOUND.value).inc()
 
-    def _message(self, command: Moderation, entity: Entity) -> OutgoingMessage:
+    def _message(self, command: Moderation, key: str) -> OutgoingMessage:
         value = moderation_of_review_value(command)
-        message = self.services.message(
-            Topic.REVIEW_CHANGES, entity_key(entity), "review.moderation", value, cause=command.trace
-        )
+        message = self.services.message(Topic.REVIEW_CHANGES, key, "review.moderation", value, cause=command.trace)
         return of_command(message, command.command_id) if command.command_id else message
 
     def _overdue_message(self, command: Moderation) -> OutgoingMessage:
+        straight, topic, value = straight_position(command.source), Topic.MODERATION_COMMANDS, None
+        if straight:
+            topic, value = Topic.REVIEW_CHANGES, straight_value(moderation_fields(command), command.review_id)
         return rebuilt_dead_letter(
-            self.services.topics.name(Topic.MODERATION_COMMANDS),
-            command.source,
+            self.services.topics.name(topic),
+            straight or command.source,
             key=command.review_id,
-            value=moderation_command_value(command),
+            value=value or moderation_command_value(command),
             error=InvalidMessageError("review-not-found", "No review with this id was submitted within the hour"),
         )

@@ -28,6 +28,7 @@ from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
 from consumers.reviews_relay import ReviewRelay
 from consumers.routing import CommandRouter
+from consumers.routing_turns import Turns
 from consumers.services import Services
 from consumers.sessions import SessionConsumer
 from consumers.stores import StoreConsumer
@@ -38,6 +39,7 @@ from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
@@ -93,7 +95,8 @@ async def running_worker(
     """
     services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
-    commands, parked_returns = CommandRouter(services), ReturnRouter(services)
+    lag = ConsumerLag(connection, topics)
+    commands, parked_returns = CommandRouter(services, Turns(lag)), ReturnRouter(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
     parked = ParkedCommands(commands, feedback, verdicts)
     submissions = SubmissionConsumer(services, parked, names)
@@ -133,3 +136,4 @@ async def running_worker(
             task.cancel()
         await broker.stop()
         await cancel_and_wait(house, naming, relay)
+        await lag.stop()

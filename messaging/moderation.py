@@ -19,6 +19,8 @@ from domain.reviews import ModerationAction, ReviewStatus, review_status
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds, timestamp
+from messaging.decoding import Received
+from messaging.envelope import mark_in
 from messaging.schemas import (
     MAX_ITEMS,
     ClosedMessage,
@@ -33,6 +35,7 @@ from messaging.schemas import (
     PartitionNumber,
     Stores,
 )
+from messaging.tracing import cause_of
 
 
 def _read_status(value: object) -> ReviewStatus:
@@ -136,17 +139,20 @@ class ModerationOfReview(_ModerationFields):
     kind: Literal["moderation"] = "moderation"
     review_id: Id
     source: Annotated[
-        tuple[PartitionNumber, Offset, Milliseconds],
-        Field(description="Partition, offset and timestamp of the command"),
-    ]
+        tuple[PartitionNumber, Offset, Milliseconds] | None,
+        Field(description="Partition, offset and timestamp of the command; none where this record is the command"),
+    ] = None
     command_mark: Annotated[str | None, Field(description="What the facade said of the whole command")] = None
 
-    def moderation(self, at: datetime | None = None, trace: str = "") -> Moderation:
-        """The command as the domain reads it; without a moment, of the time of its own record."""
-        source = RecordPosition(*self.source)
-        mark = mark_from(self.command_mark)
-        return self.about(self.review_id, source, at or from_milliseconds(source.timestamp), trace, mark)
+    def moderation(self, source: RecordPosition, at: datetime, trace: str, mark: CommandMark | None) -> Moderation:
+        """The command as the domain reads it; `source` and `mark` are those of its record where it has none itself."""
+        if self.source is not None:
+            source, mark = RecordPosition(*self.source), mark_from(self.command_mark)
+        return self.about(self.review_id, source, at, trace, mark)
 
+
+_STRAIGHT: Final = 1_000_000
+"""Added to the partitions of commands that came straight to the owner, so that a review marks them apart."""
 
 _PARKED_TRACE: Final = "traceparent"
 
@@ -155,19 +161,39 @@ MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationComma
 
 def moderation_command_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationCommand for this one review."""
-    return {"ids": [command.review_id], **_fields(command)}
+    return {"ids": [command.review_id], **moderation_fields(command)}
 
 
 def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationOfReview."""
     source = {"reviewId": command.review_id, "source": list(command.source)}
     mark = {"commandMark": str(command.mark)} if command.mark else {}
-    return {"kind": "moderation", **source, **_fields(command), **mark}
+    return {"kind": "moderation", **source, **moderation_fields(command), **mark}
+
+
+def straight_value(value: Mapping[str, Any], review_id: str) -> dict[str, Any]:
+    """The value of a ModerationOfReview that is itself the command; `value` has the other fields of a
+    ModerationCommand."""
+    return {"kind": "moderation", "reviewId": review_id, **value}
+
+
+def straight_position(source: RecordPosition) -> RecordPosition | None:
+    """The position in the topic of changes of a command that came straight there; None for others."""
+    return source._replace(partition=source.partition - _STRAIGHT) if source.partition >= _STRAIGHT else None
+
+
+def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
+    """The command in a record of the topic of changes."""
+    record = received.position
+    source = record._replace(partition=record.partition + _STRAIGHT)
+    return received.message.moderation(source, received.at, cause_of(record), mark_in(received.record.headers))
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
     """The command in a value that `parked_value` made, once MongoDB has kept it."""
-    return ModerationOfReview.model_validate(value, strict=False).moderation(trace=value.get(_PARKED_TRACE, ""))
+    message = ModerationOfReview.model_validate(value, strict=False)
+    source = RecordPosition(*value["source"])
+    return message.moderation(source, from_milliseconds(source.timestamp), value.get(_PARKED_TRACE, ""), None)
 
 
 def parked_value(command: Moderation) -> dict[str, Any]:
@@ -187,7 +213,8 @@ def restored_value(restored: Restored) -> dict[str, Any]:
     }
 
 
-def _fields(command: Moderation) -> dict[str, Any]:
+def moderation_fields(command: Moderation) -> dict[str, Any]:
+    """The fields that the values of a command have in common."""
     fields = {
         "action": command.action.value,
         "moderator": command.moderator,

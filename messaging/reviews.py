@@ -84,6 +84,7 @@ class SubmittedReview(Message):
         Field(description="Ids of uploads; in an edit: all that the review is to have. Missing: as they are"),
     ] = None
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
+    former_id: SkipJsonSchema[OptionalId] = None
     editor: SkipJsonSchema[Editor | None] = None
     via: SkipJsonSchema[Source | None] = None
 
@@ -173,11 +174,6 @@ SUBMISSIONS: TypeAdapter[list[SubmittedReview]] = TypeAdapter(
 REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(Annotated[ReviewChange, Field(discriminator="kind")])
 
 READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
-
-
-def entity_key(entity: Entity) -> str:
-    """The partition key of everything about one object."""
-    return f"{entity.type}:{entity.id}"
 
 
 def submissions_in(value: bytes) -> list[SubmittedReview]:

@@ -15,7 +15,7 @@ from domain.feedback import Feedback
 from domain.moderation import Moderation
 from messaging.feedback import KIND, feedback_from, parked_feedback
 from messaging.moderation import moderation_from, parked_value
-from storage.database import Database
+from storage.database import Database, Session
 
 COLLECTION: Final = "parkedCommands"
 
@@ -79,9 +79,9 @@ class ParkingRepository(Generic[T]):
         commands = [self._parking.read(document) async for document in found]
         return sorted(commands, key=lambda c: (c.source.partition, c.source.timestamp, c.source.offset))
 
-    async def release(self, commands: Iterable[T]) -> None:
-        """Remove commands that have been passed on or given up."""
-        await self._parked.delete_many({"_id": {"$in": [self._id(command) for command in commands]}})
+    async def release(self, commands: Iterable[T], session: Session | None = None) -> None:
+        """Remove commands that have been applied or given up."""
+        await self._parked.delete_many({"_id": {"$in": [self._id(command) for command in commands]}}, session=session)
 
     async def parked_before(self, moment: datetime, limit: int) -> list[T]:
         """Commands that have been waiting since before that moment, the oldest first."""

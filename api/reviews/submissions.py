@@ -15,8 +15,9 @@ from api.stores.rules import check_rules, read_proofs
 from api.web.problems import ItemError, invalid
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
+from domain.places import entity_key
 from domain.reviews_facts import Source
-from messaging.reviews import SubmittedReview, entity_key
+from messaging.reviews import SubmittedReview
 from messaging.topics import Topic
 
 
@@ -29,7 +30,7 @@ async def submit_reviews(
 ) -> Response:
     """Submit reviews that came by this way, or by a reminder where their tokens prove it, and answer as `carry_out`
     does. Raises ProblemError when one can't be taken; then none is."""
-    ids = [review.id or command.item_id(index) for index, review in enumerate(reviews)]
+    ids = [review.id or command.review_id(index, review.entity) for index, review in enumerate(reviews)]
     _check_different(ids)
     proofs = await read_proofs(services, reviews)
     wanted = await wanted_by(services, caller, command, dict(zip(ids, proofs.reviews, strict=True)))
@@ -38,17 +39,20 @@ async def submit_reviews(
     await check_rules(services, wanted, proofs.of_reviews)
     await check_images(services, wanted)
     messages = [
-        _submission(services, command, item, Source.REMINDER if index in proofs.proven else source)
+        _submission(services, command, index, item, Source.REMINDER if index in proofs.proven else source)
         for index, item in enumerate(wanted)
     ]
     return await carry_out(services, command, ids, messages)
 
 
-def _submission(services: Services, command: Command, wanted: Wanted, via: Source) -> OutgoingMessage:
+def _submission(services: Services, command: Command, index: int, wanted: Wanted, via: Source) -> OutgoingMessage:
     review = wanted.review
-    given = review.model_dump(by_alias=True, exclude_defaults=True, exclude={"id", "command_id", "editor", "via"})
+    given = review.model_dump(
+        by_alias=True, exclude_defaults=True, exclude={"id", "former_id", "command_id", "editor", "via"}
+    )
     sender = {"editor": wanted.editor} if wanted.editor else {}
-    value = {"id": wanted.id, **given, **command.marks, **sender, "via": via}
+    former = {"formerId": command.item_id(index)} if review.id is None and command.repeatable else {}
+    value = {"id": wanted.id, **former, **given, **command.marks, **sender, "via": via}
     return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 
 

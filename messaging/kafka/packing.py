@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.partitioner import murmur2
 
 from domain.delivery import OutgoingMessage
+from domain.places import murmur2, partition_at
 from messaging.kafka.aiokafka_internals import queue_batch
+from messaging.topics import Topic
 
 _WORTHWHILE: Final = 8
 _LARGE_BYTES: Final = 64 * 1024
@@ -36,7 +37,7 @@ async def send_batch(producer: AIOKafkaProducer, messages: Sequence[OutgoingMess
         ]
     parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
     for message in messages:
-        partition = partition_of(message.key, counts[message.topic])
+        partition = partition_of(message.topic, message.key, counts[message.topic])
         parts.setdefault((message.topic, partition), []).append(message)
     return [future for part, content in parts.items() for future in _send_packed(producer, *part, content)]
 
@@ -62,17 +63,18 @@ def _send_packed(
 
 def _place(message: OutgoingMessage, count: int) -> int | None:
     # Without a key the producer chooses one that has a leader.
-    return None if message.key is None else partition_of(message.key, count)
+    return None if message.key is None else partition_of(message.topic, message.key, count)
 
 
-def partition_of(key: bytes | None, count: int) -> int:
-    """The partition of a key among so many, as Kafka's own clients choose it; any one without a key."""
+def partition_of(topic: str, key: bytes | None, count: int) -> int:
+    """The partition of a key among so many, as Kafka's own clients choose it; any one without a key. In the topic of
+    changes it is a range of places."""
     if key is None:
         return random.randrange(count)  # noqa: S311
-    return (_hash(key) & 0x7FFFFFFF) % count
+    return partition_at(key, count) if topic.endswith(Topic.REVIEW_CHANGES) else _hash(key) % count
 
 
 @lru_cache(maxsize=16_384)
 def _hash(key: bytes) -> int:
-    # murmur2 is pure Python, and keys repeat: those of objects.
-    return int(murmur2(key))
+    # It is pure Python, and keys repeat: those of objects.
+    return murmur2(key)

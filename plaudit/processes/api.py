@@ -34,7 +34,7 @@ from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import authenticator, check_authentication
 from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
 from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
-from plaudit.processes.memory import tune_memory
+from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
@@ -84,7 +84,7 @@ async def run_api(settings: Settings) -> None:
         looking = asyncio.create_task(app.state.gauges.keep_looking())
 
         def on_start(started: bool) -> None:
-            tune_memory()
+            tune_memory(YOUNG_OF_REQUESTS)
             probes.is_ready = started
 
         server = QuietServer(_uvicorn_config(app, settings.http), on_start)

@@ -6,18 +6,25 @@ import ctypes
 import gc
 from typing import Final
 
-_THRESHOLDS: Final = (50_000, 20, 20)
-"""New containers before a look through the young ones (Python's default is 700), and how many of those come before each
-deeper look. A batch or a request frees what it makes by itself: looking took a tenth of a worker's time."""
+YOUNG_OF_BATCHES: Final = 50_000
+"""New containers before the collector looks through them (Python's default is 700), for a process that works in
+batches. A batch frees what it makes by itself: looking took a tenth of a worker's time."""
+
+YOUNG_OF_REQUESTS: Final = 5_000
+"""The same for one that answers requests: 50,000 took 40 to 100 ms to look through, and each was some client's wait."""
+
+_DEEPER: Final = 20
+"""So many looks come before each deeper one."""
 
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE: Final = 256 * 1024
 
 
-def tune_memory() -> None:
-    """Freeze start-up objects so that the garbage collector skips them, collect less often, and return large blocks."""
+def tune_memory(young: int) -> None:
+    """Freeze start-up objects so that the garbage collector skips them, collect after so many `young` containers, and
+    return large blocks."""
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    gc.set_threshold(young, _DEEPER, _DEEPER)
     _give_back_large_blocks()
 
 

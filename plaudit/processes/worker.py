@@ -16,7 +16,7 @@ from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.connections import run_process
-from plaudit.processes.memory import tune_memory
+from plaudit.processes.memory import YOUNG_OF_BATCHES, tune_memory
 from plaudit.processes.probes import Probes
 from plaudit.processes.waiting import make_keys
 from storage.database import Database
@@ -43,7 +43,7 @@ async def run_worker(settings: Settings) -> None:
             image_files=image_files,
             erasure_key=settings.privacy.key(),
         ) as running:
-            tune_memory()
+            tune_memory(YOUNG_OF_BATCHES)
             probes.is_ready = True
             log.info("worker ready")
             looking = asyncio.create_task(_look_for_standstill(settings, running, probes))

@@ -14,13 +14,13 @@ _PROGRAM: Final = """
 import gc, sys
 from pathlib import Path
 
-from plaudit.processes.memory import tune_memory
+from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 
 def held_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
 
 if "settled" in sys.argv:
-    tune_memory()
+    tune_memory(YOUNG_OF_REQUESTS)
 before = held_mb()
 large = bytearray(b"x") * (4 * 2**20)
 del large

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import bson
 import pytest
+from aiokafka import ConsumerRecord
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -19,12 +21,17 @@ from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds
+from messaging.decoding import Received
 from messaging.moderation import (
     MODERATION_COMMAND,
     moderation_command_value,
+    moderation_fields,
     moderation_from,
+    moderation_in,
     moderation_of_review_value,
     parked_value,
+    straight_position,
+    straight_value,
 )
 from messaging.reviews import REVIEW_CHANGE
 
@@ -70,7 +77,29 @@ def moderations(draw: st.DrawFn) -> Moderation:
 def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
     change = REVIEW_CHANGE.validate_json(json.dumps(moderation_of_review_value(command)))
     assert change.kind == "moderation"
-    assert change.moderation(command.at, command.trace) == command
+    assert change.moderation(RecordPosition(9, 9, 9), command.at, command.trace, None) == command
+
+
+@given(moderations(), positions)
+def test_what_comes_straight_is_the_command_itself(command: Moderation, position: RecordPosition) -> None:
+    value = straight_value(moderation_fields(command), command.review_id)
+    change = REVIEW_CHANGE.validate_json(json.dumps(value))
+    assert change.kind == "moderation"
+    assert change.moderation(position, command.at, command.trace, command.mark) == replace(command, source=position)
+
+
+def test_positions_of_straight_commands_are_marked_apart() -> None:
+    mark = CommandMark(3, "0a", "ff")
+    headers = [("ce_commandmark", str(mark).encode())]
+    value = json.dumps(straight_value({"action": "approve"}, "r")).encode()
+    record = ConsumerRecord("changes", 7, 4, 3_000, 0, b"r", value, None, 0, 0, headers)
+    change = REVIEW_CHANGE.validate_json(value)
+    assert change.kind == "moderation"
+    command = moderation_in(Received(record, change))
+    assert (command.mark, command.at) == (mark, from_milliseconds(3_000))
+    assert command.source.partition > 7
+    assert straight_position(command.source) == RecordPosition(7, 4, 3_000)
+    assert straight_position(RecordPosition(7, 4, 3_000)) is None
 
 
 @given(moderations())

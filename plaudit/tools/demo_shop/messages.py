@@ -9,11 +9,11 @@ from random import Random
 from typing import Any, Final
 
 from domain.delivery import OutgoingMessage
+from domain.places import entity_key
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
 from messaging.envelope import Envelope
-from messaging.reviews import entity_key
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.demo_shop.reviews import DemoReview
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME, Product

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.delivery import OutgoingMessage
+from domain.places import entity_key
 from domain.reviews_facts import Source
 from messaging.envelope import Envelope
-from messaging.reviews import entity_key
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping

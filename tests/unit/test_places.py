@@ -1,0 +1,69 @@
+"""Places: the bucket of an object, and ids that tell it."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4, uuid5
+
+import pytest
+from aiokafka.partitioner import murmur2 as murmur2_of_kafka
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.places import BUCKETS, bucket_in, bucket_of, entity_key, murmur2, partition_at, placed
+from domain.ratings import Entity
+from messaging.kafka.packing import partition_of
+from messaging.topics import Topic
+
+CAMERA = Entity("Product", "camera")
+
+
+@given(st.binary(max_size=100))
+def test_the_hash_is_the_one_of_kafkas_clients(content: bytes) -> None:
+    assert murmur2(content) == murmur2_of_kafka(content) & 0x7FFFFFFF
+
+
+def test_an_object_has_one_of_4096_buckets() -> None:
+    buckets = {bucket_of(Entity("Product", f"p{n}")) for n in range(60_000)}
+    assert buckets == set(range(BUCKETS))
+
+
+@given(st.uuids(version=4), st.integers(0, BUCKETS - 1))
+def test_an_id_tells_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> None:
+    made = placed(id, bucket)
+    assert bucket_in(made) == bucket
+    assert UUID(made).int >> 76 & 0xF == 8
+    assert UUID(made).int >> 80 == id.int >> 80
+    assert UUID(made).int & (1 << 64) - 1 == id.int & (1 << 64) - 1
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "",
+        "review-1",
+        str(uuid4()),
+        str(uuid5(UUID(int=0), "x")),
+        placed(uuid4(), 7).upper().replace("8", "A", 1),
+        placed(uuid4(), 7) + "0",
+        placed(uuid4(), 7).replace("-", ""),
+        "\ud800" * 36,
+    ],
+)
+def test_other_ids_tell_none(id: str) -> None:
+    assert bucket_in(id) is None
+
+
+@given(st.integers(0, BUCKETS - 1), st.integers(1, 500))
+def test_a_partition_is_a_range_of_buckets(bucket: int, partitions: int) -> None:
+    at = partition_at(placed(uuid4(), bucket).encode(), partitions)
+    assert 0 <= at < partitions
+    before = partition_at(placed(uuid4(), max(0, bucket - 1)).encode(), partitions)
+    assert before in (at, at - 1)
+
+
+def test_an_object_and_its_reviews_lie_in_one_partition_of_changes_alone() -> None:
+    key, id = entity_key(CAMERA).encode(), placed(uuid4(), bucket_of(CAMERA)).encode()
+    for count in (1, 3, 12, 96):
+        name = f"shop.{Topic.REVIEW_CHANGES}"
+        assert partition_of(name, key, count) == partition_of(name, id, count) < count
+        assert partition_of("shop.events", key, count) == murmur2(key) % count
