@@ -1,0 +1,122 @@
+"""Commands go to the place of their review: by its id where that tells it, by a look-up else; early ones wait there."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from uuid import uuid4
+
+import pytest
+
+from domain.places import bucket_in, bucket_of, placed
+from domain.ratings import Entity
+from tests.support.facade import REVIEWS, Facade, new_id, once, submission
+from tests.support.messages import message, review_message
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
+
+
+def our_id(product: str, bucket: int | None = None) -> str:
+    """An id like those that the service gives; with a bucket of its own a forged one."""
+    return placed(uuid4(), bucket_of(Entity("Product", product)) if bucket is None else bucket)
+
+
+async def outcomes_of(service: Service, command_id: str, id: str) -> str:
+    found: Json = await eventually(partial(service.find, "outcomes", f"{command_id}/{id}"))
+    return str(found["outcome"])
+
+
+async def test_a_review_that_we_name_is_moderated_without_the_router(
+    facade: Facade, service: Service, product: str
+) -> None:
+    first, second = await facade.submit(submission(product), submission(product, rating=2))
+    assert bucket_in(first) == bucket_in(second) == bucket_of(Entity("Product", product))
+    await facade.moderate("approve", first, second)
+    await facade.until_rated(product, 3, 2)
+    assert not await service.keyed("moderation-commands", first)
+    records = await service.keyed("review-changes", first) + await service.keyed("review-changes", second)
+    count = await service.partitions("review-changes")
+    assert {record.partition for record in records} == {bucket_of(Entity("Product", product)) * count // 4096}
+
+
+async def test_a_repeat_with_its_key_is_the_same_review(facade: Facade, product: str) -> None:
+    key, review = once(), submission(product)
+    answers = [(await facade.http.post(REVIEWS, json=[review], headers=key)).json() for _ in range(2)]
+    assert answers[0]["ids"] == answers[1]["ids"]
+    await facade.until_listed(product, 1)
+
+
+async def test_what_the_version_before_stored_is_not_stored_again(
+    facade: Facade, service: Service, product: str
+) -> None:
+    former, review = str(uuid4()), submission(product)
+    await facade.submit({**review, "id": former})
+    again = {**review, "id": our_id(product), "formerId": former}
+    marker = submission(product, id=new_id("marker"))
+    await service.publish("review-submissions", review_message(again), review_message(marker))
+    listed = await facade.until_listed(product, 2)
+    assert {row["id"] for row in listed} == {former, marker["id"]}
+
+
+@pytest.mark.parametrize("kind", ["ours", "forged", "foreign"])
+async def test_commands_before_their_review_take_effect_in_their_order(
+    facade: Facade, service: Service, product: str, kind: str
+) -> None:
+    place = bucket_of(Entity("Product", product))
+    id = {"ours": our_id(product), "forged": our_id(product, (place + 2048) % 4096), "foreign": new_id("review")}[kind]
+    commands = [str(uuid4()) for _ in range(3)]
+    early = [{"action": action, "ids": [id]} for action in ("approve", "reject", "approve")]
+    await service.publish(
+        "moderation-commands",
+        *(message({**each, "commandId": command}, id) for each, command in zip(early, commands, strict=True)),
+    )
+
+    async def parked() -> int:
+        async with service.mongo() as database:
+            return await database["parkedCommands"].count_documents({"reviewId": id})
+
+    await eventually(parked, (3).__eq__)
+    await service.publish("review-submissions", review_message(submission(product, id=id, rating=5)))
+    assert [await outcomes_of(service, command, id) for command in commands] == ["applied"] * 3
+    await facade.until_rated(product, 5, 1)
+    await eventually(parked, (0).__eq__)
+    told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
+    assert [name for name in told if name in ("ReviewApproved", "ReviewRejected")] == [
+        "ReviewApproved",
+        "ReviewRejected",
+        "ReviewApproved",
+    ]
+    await facade.moderate("reject", id)
+    await facade.until_rated(product, 0, 0)
+
+
+async def test_by_http_before_the_review_and_after_it(facade: Facade, service: Service, product: str) -> None:
+    id = our_id(product)
+    answer = (await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
+    await service.publish("review-submissions", review_message(submission(product, id=id, rating=4)))
+    assert await outcomes_of(service, answer["commandId"], id) == "applied"
+    await facade.until_rated(product, 4, 1)
+    await facade.moderate("delete", id)
+    late = await facade.http.post(f"{REVIEWS}/approve", json=[id], headers={**once(), "Prefer": "wait=10"})
+    assert [result["outcome"] for result in late.json()["results"]] == ["not-found"]
+
+
+async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own_facade: Facade, product: str) -> None:
+    id = our_id(product)
+    answer = (await own_facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
+
+    async def make_overdue() -> bool:
+        async with own_service.mongo() as database:
+            past = {"$dateSubtract": {"startDate": "$$NOW", "unit": "hour", "amount": 2}}
+            found = await database["parkedCommands"].update_many({"reviewId": id}, [{"$set": {"parkedAt": past}}])
+        return found.modified_count == 1
+
+    await eventually(make_overdue)
+    assert await outcomes_of(own_service, answer["commandId"], id) == "not-found"
+    (letter,) = await own_service.letters("review-changes", id, 1)
+    assert json.loads(letter.value) == {
+        "kind": "moderation",
+        "reviewId": id,
+        "action": "approve",
+        "commandId": answer["commandId"],
+    }
