@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from domain.delivery import RecordPosition
-from messaging.kafka.connection import BrokerAwayError
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import Backlog, ConsumerLag
-from messaging.topics import Topic
+from messaging.topics import Topic, TopicNames
 
 _LOOK_S: Final = 0.05
+_NOWHERE: Final = Backlog(0, -1)
 
 
 class Turns:
@@ -22,8 +23,9 @@ class Turns:
     where our last ones ended.
     """
 
-    def __init__(self, lag: ConsumerLag) -> None:
-        self._lag = lag
+    def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
+        self._connection = connection
+        self._topics = topics
         self._next: dict[int, int] = {}
 
     async def wait(self, positions: Iterable[RecordPosition]) -> None:
@@ -40,16 +42,20 @@ class Turns:
 
     async def _until_applied(self) -> None:
         """Wait until the changes that are there now have been applied."""
-        ahead = {number: each.next_offset + each.records for number, each in (await self._changes()).items()}
-        while ahead:
-            now = await self._changes()
-            ahead = {number: end for number, end in ahead.items() if now[number].next_offset < end}
-            if ahead:
-                await asyncio.sleep(_LOOK_S)
-
-    async def _changes(self) -> Mapping[int, Backlog]:
+        lag = ConsumerLag(self._connection, self._topics)
         try:
-            found = await self._lag.measure()
+            ahead = {number: each.next_offset + each.records for number, each in (await _changes(lag)).items()}
+            while ahead:
+                now = await _changes(lag)
+                ahead = {number: end for number, end in ahead.items() if now.get(number, _NOWHERE).next_offset < end}
+                if ahead:
+                    await asyncio.sleep(_LOOK_S)
         except TimeoutError as error:
             raise BrokerAwayError("Kafka did not tell in time how far the changes are applied") from error
-        return {number: each for (topic, number), each in found.items() if topic is Topic.REVIEW_CHANGES}
+        finally:
+            await lag.stop()
+
+
+async def _changes(lag: ConsumerLag) -> Mapping[int, Backlog]:
+    found = await lag.measure()
+    return {number: each for (topic, number), each in found.items() if topic is Topic.REVIEW_CHANGES}

@@ -39,7 +39,6 @@ from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.dead_letters import DeadLetterReader
-from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
@@ -95,8 +94,7 @@ async def running_worker(
     """
     services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
-    lag = ConsumerLag(connection, topics)
-    commands, parked_returns = CommandRouter(services, Turns(lag)), ReturnRouter(services)
+    commands, parked_returns = CommandRouter(services, Turns(connection, topics)), ReturnRouter(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
     parked = ParkedCommands(commands, feedback, verdicts)
     submissions = SubmissionConsumer(services, parked, names)
@@ -136,4 +134,3 @@ async def running_worker(
             task.cancel()
         await broker.stop()
         await cancel_and_wait(house, naming, relay)
-        await lag.stop()

@@ -92,9 +92,9 @@ CHANNELS: Final = {
         "Facts of objects; what is left out stays", "in", "EntityType:EntityId", {"ObjectUpdate": OBJECT_UPDATE}
     ),
     Topic.REVIEW_CHANGES: _Channel(
-        "Ours alone: moderation on its way to the owner of the object",
+        "Ours alone: moderation for the owner of the object; partitions are ranges of places",
         "inside",
-        "EntityType:EntityId",
+        "EntityType:EntityId, or review id",
         {"ReviewChange": REVIEW_CHANGE},
     ),
     Topic.IMAGE_UPLOADS: _Channel(

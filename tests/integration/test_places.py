@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import partial
 from uuid import uuid4
 
 import pytest
 
+from consumers.routing_turns import Turns
+from domain.delivery import RecordPosition
 from domain.places import bucket_in, bucket_of, placed
 from domain.ratings import Entity
+from messaging.kafka.connection import KafkaConnection
+from messaging.topics import TopicNames
 from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.messages import message, review_message
 from tests.support.service import Json, Service
@@ -99,6 +104,26 @@ async def test_by_http_before_the_review_and_after_it(facade: Facade, service: S
     await facade.moderate("delete", id)
     late = await facade.http.post(f"{REVIEWS}/approve", json=[id], headers={**once(), "Prefer": "wait=10"})
     assert [result["outcome"] for result in late.json()["results"]] == ["not-found"]
+
+
+async def test_commands_wait_for_those_that_another_worker_passed_on(own_service: Service, product: str) -> None:
+    service = own_service
+    await service.idle()
+    await service.stop("worker")
+    recount = {"kind": "recount", "entityType": "Product", "entityId": product}
+    await service.publish("review-changes", message(recount, f"Product:{product}"))
+    turns = Turns(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
+    here = RecordPosition(3, 7, 1)
+    waiting = asyncio.create_task(turns.wait([here]))
+    await asyncio.sleep(2)
+    assert not waiting.done()
+    service.start("worker")
+    await waiting
+    turns.note([here])
+    await service.stop("worker")
+    await service.publish("review-changes", message(recount, f"Product:{product}"))
+    # Nobody has come in between: the next one needn't wait.
+    await turns.wait([here._replace(offset=8)])
 
 
 async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own_facade: Facade, product: str) -> None:

@@ -12,10 +12,7 @@ from tests.stack.stack import SETTLED_S, Stack
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.waiting import eventually
 
-# Commands are passed on to review-changes anew; there, its old records would meet reviews that aren't there yet.
-TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {
-    *(Topic.REVIEW_CHANGES, Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS)
-}
+TAKEN_AGAIN = {topic for topic in Topic if topic.is_consumed} - {Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS}
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
 IMAGE = yaml.safe_load(COMPOSE.read_text())["services"]["mongo"]["image"]
 PROCESSES = ("api", "worker", "scheduler", "mailer")
