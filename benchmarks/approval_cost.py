@@ -58,21 +58,23 @@ class Objects:
 
     async def approval_us(self, size: int) -> float:
         """Microseconds for each of some more approvals, from their publication until the ratings have followed."""
-        first = await self._store(await self.with_approved(size), self.approvals, ReviewStatus.NEW)
+        entity = await self.with_approved(size)
+        first = await self._store(entity, self.approvals, ReviewStatus.NEW)
         self._approved += self.approvals
         group = self.place.topic(Topic.REVIEW_CHANGES)
         started = perf_counter()
-        self.place.publish(Topic.MODERATION_COMMANDS, approvals(first, self.approvals))
+        self.place.publish(Topic.MODERATION_COMMANDS, approvals(first, self.approvals, entity_id=entity.id))
         await self.place.until_committed(group, Topic.REVIEW_CHANGES, self._approved, self.worker)
         return (perf_counter() - started) / self.approvals * 1e6
 
     async def feedback_us(self, action: str, size: int) -> float:
         """Microseconds for each of some votes on more reviews, or replies to them, until they show."""
-        first = await self._store(await self.with_approved(size), self.approvals, ReviewStatus.APPROVED)
+        entity = await self.with_approved(size)
+        first = await self._store(entity, self.approvals, ReviewStatus.APPROVED)
         self._said += self.approvals
         group = self.place.topic(Topic.REVIEW_FEEDBACK)
         started = perf_counter()
-        self.place.publish(Topic.REVIEW_FEEDBACK, feedback(action, first, self.approvals))
+        self.place.publish(Topic.REVIEW_FEEDBACK, feedback(action, first, self.approvals, entity.id))
         await self.place.until_committed(group, Topic.REVIEW_FEEDBACK, self._said, self.worker)
         return (perf_counter() - started) / self.approvals * 1e6
 
@@ -91,7 +93,7 @@ class Objects:
 
     async def _store(self, entity: Entity, number: int, status: ReviewStatus) -> int:
         first, self._next_review = self._next_review, self._next_review + number
-        await store(self.place, first, number, status=int(status), entityId=entity.id)
+        await store(self.place, first, number, status=int(status), entity_id=entity.id)
         return first
 
 

@@ -7,6 +7,8 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
+import orjson
+
 from benchmarks.comparison import Comparison, p99
 from benchmarks.facade import serving, submission
 from benchmarks.ground import Ground
@@ -86,26 +88,30 @@ async def _watch(connection: Connection, numbers: range) -> tuple[list[float], l
     for number in numbers:
         entity = f"watched-{number}"
         review = submission(number)[0] | {"EntityId": entity}
+        del review["id"]
         started = perf_counter()
-        await _submit(connection, review)
+        (id,) = await _submit(connection, review)
         await _until(connection, _list(entity), b'"totalCount":1')
         visible.append(1000 * (perf_counter() - started))
         started = perf_counter()
-        await _accepted(connection, post(f"{_REVIEWS}/approve", [review["id"]]))
+        await _accepted(connection, post(f"{_REVIEWS}/approve", [id]))
         asked = {"entityIds": [entity], "entityType": "Product"}
         await _until(connection, post("/api/rating/entityRating", asked), b'"reviewCount":1')
         rated.append(1000 * (perf_counter() - started))
     return visible, rated
 
 
-async def _submit(connection: Connection, review: dict[str, object]) -> None:
-    await _accepted(connection, post(_REVIEWS, [review]))
+async def _submit(connection: Connection, review: dict[str, object]) -> list[str]:
+    return await _accepted(connection, post(_REVIEWS, [review]))
 
 
-async def _accepted(connection: Connection, request: bytes) -> None:
+async def _accepted(connection: Connection, request: bytes) -> list[str]:
+    """The ids of the things that an accepted command is about."""
     status, answer = await connection.ask(request)
     if status != 202:
         raise AssertionError(answer)
+    ids: list[str] = orjson.loads(answer)["ids"]
+    return ids
 
 
 def _list(entity: str) -> bytes:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.write_concern import WriteConcern
@@ -30,9 +30,9 @@ _FEWEST: Final = 5_000
 
 
 async def store(
-    place: Place, first: int, count: int, *, objects: int = OBJECTS, status: int = 0, **fields: Any
+    place: Place, first: int, count: int, *, objects: int = OBJECTS, status: int = 0, entity_id: str | None = None
 ) -> None:
-    """Have so many reviews in the database, with some fields of another value."""
+    """Have so many reviews in the database, of so many objects or of one."""
     lasting = place.database["reviews"]
     quick = lasting.with_options(write_concern=WriteConcern(1))
     end = first + count
@@ -40,7 +40,7 @@ async def store(
     left = iter(most)
 
     async def insert(numbers: range, reviews: AsyncCollection[Document]) -> None:
-        documents = [stored_review(number, objects, status) | fields for number in numbers]
+        documents = [stored_review(number, objects, status, entity_id=entity_id) for number in numbers]
         await reviews.insert_many(documents, ordered=False)
 
     async def insert_most() -> None:
@@ -64,7 +64,7 @@ async def our_rate(ground: Ground, count: int, *, objects: int = OBJECTS) -> flo
     """Approvals a second until the ratings have followed."""
     async with ground.place() as place:
         await store(place, 0, count, objects=objects)
-        place.publish(Topic.MODERATION_COMMANDS, approvals(0, count))
+        place.publish(Topic.MODERATION_COMMANDS, approvals(0, count, objects))
         with place.running("plaudit", "worker") as process:
             group = place.topic(Topic.REVIEW_CHANGES)
             return await place.committed_rate(group, Topic.REVIEW_CHANGES, count, process)

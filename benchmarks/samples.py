@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 import orjson
+
+from domain.places import bucket_of, placed
+from domain.ratings import Entity
 
 OBJECTS: Final = 10_000
 _TEXT: Final = "Sharp pictures, and the battery lasts for days. I would buy it again at any time. " * 3
@@ -14,8 +18,14 @@ _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def review_id(number: int) -> str:
-    """The id of a review; ids have no order, as those of most upstream systems."""
+    """The id that an upstream system chose for a review; ids have no order, as most have none."""
     return f"{number * 2_654_435_761 % 4_294_967_296:08x}-{number:08x}"
+
+
+def placed_id(number: int, entity_id: str) -> str:
+    """The id that the service gave to a review of an object; these have no order either."""
+    bucket = bucket_of(Entity("Product", entity_id))
+    return placed(UUID(int=number * 2_654_435_761 % 4_294_967_296 << 96 | 2 << 62 | number), bucket)
 
 
 def object_id(number: int, objects: int = OBJECTS) -> str:
@@ -42,28 +52,32 @@ def submissions(count: int, objects: int = OBJECTS, *, first: int = 0) -> Iterat
         yield f"Product:{entity}", orjson.dumps(body)
 
 
-def approvals(first: int, count: int) -> Iterator[tuple[str, bytes]]:
-    """Approvals as the facade publishes them: one message for each review."""
+def approvals(
+    first: int, count: int, objects: int = OBJECTS, entity_id: str | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Approvals as upstream systems publish them, of reviews of so many objects or of one: a message for each."""
     for number in range(first, first + count):
-        id = review_id(number)
+        id = placed_id(number, entity_id or object_id(number, objects))
         yield id, orjson.dumps({"action": "approve", "ids": [id]})
 
 
-def feedback(action: str, first: int, count: int) -> Iterator[tuple[str, bytes]]:
-    """One vote on each of these reviews, or one reply to it."""
+def feedback(action: str, first: int, count: int, entity_id: str) -> Iterator[tuple[str, bytes]]:
+    """One vote on each of these reviews of an object, or one reply to it."""
     said: dict[str, Any] = {"userId": "reader", "helpful": True} if action == "vote" else {"text": _TEXT}
     for number in range(first, first + count):
-        id = review_id(number)
+        id = placed_id(number, entity_id)
         yield id, orjson.dumps({"action": action, "reviewId": id, **said})
 
 
-def stored_review(number: int, objects: int = OBJECTS, status: int = 0, store: str = "open") -> dict[str, Any]:
-    """A review as it is stored."""
-    at = _START + timedelta(milliseconds=number)
+def stored_review(
+    number: int, objects: int = OBJECTS, status: int = 0, store: str = "open", entity_id: str | None = None
+) -> dict[str, Any]:
+    """A review as it is stored, of one of so many objects or of this one."""
+    at, entity_id = _START + timedelta(milliseconds=number), entity_id or object_id(number, objects)
     return {
-        "_id": review_id(number),
+        "_id": placed_id(number, entity_id),
         "entityType": "Product",
-        "entityId": object_id(number, objects),
+        "entityId": entity_id,
         "entityName": "Camera",
         "storeId": store,
         "userId": f"user-{number % 50_000}",

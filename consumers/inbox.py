@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import structlog
+from aiokafka import ConsumerRebalanceListener
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
 from consumers.telemetry import about_command
@@ -36,7 +37,8 @@ class Inbox(Generic[T]):
     `read` decodes a value; it raises InvalidContentError or InvalidMessageError, and works beside the event loop where
     it is slow. `handle` gets a batch of messages, 1 to `max_records`, and returns dead letters for those that it finds
     can never work. It must be idempotent: it gets messages again after a failure. `shares` consumers share the
-    partitions in one worker: with two of them one decodes while MongoDB writes for the other.
+    partitions in one worker: with two of them one decodes while MongoDB writes for the other. `listener` hears which
+    partitions are assigned to us.
 
     While MongoDB or Kafka is unavailable a batch is retried, for as long as it takes. Any other exception is put down
     to a record: the batch is halved, in order, until the culprit stands alone, and that becomes a dead letter. One that
@@ -50,6 +52,7 @@ class Inbox(Generic[T]):
     max_records: int = 500
     shares: int = 1
     is_slow: bool = False
+    listener: ConsumerRebalanceListener | None = None
 
     async def deliver(self, records: Sequence[RawRecord]) -> None:
         """Deliver a batch; returns once its offsets may be committed."""

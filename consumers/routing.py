@@ -46,7 +46,7 @@ class CommandRouter:
 
     async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         """Route a batch."""
-        await self.turns.wait(each.position for each in batch)
+        await self.turns.wait()
         commands = [
             command
             for each in batch
@@ -65,7 +65,6 @@ class CommandRouter:
             places |= await reviews.entities({command.review_id for command in unknown})
         await self._pass_on(commands, places)
         await self._give_up([c for c in placeless if c.review_id in places and places[c.review_id] is None])
-        self.turns.note(each.position for each in batch)
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Tell the owners of these reviews, which are stored by now, of the parked commands about them."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from domain.delivery import RecordPosition
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import Backlog, ConsumerLag
 from messaging.topics import Topic, TopicNames
@@ -15,30 +16,32 @@ _LOOK_S: Final = 0.05
 _NOWHERE: Final = Backlog(0, -1)
 
 
-class Turns:
-    """Waits, where others have passed on commands of a partition, until their effects are there.
+class Turns(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Waits, once partitions of commands have been assigned to us, until what others passed on of them is applied.
 
-    They may have put them elsewhere than we do: an older version by another rule, or one that saw fewer partitions. A
-    later command about the same review would overtake them there. Such a change shows in the offsets: they don't go on
-    where our last ones ended.
+    They may have put it elsewhere than we do: an older version by another rule, or one that saw fewer partitions. A
+    later command about the same review would overtake it there.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
         self._connection = connection
         self._topics = topics
-        self._next: dict[int, int] = {}
+        self._assignment = 1
+        self._begun = 0
 
-    async def wait(self, positions: Iterable[RecordPosition]) -> None:
-        """Wait before these commands are passed on. Raises BrokerAwayError and KafkaError while Kafka is away."""
-        first: dict[int, int] = {}
-        for position in positions:
-            first.setdefault(position.partition, position.offset)
-        if any(self._next.get(partition) != offset for partition, offset in first.items()):
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Nothing: whoever gets them waits."""
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Others may have had them before."""
+        self._assignment += 1
+
+    async def wait(self) -> None:
+        """Wait before commands are passed on. Raises BrokerAwayError and KafkaError while Kafka is away."""
+        assignment = self._assignment
+        if self._begun != assignment:
             await self._until_applied()
-
-    def note(self, positions: Iterable[RecordPosition]) -> None:
-        """These commands have been passed on."""
-        self._next |= {position.partition: position.offset + 1 for position in positions}
+            self._begun = assignment
 
     async def _until_applied(self) -> None:
         """Wait until the changes that are there now have been applied."""

@@ -102,6 +102,7 @@ def subscribed_broker(
             fetch_max_wait_ms=_FETCH_MS,
             fetch_max_bytes=_FETCH_BYTES,
             max_records=inbox.max_records,
+            listener=inbox.listener,
         )
         _attach(subscriber, inbox)
     return broker

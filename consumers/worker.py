@@ -94,7 +94,8 @@ async def running_worker(
     """
     services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
-    commands, parked_returns = CommandRouter(services, Turns(connection, topics)), ReturnRouter(services)
+    turns = Turns(connection, topics)
+    commands, parked_returns = CommandRouter(services, turns), ReturnRouter(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
     parked = ParkedCommands(commands, feedback, verdicts)
     submissions = SubmissionConsumer(services, parked, names)
@@ -107,7 +108,7 @@ async def running_worker(
         topics,
         [
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
-            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, max_records=1_000),
+            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, 1_000, listener=turns),
             Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), feedback, publish, max_records=1_000),
             Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),

@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 
 from consumers.routing_turns import Turns
-from domain.delivery import RecordPosition
 from domain.places import bucket_in, bucket_of, placed
 from domain.ratings import Entity
 from messaging.kafka.connection import KafkaConnection
@@ -113,17 +112,22 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     recount = {"kind": "recount", "entityType": "Product", "entityId": product}
     await service.publish("review-changes", message(recount, f"Product:{product}"))
     turns = Turns(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
-    here = RecordPosition(3, 7, 1)
-    waiting = asyncio.create_task(turns.wait([here]))
+    waiting = asyncio.create_task(turns.wait())
     await asyncio.sleep(2)
     assert not waiting.done()
     service.start("worker")
     await waiting
-    turns.note([here])
     await service.stop("worker")
     await service.publish("review-changes", message(recount, f"Product:{product}"))
-    # Nobody has come in between: the next one needn't wait.
-    await turns.wait([here._replace(offset=8)])
+    # Nobody has had its partitions in between, so that it needn't wait; then somebody may.
+    await turns.wait()
+    turns.on_partitions_assigned([])
+    waiting = asyncio.create_task(turns.wait())
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    service.start("worker")
 
 
 async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own_facade: Facade, product: str) -> None:
