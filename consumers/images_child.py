@@ -1,8 +1,9 @@
 """Rebuild one image from its pixels, in a process of its own: file on standard input, answer on standard output.
 
 It runs apart from the service (`python -I`), because decoders of images are where hostile files do their harm: with
-limits of the system on memory and time, without the environment, and it imports nothing of ours. The answer is a line
-of JSON, {"refused": code} or {"width", "height", "sizes"}, then the bytes of each size.
+limits of the system on memory and time, without the environment, and of ours it imports nothing but the module that
+recognises our own files. The answer is a line of JSON, {"refused": code} or {"width", "height", "sizes"}, then the
+bytes of each size.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from PIL import Image, ImageOps
+
+from consumers.images_written import is_as_written
 
 UNREADABLE: Final = "image-unreadable"
 ANIMATED: Final = "image-animated"
@@ -65,7 +68,10 @@ def limit(memory: int, seconds: int) -> None:
 
 
 def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tuple[tuple[int, int], list[bytes]]:
-    """Width and height of the image, upright, and a JPEG of it for each size. Raises RefusedError."""
+    """Width and height of the image, upright, and a JPEG of it for each size. Raises RefusedError.
+
+    The largest is the file itself where that is one of ours, which another round would only make worse.
+    """
     Image.MAX_IMAGE_PIXELS = pixels
     try:
         with warnings.catch_warnings():
@@ -85,10 +91,20 @@ def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tup
     made = []
     for size in sizes:
         plain.thumbnail((size, size), Image.Resampling.LANCZOS)
-        out = BytesIO()
-        plain.save(out, "JPEG", quality=_QUALITY, optimize=True)
-        made.append(out.getvalue())
+        made.append(_file(plain))
+    if max(width, height) <= sizes[0] and _is_ours(raw, (width, height)):
+        made[0] = raw
     return ((height, width) if orientation in _ON_ITS_SIDE else (width, height)), made
+
+
+def _is_ours(raw: bytes, size: tuple[int, int]) -> bool:
+    return is_as_written(raw, _file(Image.new("RGB", size)), size)
+
+
+def _file(image: Image.Image) -> bytes:
+    out = BytesIO()
+    image.save(out, "JPEG", quality=_QUALITY, optimize=True)
+    return out.getvalue()
 
 
 def _formats(*, heic: bool) -> list[str]:
