@@ -37,16 +37,20 @@ class RefusedError(Exception):
     """No image is made of this file; the text is the code."""
 
 
-def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: bool) -> None:
+def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: bool, keeps_ours: bool) -> None:
     """Answer for the file on standard input. `memory`: bytes; `seconds`: of computing; `pixels`: the most there may be.
 
-    `sizes`: of the longest sides, the largest first.
+    `sizes`: of the longest sides, the largest first. `keeps_ours`: a file of ours is its own largest size, as another
+    round would only make it worse.
     """
     limit(memory, seconds)
     head: dict[str, Any]
     made: list[bytes] = []
     try:
-        size, made = rebuilt(sys.stdin.buffer.read(), pixels, sizes, heic=heic)
+        raw = sys.stdin.buffer.read()
+        size, made = rebuilt(raw, pixels, sizes, heic=heic)
+        if keeps_ours and max(size) <= sizes[0] and _is_ours(raw, size):
+            made[0] = raw
         head = {"width": size[0], "height": size[1], "sizes": [len(each) for each in made]}
     except RefusedError as refused:
         head = {"refused": str(refused)}
@@ -68,10 +72,7 @@ def limit(memory: int, seconds: int) -> None:
 
 
 def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tuple[tuple[int, int], list[bytes]]:
-    """Width and height of the image, upright, and a JPEG of it for each size. Raises RefusedError.
-
-    The largest is the file itself where that is one of ours, which another round would only make worse.
-    """
+    """Width and height of the image, upright, and a JPEG of it for each size. Raises RefusedError."""
     Image.MAX_IMAGE_PIXELS = pixels
     try:
         with warnings.catch_warnings():
@@ -92,8 +93,6 @@ def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tup
     for size in sizes:
         plain.thumbnail((size, size), Image.Resampling.LANCZOS)
         made.append(_file(plain))
-    if max(width, height) <= sizes[0] and _is_ours(raw, (width, height)):
-        made[0] = raw
     return ((height, width) if orientation in _ON_ITS_SIDE else (width, height)), made
 
 
@@ -172,5 +171,6 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    _memory, _seconds, _pixels, _heic, *_sizes = sys.argv[1:]
-    main(int(_memory), int(_seconds), int(_pixels), [int(each) for each in _sizes], heic=_heic == "heic")
+    _memory, _seconds, _pixels, _heic, _kept, *_sizes = sys.argv[1:]
+    _bounds = int(_memory), int(_seconds), int(_pixels)
+    main(*_bounds, [int(each) for each in _sizes], heic=_heic == "heic", keeps_ours=_kept == "ours")

@@ -25,7 +25,7 @@ from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImag
 from storage.images_files import ImageFiles, open_store
 from storage.reviews import ReviewRepository
 from tests.support.facade import Facade, facade_of, new_id
-from tests.support.images import picture
+from tests.support.images import shades
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 
@@ -98,7 +98,7 @@ async def fill_images(service: Service, database: AsyncDatabase[Json], review: R
     files = ImageFiles(open_store(str(service.folder / "images")))
     for number, image in enumerate(review.images):
         size = (90 * number + 160, 120)
-        file = picture(size, "JPEG", f"#{image.id[:6]}", quality=82, optimize=True)
+        file = shades(int(image.id[:6], 16), size, quality=82, optimize=True)
         document: Json = {"_id": image.id, "state": "awaited", "at": NOW, "reviewId": review.id}
         if not image.is_pending:
             await files.put(image.id, [file, file])

@@ -292,7 +292,12 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
             },
         ),
     ],
-    Topic.IMAGE_UPLOADS: [(Reader(IMAGE_UPLOAD), {"id": IMAGE, "digest": "0" * 32, "uploader": "u", "commandId": "c"})],
+    Topic.IMAGE_UPLOADS: [
+        (
+            Reader(IMAGE_UPLOAD),
+            {"id": IMAGE, "digest": "0" * 32, "uploader": "u", "exported": True, "commandId": "c"},
+        )
+    ],
     Topic.IMAGE_COMMANDS: [
         (
             Reader(IMAGE_COMMAND),

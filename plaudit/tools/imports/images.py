@@ -47,7 +47,7 @@ class FoundImage:
     def upload(self) -> dict[str, Any]:
         """The message that tells of it once it is in the store: it is rebuilt as any upload is."""
         uploader = {"uploader": self.told.uploader} if self.told.uploader else {}
-        return {"id": self.told.id, "digest": digest_of(self.content), **uploader}
+        return {"id": self.told.id, "digest": digest_of(self.content), "exported": True, **uploader}
 
 
 @dataclass(frozen=True, slots=True)
