@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Annotated, Any, Final, Literal
 
@@ -18,7 +17,7 @@ from api.web.documents import OPEN_TO_STRANGERS, problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import PlainRoute
 from api.web.uploads import Upload
-from domain.images import ImageFormat, ImageState, format_of
+from domain.images import ImageFormat, ImageState, digest_of, format_of
 from domain.permissions import Caller, Permission
 from domain.reviews import ReviewStatus
 from messaging.schemas import ImageId, Note, OptionalId
@@ -27,7 +26,6 @@ from messaging.topics import Topic
 UPLOADS: Final = "images"
 """The last part of the paths at which images are uploaded."""
 
-_DIGEST_BYTES: Final = 16
 _TAKES_HEIC: Final = find_spec("pillow_heif") is not None
 _NOT_FOUND: Final = "There is no image with this id, or you may not see it."
 _UNKNOWN_FORMAT: Final = "This is no image of a format that is taken: JPEG, PNG or WebP."
@@ -66,7 +64,7 @@ async def take_upload(services: Services, command: Command, content: bytes, uplo
     found = format_of(content)
     if found is None or (found is ImageFormat.HEIC and not _TAKES_HEIC):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
-    id, digest = command.item_id(0), blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
+    id, digest = command.item_id(0), digest_of(content)
     await services.image_files.put_upload(id, digest, content)
     told = {"id": id, "digest": digest, "uploader": uploader, **command.marks}
     value = {name: each for name, each in told.items() if each is not None}

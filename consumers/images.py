@@ -44,7 +44,7 @@ class UploadConsumer:
         # After a restore of an older database: what was made of it then.
         raw = await files.upload(upload.id, upload.digest) or await files.get(upload.id, SIZES[0])
         started = monotonic()
-        result = UploadRefusal.LOST if raw is None else await rebuild(raw)
+        result = UploadRefusal.LOST if raw is None else await rebuild(raw, is_exported=upload.exported)
         IMAGE_SECONDS.observe(monotonic() - started)
         if isinstance(result, Rebuilt):
             await files.put(upload.id, result.files)

@@ -1,8 +1,9 @@
 """Rebuild one image from its pixels, in a process of its own: file on standard input, answer on standard output.
 
 It runs apart from the service (`python -I`), because decoders of images are where hostile files do their harm: with
-limits of the system on memory and time, without the environment, and it imports nothing of ours. The answer is a line
-of JSON, {"refused": code} or {"width", "height", "sizes"}, then the bytes of each size.
+limits of the system on memory and time, without the environment, and of ours it imports nothing but the module that
+recognises our own files. The answer is a line of JSON, {"refused": code} or {"width", "height", "sizes"}, then the
+bytes of each size.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from PIL import Image, ImageOps
+
+from consumers.images_written import is_as_written
 
 UNREADABLE: Final = "image-unreadable"
 ANIMATED: Final = "image-animated"
@@ -34,16 +37,20 @@ class RefusedError(Exception):
     """No image is made of this file; the text is the code."""
 
 
-def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: bool) -> None:
+def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: bool, keeps_ours: bool) -> None:
     """Answer for the file on standard input. `memory`: bytes; `seconds`: of computing; `pixels`: the most there may be.
 
-    `sizes`: of the longest sides, the largest first.
+    `sizes`: of the longest sides, the largest first. `keeps_ours`: a file of ours is its own largest size, as another
+    round would only make it worse.
     """
     limit(memory, seconds)
     head: dict[str, Any]
     made: list[bytes] = []
     try:
-        size, made = rebuilt(sys.stdin.buffer.read(), pixels, sizes, heic=heic)
+        raw = sys.stdin.buffer.read()
+        size, made = rebuilt(raw, pixels, sizes, heic=heic)
+        if keeps_ours and max(size) <= sizes[0] and _is_ours(raw, size):
+            made[0] = raw
         head = {"width": size[0], "height": size[1], "sizes": [len(each) for each in made]}
     except RefusedError as refused:
         head = {"refused": str(refused)}
@@ -85,10 +92,18 @@ def rebuilt(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tup
     made = []
     for size in sizes:
         plain.thumbnail((size, size), Image.Resampling.LANCZOS)
-        out = BytesIO()
-        plain.save(out, "JPEG", quality=_QUALITY, optimize=True)
-        made.append(out.getvalue())
+        made.append(_file(plain))
     return ((height, width) if orientation in _ON_ITS_SIDE else (width, height)), made
+
+
+def _is_ours(raw: bytes, size: tuple[int, int]) -> bool:
+    return is_as_written(raw, _file(Image.new("RGB", size)), size)
+
+
+def _file(image: Image.Image) -> bytes:
+    out = BytesIO()
+    image.save(out, "JPEG", quality=_QUALITY, optimize=True)
+    return out.getvalue()
 
 
 def _formats(*, heic: bool) -> list[str]:
@@ -156,5 +171,6 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    _memory, _seconds, _pixels, _heic, *_sizes = sys.argv[1:]
-    main(int(_memory), int(_seconds), int(_pixels), [int(each) for each in _sizes], heic=_heic == "heic")
+    _memory, _seconds, _pixels, _heic, _kept, *_sizes = sys.argv[1:]
+    _bounds = int(_memory), int(_seconds), int(_pixels)
+    main(*_bounds, [int(each) for each in _sizes], heic=_heic == "heic", keeps_ours=_kept == "ours")

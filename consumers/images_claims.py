@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from consumers.services import Services
-from domain.images import chosen, held, holders_after, ready_among
+from domain.images import held, holders_after, ready_among, to_be_had, with_readiness
 from domain.reviews import Review
 from domain.reviews_edits import Edit, EditableReview
+from domain.reviews_facts import Source
 from domain.stores import Refusal
 from storage.unit_of_work import UnitOfWork
 
@@ -38,7 +39,8 @@ async def image_refusals(
 
 
 async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], work: UnitOfWork) -> dict[str, Refusal]:
-    """Give new reviews the images that they name; returns the refusals of those that can't have them."""
+    """Give new reviews the images that they name; returns the refusals of those that can't have them. Of an import only
+    the images are refused."""
     wanted = {image.id for review in reviews for image in review.images}
     if not wanted:
         return {}
@@ -47,12 +49,14 @@ async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], wor
     given: dict[str, str] = {}
     refused: dict[str, Refusal] = {}
     for review in reviews:
+        if review.facts.source is Source.IMPORT:
+            review.images = to_be_had(stored, uploaded, review.images, review.id, review.user_id)
         ids = [image.id for image in review.images]
         holders = holders_after(stored, uploaded, ids, review.id, review.user_id)
         if isinstance(holders, Refusal):
             refused[review.id] = holders
             continue
-        review.images = chosen(ids, (), ready_among(stored))
+        review.images = with_readiness(review.images, ready_among(stored))
         stored, given = held(stored, holders, now), given | holders
     await images.give(given, now, work.session)
     return refused

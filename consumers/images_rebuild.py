@@ -42,18 +42,20 @@ class Answer:
     peak: int = 0
 
 
-async def rebuild(raw: bytes) -> Rebuilt | UploadRefusal:
-    """The image in an upload, rebuilt from its pixels, or why there is none."""
+async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadRefusal:
+    """The image in an upload, rebuilt from its pixels, or why there is none. One that was exported is kept as it is
+    where it is one of our own files."""
     for _ in range(_KILLED_AGAIN):
-        if answer := await run_child(raw):
+        if answer := await run_child(raw, is_exported=is_exported):
             return answer.result
     return UploadRefusal.TOO_COSTLY
 
 
-async def run_child(raw: bytes) -> Answer | None:
+async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
     """Run a child on an upload; None where it was killed, and not by us."""
     heic = "heic" if find_spec("pillow_heif") else "no"
-    arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, *SIZES)]
+    kept = "ours" if is_exported else "none"
+    arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, kept, *SIZES)]
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(_CHILD), *arguments),
         stdin=asyncio.subprocess.PIPE,

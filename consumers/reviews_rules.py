@@ -75,7 +75,7 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
     reasons = await image_refusals(services, wanted, rules.uploaded)
     for submission, reason in zip(submissions, reasons, strict=True):
         rules.claims.setdefault(submission.key, ())
-        if reason:
+        if reason and not submission.is_import:
             rules.reasons.setdefault(submission.key, reason)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from domain.delivery import Seen
@@ -23,6 +24,7 @@ SIZES: Final = (1_600, 320)
 UNUSED_FOR: Final = timedelta(hours=24)
 """An image that no review has goes after this time, and so does one that was refused."""
 
+_DIGEST_BYTES: Final = 16
 _HEIC: Final = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypheim", b"ftypheis")
 
 
@@ -44,6 +46,11 @@ def format_of(head: bytes) -> ImageFormat | None:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return ImageFormat.WEBP
     return ImageFormat.HEIC if head[4:12] in _HEIC else None
+
+
+def digest_of(content: bytes) -> str:
+    """The digest of an upload, which is its name in the store of images."""
+    return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 class ImageState(StrEnum):
@@ -147,6 +154,16 @@ def chosen(ids: Iterable[str], before: Sequence[ReviewImage], ready: Collection[
     return tuple(stored.get(id) or ReviewImage(id, is_pending=id not in ready) for id in dict.fromkeys(ids))
 
 
+def first(ids: Iterable[str], hidden: Collection[str]) -> tuple[ReviewImage, ...]:
+    """The images of a new review, in this order, until it is known which are ready."""
+    return tuple(ReviewImage(id, id in hidden, is_pending=True) for id in dict.fromkeys(ids))
+
+
+def with_readiness(images: Iterable[ReviewImage], ready: Collection[str]) -> tuple[ReviewImage, ...]:
+    """The images, those pending that can't be shown yet."""
+    return tuple(each._replace(is_pending=each.id not in ready) for each in images)
+
+
 def with_visibility(images: Sequence[ReviewImage], id: str, *, hidden: bool) -> tuple[ReviewImage, ...]:
     """The images with this one hidden, or shown."""
     return tuple(each._replace(is_hidden=hidden) if each.id == id else each for each in images)
@@ -173,6 +190,21 @@ def holders_after(
         if reason := objection(stored.get(id), review_id, author, is_uploaded=id in uploaded):
             return reason
     return dict.fromkeys(ids, review_id)
+
+
+def to_be_had(
+    stored: Mapping[str, StoredImage],
+    uploaded: Collection[str],
+    images: Iterable[ReviewImage],
+    review_id: str,
+    author: str | None,
+) -> tuple[ReviewImage, ...]:
+    """Those of these images that the review may have. An import comes without the others: nobody is there to ask."""
+    return tuple(
+        each
+        for each in images
+        if not objection(stored.get(each.id), review_id, author, is_uploaded=each.id in uploaded)
+    )
 
 
 def held(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: datetime) -> dict[str, StoredImage]:

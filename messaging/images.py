@@ -17,6 +17,7 @@ class ImageUpload(ClosedMessage):
     id: ImageId
     digest: Annotated[Digest, Field(description="Of the content: its name in the store")]
     uploader: Annotated[OptionalId, Field(description="The person; missing: a shop, for its customers")] = None
+    exported: Annotated[bool, Field(description="By an import: kept as it is where it is a file of ours")] = False
     command_id: OptionalId = None
 
 

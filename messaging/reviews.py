@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
 from domain.delivery import Written
-from domain.images import MAX_IMAGES, chosen
+from domain.images import MAX_IMAGES, first
 from domain.ratings import Entity, hundredths
 from domain.review_tokens import ReviewToken, proof
 from domain.reviews import Content, Review, ReviewIdentity
@@ -83,6 +83,8 @@ class SubmittedReview(Message):
         Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None,
         Field(description="Ids of uploads; in an edit: all that the review is to have. Missing: as they are"),
     ] = None
+    hidden_images: SkipJsonSchema[Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None] = None
+    """Of an import: those of `images` that a moderator has hidden where it comes from."""
     command_id: Annotated[OptionalId, Field(description="Asks to remember the outcome for 24 hours")] = None
     former_id: SkipJsonSchema[OptionalId] = None
     editor: SkipJsonSchema[Editor | None] = None
@@ -100,8 +102,9 @@ class SubmittedReview(Message):
 
     @property
     def content(self) -> Content:
-        """The part of it that an edit can change."""
-        images = None if self.images is None else tuple(dict.fromkeys(self.images))
+        """The part of it that an edit can change. An import brings images to new reviews alone."""
+        is_import = self.source is Source.IMPORT
+        images = None if self.images is None or is_import else tuple(dict.fromkeys(self.images))
         return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name, images)
 
     def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
@@ -129,7 +132,8 @@ class SubmittedReview(Message):
         self, review_id: str, at: datetime, written: Written | None = None, facts: Facts | None = None
     ) -> Review:
         """The review that this submission becomes. An import is as old as it says, but never of the future."""
-        is_dated = self.source is Source.IMPORT and self.written_date is not None and self.written_date < at
+        is_import = self.source is Source.IMPORT
+        is_dated = is_import and self.written_date is not None and self.written_date < at
         return Review(
             id=review_id,
             entity=self.entity,
@@ -143,7 +147,7 @@ class SubmittedReview(Message):
             created=self.written_date if is_dated and self.written_date else at,
             modified=at,
             facts=facts or self.facts(),
-            images=chosen(self.images or (), (), ()),
+            images=first(self.images or (), (self.hidden_images or ()) if is_import else ()),
             written=written,
             submitted=at if is_dated else None,
         )

@@ -18,6 +18,10 @@ class ImageSettings(BaseModel):
         Field(description="A folder, or `s3://bucket/prefix` with `AWS_*` beside it; missing: `images` in the data"),
     ] = None
 
+    def address(self, data: Path) -> str:
+        """The address of the store; `data` is the data folder."""
+        return self.store or str(data / "images")
+
     def files(self, data: Path) -> ImageFiles:
         """The files of images; `data` is the data folder. Raises OSError or ValueError where they can't be kept so."""
-        return ImageFiles(open_store(self.store or str(data / "images")))
+        return ImageFiles(open_store(self.address(data)))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import obstore
 from obstore.exceptions import BaseError
@@ -81,6 +82,14 @@ class ImageFiles:
     async def remove(self, ids: Collection[str]) -> None:
         """Remove all files of images; those that aren't there are removed already."""
         await self._remove([_file(id, size) for id in ids for size in SIZES])
+
+    async def probe(self) -> None:
+        """Write, read and remove a file. Raises what the store raises, also OSError."""
+        path = f"incoming/probe-{uuid4()}"
+        await obstore.put_async(self._store, path, b"probe", use_multipart=False)
+        if await self._read(path) != b"probe":
+            raise OSError("what is written isn't there afterwards")
+        await self._remove([path])
 
     async def remove_old_uploads(self, before: datetime) -> int:
         """Remove uploads from before that moment; returns how many."""

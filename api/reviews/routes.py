@@ -65,7 +65,9 @@ _CHANGES_BYTES: Final = 4 * 1024 * 1024
 """Reserved for the ids of changed objects, whose number isn't known: 100,000 ids. MongoDB's limit is 16 MiB."""
 
 NEW_REVIEWS: Final = JsonBody(
-    SUBMISSIONS, {"One review": examples.SUBMISSION}, hidden=("commandId", "source", "writtenDate", "via", "formerId")
+    SUBMISSIONS,
+    {"One review": examples.SUBMISSION},
+    hidden=("commandId", "source", "writtenDate", "hiddenImages", "via", "formerId"),
 )
 SEARCH: Final = JsonBody(REVIEW_SEARCH, examples.SEARCHES)
 CHANGES: Final = JsonBody(TypeAdapter(ChangesRequest), {"A day": examples.CHANGES})

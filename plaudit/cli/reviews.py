@@ -67,11 +67,14 @@ def import_reviews(
     as_new: Annotated[
         bool, typer.Option("--as-new", help="Leave status, dates and feedback of an export out.")
     ] = False,
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="With the images in the folder FILE.images of an export.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Submit the reviews in a CSV or JSON Lines file; cut short, the next run goes on where this one was.
 
-    Reviews of `plaudit export` become what they were, with status, dates, replies, votes and reports.
+    Reviews of `plaudit export` become what they were, with status, dates, replies, votes, reports and images.
 
     Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
     """
@@ -80,7 +83,7 @@ def import_reviews(
 
     async def work(settings: Settings) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
-        order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run, as_new)
+        order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run, as_new, images)
         return await run_import(settings, out, errors, order)
 
     with to(as_json) as out:
@@ -97,10 +100,19 @@ def export_reviews(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", dir_okay=False, help="By default standard output.")
     ] = None,
+    images: Annotated[
+        bool | None,
+        typer.Option(
+            "--images/--no-images", help="The files of images, in FILE.images; by default with -o and JSON Lines."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary on standard error as JSON.")] = False,
 ) -> None:
-    """Write all reviews, in the order of their ids. `plaudit import` reads what this writes."""
-    from plaudit.tools.export import run_export
+    """Write all reviews, in the order of their ids. `plaudit import` reads what this writes.
+
+    Exit code 1 if files of images are missing in their store; everything else is written.
+    """
+    from plaudit.tools.export import ExportOrder, run_export
     from storage.reviews_search import ReviewSearch
 
     search = ReviewSearch(
@@ -109,5 +121,11 @@ def export_reviews(
         store_id=store,
     )
     file_format = format or (FileFormat.of(output) if output else FileFormat.JSONL)
+    has_room = output is not None and file_format is FileFormat.JSONL
+    if images and not has_room:
+        fail("--images needs a file of JSON Lines: -o reviews.jsonl.", UsageError.exit_code)
+    order = ExportOrder(search, file_format, output, has_room and images is not False)
     with to(as_json, errors) as told:
-        run(lambda settings: run_export(settings, told, search, file_format, output))
+        lost = run(lambda settings: run_export(settings, told, order))
+    if lost:
+        raise typer.Exit(1)

@@ -6,8 +6,10 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -15,13 +17,19 @@ import orjson
 
 from api.reviews.rows import ReviewDetails, review_details
 from domain.csv_cells import cell_of
+from domain.reviews import Review
+from domain.stores import Store
+from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.export_feedback import feedback_lines
+from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
+from plaudit.tools.image_folder import image_folder, images_beside
 from storage.database import in_batches
+from storage.images_files import ImageFiles
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
@@ -31,31 +39,76 @@ _COLUMNS: Final = tuple(name for name in ReviewDetails.__annotations__ if name n
 _PAGE: Final = 500
 
 
-async def run_export(
-    settings: Settings, progress: Terminal, search: ReviewSearch, format: FileFormat, output: Path | None
-) -> None:
-    """Write every review that matches, in the order of ids, to standard output without a file.
+@dataclass(frozen=True, slots=True)
+class ExportOrder:
+    """The options of an export. No `output`: standard output. `with_images` needs JSON Lines in a file."""
+
+    search: ReviewSearch
+    format: FileFormat
+    output: Path | None
+    with_images: bool
+
+    def folder(self) -> AbstractContextManager[Path | None]:
+        """The draft of the folder of images, None without them. Raises UsageError for one that is in the way."""
+        return image_folder(images_beside(self.output)) if self.with_images and self.output else nullcontext()
+
+
+async def run_export(settings: Settings, progress: Terminal, order: ExportOrder) -> int:
+    """Write every review that matches, in the order of ids, and return how many images have lost their file.
 
     In JSON Lines the votes and reports about a page of reviews follow it. Memory holds a page. A review that is there
-    all the time is written once. A file is whole or not there.
+    all the time is written once. A file is whole or not there, and so is the folder of its images.
     """
-    count = 0
+    count = named = 0
     async with connected(settings) as (database, _):
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
-        with _output(output) as file, progress.status("Exporting reviews") as status:
-            write = review_writer(file, format)
-            async for reviews in in_batches(ReviewRepository(database).stream(search), _PAGE):
-                for review in reviews:
-                    write(review_details(review, stores))
-                if format is FileFormat.JSONL:
-                    async for line in feedback_lines(database, [review.id for review in reviews]):
-                        write(line)
+        with (
+            _output(order.output) as file,
+            order.folder() as folder,
+            progress.status("Exporting reviews") as status,
+        ):
+            write = review_writer(file, order.format)
+            images = ImageExport(database, partial(_open_images, settings), folder) if folder else None
+            async for reviews in in_batches(ReviewRepository(database).stream(order.search), _PAGE):
+                for line in await _lines(reviews, stores, images):
+                    write(line)
+                if order.format is FileFormat.JSONL:
+                    async for about in feedback_lines(database, [review.id for review in reviews]):
+                        write(about)
                 count += len(reviews)
+                named += sum(bool(review.images) for review in reviews)
                 status.update(f"Exported {count} reviews")
-    progress.tell({"exported": count, "output": output and str(output)})
+    written, lost = (images.count, images.lost) if images else (0, 0)
+    counts = {"exported": count, "images": written, "lostImages": lost}
+    progress.tell({**counts, "output": order.output and str(order.output)})
     progress.print(f"Exported {count} reviews.")
-    if format is FileFormat.CSV:
+    if written and order.output:
+        progress.print(f"{written} images are in {images_beside(order.output)}.")
+    if lost:
+        progress.print(f"{lost} images have no file in the store of images: is it the one that the workers use?")
+    if named and not order.with_images and order.format is FileFormat.JSONL:
+        progress.print("Images are named without their files: -o FILE without --no-images has them.")
+    if order.format is FileFormat.CSV:
         progress.print("Replies, votes, reports, flags and images are not in a table: JSON Lines has them.")
+    return lost
+
+
+async def _lines(
+    reviews: Sequence[Review], stores: Mapping[str, Store], images: ImageExport | None
+) -> list[Mapping[str, Any]]:
+    """The lines of a page: its reviews, with what is told of their images where those are exported."""
+    told = await images.of(reviews) if images else {}
+    rows = [review_details(review, stores) for review in reviews]
+    return [{**row, "images": told[row["id"]]} if row["id"] in told else row for row in rows]
+
+
+def _open_images(settings: Settings) -> ImageFiles:
+    try:
+        return settings.images.files(settings.data)
+    except (OSError, ValueError) as error:
+        raise CommandError(
+            f"The store of images can't be used: {error}. See PLAUDIT_IMAGES__STORE, or export with --no-images."
+        ) from None
 
 
 def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, Any]], object]:

@@ -10,22 +10,31 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
+from pymongo.asynchronous.database import AsyncDatabase
 
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
-from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, Source
+from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
+from storage.images_files import ImageFiles, open_store
 from storage.reviews import ReviewRepository
 from tests.support.facade import Facade, facade_of, new_id
+from tests.support.images import shades
 from tests.support.service import Json, Servers, Service, running_service
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 REVIEWS: Final = int(os.environ.get("PLAUDIT_TEST_EXPORTED", "500"))
+IMAGED: Final = max(1, REVIEWS // 20)
+"""One review in so many has images."""
+
 OBJECTS: Final = max(20, REVIEWS // 100)
 STORE: Final = "Archive"
 WRITTEN: Final = datetime(2023, 5, 6, 7, 8, 9, 123_000, tzinfo=UTC)
@@ -65,6 +74,7 @@ def past_reviews(chance: random.Random) -> Iterator[Review]:
             flags=chance.choice([(), (), ("links", "words")]),
             reply=Reply("Thanks", chance.choice([None, "Shop"]), modified, NOW) if n % 5 == 0 else None,
             responses=Responses(*votes_on(n), reports=int(n % 7 == 0)),
+            images=images_of(n),
         )
 
 
@@ -73,6 +83,28 @@ def votes_on(n: int) -> tuple[int, int]:
     if n == 10:
         return 700, 301
     return (n % 3, n % 2) if n % 4 == 0 else (0, 0)
+
+
+def images_of(n: int) -> tuple[ReviewImage, ...]:
+    """The images of the review with this number: some are hidden, some not ready."""
+    if n % IMAGED:
+        return ()
+    ids = [str(uuid5(NAMESPACE_OID, f"{n}/{each}")) for each in range(1 + n // IMAGED % 4)]
+    return tuple(ReviewImage(id, is_hidden=each == 1, is_pending=each == 3) for each, id in enumerate(ids))
+
+
+async def fill_images(service: Service, database: AsyncDatabase[Json], review: Review) -> None:
+    """Put the images of a review into the store and the database."""
+    files = ImageFiles(open_store(str(service.folder / "images")))
+    for number, image in enumerate(review.images):
+        size = (90 * number + 160, 120)
+        file = shades(int(image.id[:6], 16), size, quality=82, optimize=True)
+        document: Json = {"_id": image.id, "state": "awaited", "at": NOW, "reviewId": review.id}
+        if not image.is_pending:
+            await files.put(image.id, [file, file])
+            uploader = {"uploader": review.user_id or "lender"} if number else {}
+            document |= {"state": "ready", "width": size[0], "height": size[1], **uploader}
+        await database["images"].insert_one(document)
 
 
 def votes_and_reports(n: int) -> tuple[list[Json], list[Json]]:
@@ -106,6 +138,8 @@ async def fill(service: Service) -> None:
             feedback = [votes_and_reports(n) for n in range(start, min(start + 1_000, REVIEWS))]
             await database["votes"].insert_many([vote for votes, _ in feedback for vote in votes])
             await database["reports"].insert_many([report for _, reports in feedback for report in reports])
+        for review in reviews:
+            await fill_images(service, database, review)
 
 
 def import_into(service: Service, file: Path) -> subprocess.Popen[bytes]:
@@ -143,6 +177,7 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
     await origin.run("export", "-o", str(first))
     exported_s = monotonic() - began
     assert len(first.read_bytes().splitlines()) >= REVIEWS
+    images = [image for n in range(REVIEWS) for image in images_of(n) if not image.is_pending]
 
     async with running_service(servers, folders[1]) as copy, facade_of(copy) as facade:
         await facade.command("PUT", f"/api/stores/{STORE}", {"name": "The archive"})
@@ -156,8 +191,11 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
         published_s = monotonic() - began
         await copy.idle(deadline_s=90 + REVIEWS / 20)
         imported_s = monotonic() - began
+        await eventually(partial(copy.lag, "image-uploads"), lambda lag: lag == 0, deadline_s=300)
         await copy.run("export", "-o", str(second))
         assert second.read_bytes() == first.read_bytes()
+        assert files_beside(second) == files_beside(first)
+        assert len(files_beside(first)) == len(images)
         assert "Every rating equals" in (await copy.run("ratings", "verify")).stdout
         there = await ratings(facade)
         assert sum(row["reviewCount"] for row in there) == approved(first)
@@ -171,9 +209,15 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
             await copy.idle()
             await copy.run("export", "-o", str(second))
             assert second.read_bytes() == first.read_bytes()
+            assert files_beside(second) == files_beside(first)
             assert await ratings(facade) == there
     took = f"exported in {exported_s:.0f} s, published in {published_s:.0f} s, all in {imported_s:.0f} s"
     sys.stdout.write(f"{REVIEWS} reviews: {took}\n")
+
+
+def files_beside(file: Path) -> dict[str, bytes]:
+    """The images of an export."""
+    return {each.name: each.read_bytes() for each in file.with_name(f"{file.name}.images").iterdir()}
 
 
 def approved(file: Path) -> int:

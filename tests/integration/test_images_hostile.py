@@ -13,7 +13,11 @@ import httpx
 import pytest
 
 from consumers.images_rebuild import Answer, run_child
+from domain.findings import Level
 from domain.images import SIZES, Rebuilt, UploadRefusal
+from plaudit.config import Settings
+from plaudit.image_settings import ImageSettings
+from plaudit.tools.doctor.images import check_images
 from storage.images_files import ImageFiles, open_store
 from tests.support.hostile_images import MARKERS, bombs, hostile_files, telling
 from tests.support.images import opened
@@ -127,6 +131,13 @@ async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None
     refused = {name: each.result for name, each in (await check_all(files, small[:4] + small[-2:])).items()}
     assert refused["frames.webp"] == refused["frames.png"] == UploadRefusal.ANIMATED
     assert refused["30000x30000.png"] == refused["30000x30000.jpg"] == UploadRefusal.TOO_LARGE
+
+
+@pytest.mark.slow
+async def test_the_doctor_asks_the_bucket(bucket: str) -> None:
+    for store, level in ((bucket, Level.OK), ("s3://no-such-bucket/plaudit", Level.FAIL)):
+        (finding,) = [each async for each in check_images(Settings(images=ImageSettings(store=store)))]
+        assert finding.level is level, finding.text
 
 
 @pytest.mark.slow

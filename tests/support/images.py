@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
+from random import Random
 from typing import Any
 
 import httpx
@@ -19,6 +20,14 @@ def picture(size: tuple[int, int] = (40, 30), kind: str = "PNG", colour: str = "
     """A file of this kind and size."""
     out = BytesIO()
     Image.new("RGB", size, colour).save(out, kind, **options)
+    return out.getvalue()
+
+
+def shades(seed: int, size: tuple[int, int], **options: Any) -> bytes:
+    """A JPEG file of this size that is another one each time it is rebuilt."""
+    out = BytesIO()
+    corners = Image.frombytes("RGB", (8, 8), Random(seed).randbytes(192))
+    corners.resize(size, Image.Resampling.BICUBIC).save(out, "JPEG", **options)
     return out.getvalue()
 
 

@@ -14,6 +14,7 @@ from domain.images import (
     StoredImage,
     UploadRefusal,
     chosen,
+    first,
     format_of,
     held,
     holders_after,
@@ -21,6 +22,8 @@ from domain.images import (
     objection,
     ready_among,
     settled,
+    to_be_had,
+    with_readiness,
     with_settled,
     with_visibility,
 )
@@ -123,6 +126,18 @@ def test_images_are_chosen_in_order_and_stay_hidden() -> None:
         ReviewImage("d", is_pending=True),
     )
     assert chosen([], before, {"a"}) == ()
+
+
+def test_new_reviews_have_images_that_are_to_be_ready() -> None:
+    images = first(["b", "a", "b"], ["a"])
+    assert images == (ReviewImage("b", is_pending=True), ReviewImage("a", is_hidden=True, is_pending=True))
+    assert with_readiness(images, {"a"}) == (images[0], ReviewImage("a", is_hidden=True))
+
+
+def test_imports_come_without_what_they_cannot_have() -> None:
+    stored = {"i": READY, "x": replace(READY, id="x", review_id="other"), "g": replace(READY, state=ImageState.GONE)}
+    images = first(["x", "new", "g", "i", "none"], ["i"])
+    assert [each.id for each in to_be_had(stored, {"new"}, images, "r", "anna")] == ["new", "i"]
 
 
 def test_one_image_is_hidden_or_shown() -> None:

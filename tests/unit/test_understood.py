@@ -130,6 +130,7 @@ RESTORATION: Json = {
 EDITOR: Json = {"right": "author", "name": "eve", "stores": ["s"]}
 BEYOND_HTTP: Json = {
     **{"commandId": "c", "source": "import", "writtenDate": "2020-03-14T09:26:53Z", "via": "api", "formerId": "f"},
+    "hiddenImages": [IMAGE],
     "editor": EDITOR,
 }
 COMMAND: Json = {"user": "u", "commandId": "c", "stores": ["s"]}
@@ -291,7 +292,12 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
             },
         ),
     ],
-    Topic.IMAGE_UPLOADS: [(Reader(IMAGE_UPLOAD), {"id": IMAGE, "digest": "0" * 32, "uploader": "u", "commandId": "c"})],
+    Topic.IMAGE_UPLOADS: [
+        (
+            Reader(IMAGE_UPLOAD),
+            {"id": IMAGE, "digest": "0" * 32, "uploader": "u", "exported": True, "commandId": "c"},
+        )
+    ],
     Topic.IMAGE_COMMANDS: [
         (
             Reader(IMAGE_COMMAND),
@@ -524,7 +530,8 @@ def _at(sample: Any, field: KnownField) -> Any:
 
 def test_hidden_fields_are_not_known() -> None:
     reader = READERS["POST /api/customerReviews"].reader
-    hidden = {"commandId": "c", "source": "no source", "writtenDate": "no date", "via": "api", "formerId": "f"}
+    hidden = {"commandId": "c", "source": "no source", "writtenDate": "no date", "hiddenImages": "x", "via": "api"}
+    hidden["formerId"] = "f"
     found = reader.read(written([{**REVIEW, **hidden, "verifiedPurchase": True}]))
     assert found.ignored == (*hidden, "verifiedPurchase")
     assert {name: getattr(found.content[0], to_snake(name)) for name in hidden} == dict.fromkeys(hidden)

@@ -24,6 +24,7 @@ from plaudit.cli.terminal import print_json, shown
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.tools.doctor.configuration import check_configuration
+from plaudit.tools.doctor.images import check_images
 from storage.checks import check_documents, check_mongo
 from storage.database import connect
 from storage.durability import why_not_durable as why_not_in_mongodb
@@ -60,7 +61,7 @@ async def _findings() -> AsyncIterator[Finding]:
         return
     for finding in check_configuration(settings):
         yield finding
-    for server, check in (("mongodb", _mongo), ("kafka", _kafka)):
+    for server, check in (("mongodb", _mongo), ("kafka", _kafka), ("images", check_images)):
         try:
             async with asyncio.timeout(_LIMIT_S):
                 for finding in [each async for each in check(settings)]:

@@ -21,6 +21,7 @@ class Checkpoint(BaseModel):
     offset: int = 0
     line: int = 0
     published: int = 0
+    images: int = 0
     bad: int = 0
     report_bytes: int = 0
 

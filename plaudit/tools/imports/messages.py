@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,27 +12,31 @@ from domain.reviews_facts import Source
 from messaging.envelope import Envelope
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
+from plaudit.tools.imports.images import FoundImage, ImageFolder
 from plaudit.tools.imports.mapping import ColumnMapping
-from plaudit.tools.imports.past import feedback_identity, feedback_in, past_in
+from plaudit.tools.imports.past import feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
 class RowMessages:
-    """The submission of a row, none for a line of votes or reports, and the commands that come behind it."""
+    """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, and
+    the commands that come behind it."""
 
     submission: OutgoingMessage | None
     followers: list[OutgoingMessage] = field(default_factory=list)
+    images: list[FoundImage] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Makes messages of rows. `as_new`: without the past that our own exports have."""
+    """Makes messages of rows. `as_new`: without the past that our own exports have. No `folder`: without images."""
 
     mapping: ColumnMapping
     topics: TopicNames
     is_text: bool
     as_new: bool = False
+    folder: ImageFolder | None = None
     envelope: Envelope = field(default_factory=lambda: Envelope("/plaudit/import"))
 
     def messages(self, row: Row) -> RowMessages:
@@ -46,21 +50,36 @@ class RowReader:
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
         past = None if self.as_new else past_in(columns)
+        images = self.folder.images(columns) if self.folder and is_exported(columns) else []
         review = self.mapping.submission(columns, is_text=self.is_text)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         if past:
             data.pop("language", None)  # restored as it was, also where there was none
-        data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {})
+        data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {}) | _named(images)
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=review.id)
+        followers = [self._upload(image) for image in images]
         if past is None or review.id is None:
-            return RowMessages(submission)
+            return RowMessages(submission, followers, images)
         moderation = self.topics.name(Topic.MODERATION_COMMANDS)
         restoration = self.envelope.wrap(moderation, review.id, "review.moderation", past.restoration(review.id))
-        return RowMessages(submission, [restoration, *self._feedback(past.feedback(review.id))])
+        return RowMessages(submission, [restoration, *self._feedback(past.feedback(review.id)), *followers], images)
+
+    def _upload(self, image: FoundImage) -> OutgoingMessage:
+        """Behind the submission: an image that no review has would go after a day."""
+        return self.envelope.wrap(
+            self.topics.name(Topic.IMAGE_UPLOADS), image.told.id, "image.uploaded", image.upload()
+        )
 
     def _feedback(self, commands: Iterable[dict[str, Any]]) -> Iterator[OutgoingMessage]:
         topic = self.topics.name(Topic.REVIEW_FEEDBACK)
         for command in commands:
             id = feedback_identity(command)
             yield self.envelope.wrap(topic, command["reviewId"], "review.feedback", command, id=id)
+
+
+def _named(images: Sequence[FoundImage]) -> dict[str, Any]:
+    """The fields of a submission that name its images."""
+    hidden = [image.told.id for image in images if image.told.hidden]
+    named = {"images": [image.told.id for image in images], "hiddenImages": hidden}
+    return {name: ids for name, ids in named.items() if ids}

@@ -135,9 +135,14 @@ _PAST: Final = TypeAdapter(Past)
 _FEEDBACK: Final = TypeAdapter(PastFeedback)
 
 
+def is_exported(columns: Mapping[str, Any]) -> bool:
+    """True for a row of our own export."""
+    return all(columns.get(name) for name in _MARKS_OF_EXPORT)
+
+
 def past_in(columns: Mapping[str, Any]) -> Past | None:
     """The past in a row of our own export, None in any other row; raises BadRowError."""
-    if not all(columns.get(name) for name in _MARKS_OF_EXPORT):
+    if not is_exported(columns):
         return None
     given = {name: value for name, value in columns.items() if value not in (None, "")}
     past: Past = _read(_PAST, given)

@@ -22,14 +22,18 @@ from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics, patiently
 from plaudit.tools.file_format import FileFormat
+from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
+from plaudit.tools.imports.images import FoundImage, ImageFolder, Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Of messages, and of the images that they name."""
+
 _SHOWN_BAD_ROWS: Final = 20
 
 
@@ -43,6 +47,12 @@ class ImportOrder:
     report: Path | None = None
     dry_run: bool = False
     as_new: bool = False
+    with_images: bool = True
+
+    @property
+    def image_folder(self) -> ImageFolder | None:
+        """The folder of images; None leaves them out, and a table has none."""
+        return ImageFolder(images_beside(self.file)) if self.with_images and self.format is FileFormat.JSONL else None
 
     @property
     def report_file(self) -> Path | None:
@@ -55,9 +65,9 @@ class ImportOrder:
 async def run_import(settings: Settings, out: Terminal, progress: Terminal, order: ImportOrder) -> int:
     """Import a file, and return how many of its rows are bad.
 
-    A batch of rows is published and acknowledged, its bad rows are reported, and then the checkpoint moves on.
-    Cut short anywhere between, the batch is done again: its reviews have the same ids, so that each is stored once,
-    and the report is cut back to what the checkpoint knows. Memory holds one batch.
+    The images of a batch of rows are put into their store, it is published and acknowledged, its bad rows are reported,
+    and then the checkpoint moves on. Cut short anywhere between, the batch is done again: its reviews have the same
+    ids, so that each is stored once, and the report is cut back to what the checkpoint knows. Memory holds one batch.
     Raises UsageError for a file or a mapping that can't be used, CommandError for a missing topic.
     """
     with order.file.open("rb") as file:
@@ -65,7 +75,8 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
         names, header = _header(file, order)
         place = (settings.kafka.bootstrap_servers, settings.topics.prefix)
         # The mapping and where it goes belong to the job: another mapping starts at the beginning.
-        job = job_of(file, order.format, order.mapping, order.as_new, str(order.report_file), place)
+        options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
+        job = job_of(file, *options, place)
         start = None if order.dry_run else _resumable(order, job)
         if start is not None:
             out.print(f"Going on behind line {start.line}, where the last run was.")
@@ -75,18 +86,21 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
         try:
             if publisher is not None:
                 await _check_topics(settings)
-            reader = RowReader(order.mapping, settings.topics, order.format is FileFormat.CSV, order.as_new)
-            await _Import(order, publisher, reader, start, progress).run(file, names)
+            is_text = order.format is FileFormat.CSV
+            reader = RowReader(order.mapping, settings.topics, is_text, order.as_new, order.image_folder)
+            await _Import(order, publisher, Uploader(settings), reader, start, progress).run(file, names)
         finally:
             if publisher is not None:
                 await publisher.stop()
     if not order.dry_run:
         checkpoint_of(order.file).unlink(missing_ok=True)
     report = order.report_file if start.bad else None
-    counts = {"published": start.published, "badRows": start.bad, "dryRun": order.dry_run}
+    counts = {"published": start.published, "images": start.images, "badRows": start.bad, "dryRun": order.dry_run}
     out.tell({**counts, "report": report and str(report)})
     what = "Would publish" if order.dry_run else "Published"
     out.print(f"{what} {start.published} reviews; {start.bad} rows are bad.")
+    if start.images:
+        out.print(f"{start.images} images belong to them; workers show each once it is rebuilt.")
     if start.bad and order.report_file:
         out.print(f"Line and reason of each are in {order.report_file}.")
     return start.bad
@@ -99,12 +113,14 @@ class _Import:
         self,
         order: ImportOrder,
         publisher: Publisher | None,
+        uploader: Uploader,
         reader: RowReader,
         checkpoint: Checkpoint,
         console: Terminal,
     ) -> None:
         self._order = order
         self._publisher = publisher
+        self._uploader = uploader
         self._reader = reader
         self._checkpoint = checkpoint
         self._console = console
@@ -150,6 +166,7 @@ class _Import:
     async def _take(self, batch: _Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if publisher is not None:
+            await self._uploader.upload(batch.images)
             for messages in (batch.submissions, batch.followers):
                 await patiently("Kafka", partial(publisher.publish, messages))
         lines = b"".join(orjson.dumps({"line": n, "reason": r}, option=orjson.OPT_APPEND_NEWLINE) for n, r in batch.bad)
@@ -162,6 +179,7 @@ class _Import:
                 self._console.print(f"line {number}: {reason}")
         checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
         checkpoint.published += len(batch.submissions)
+        checkpoint.images += len(batch.images)
         checkpoint.bad += len(batch.bad)
         checkpoint.report_bytes += len(lines)
         if publisher is not None:
@@ -176,6 +194,7 @@ class _Batch:
         self.bytes = 0
         self.submissions: list[OutgoingMessage] = []
         self.followers: list[OutgoingMessage] = []
+        self.images: list[FoundImage] = []
         self.bad: list[tuple[int, str]] = []
         self.last = Row(0, 0, 0)
 
@@ -184,13 +203,15 @@ class _Batch:
         submissions = [messages.submission] if messages.submission else []
         self.submissions += submissions
         self.followers += messages.followers
+        self.images += messages.images
         self.bytes += sum(len(message.value or b"") for message in (*submissions, *messages.followers))
+        self.bytes += sum(len(image.content) for image in messages.images)
 
 
 async def _check_topics(settings: Settings) -> None:
     """Raises CommandError for a missing topic: the broker may make one that isn't as it should be."""
     existing = await existing_topics(settings.kafka_connection())
-    for topic in (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK):
+    for topic in (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS):
         if (name := settings.topics.name(topic)) not in existing:
             raise CommandError(f"There is no topic {name}: `plaudit init` creates what is missing.")
 

@@ -1,0 +1,93 @@
+"""The images of an export: their files, and what its rows tell of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from typing_extensions import TypedDict
+
+from domain.images import SIZES, ImageState, StoredImage
+from domain.reviews import Review
+from domain.reviews_facts import ReviewImage
+from plaudit.processes.waiting import patiently
+from plaudit.tools.image_folder import image_file
+from storage.database import Database
+from storage.images import ImageRepository
+from storage.images_files import ImageFiles
+
+_AT_ONCE: Final = 8
+
+
+class NamedImage(TypedDict):
+    """An image of a review, without its file."""
+
+    id: str
+    hidden: bool
+
+
+class ExportedImage(NamedImage):
+    """An image of a review, with its file in the folder. `uploader` is the person, null where nobody knows them."""
+
+    uploader: str | None
+    sha256: str
+
+
+class ImageExport:
+    """Writes the files of images into a folder. Memory holds a few of them.
+
+    `open_files` opens the store when the first one is needed. `count` are written, `lost` have no file in the store.
+    """
+
+    def __init__(self, database: Database, open_files: Callable[[], ImageFiles], folder: Path) -> None:
+        self._images = ImageRepository(database)
+        self._open_files = open_files
+        self._files: ImageFiles | None = None
+        self._folder = folder
+        self.count = 0
+        self.lost = 0
+
+    async def of(self, reviews: Collection[Review]) -> dict[str, list[NamedImage]]:
+        """Write the files of the images of these reviews; returns what is told of each image, by review id.
+
+        Those that belong to the review no more, because they went meanwhile, are left out.
+        """
+        wanted = [(review, image) for review in reviews for image in review.images if not image.is_pending]
+        told: dict[str, list[NamedImage]] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            stored = await self._stored([image.id for _, image in some])
+            written = await asyncio.gather(*(self._write(each[0], each[1], stored.get(each[1].id)) for each in some))
+            for (review, _), image in zip(some, written, strict=True):
+                told.setdefault(review.id, []).extend([image] if image else [])
+        return told
+
+    async def _stored(self, ids: Sequence[str]) -> dict[str, StoredImage]:
+        return await patiently("MongoDB", partial(self._images.of_ids, ids))
+
+    async def _write(self, review: Review, image: ReviewImage, stored: StoredImage | None) -> NamedImage | None:
+        if not _is_of(stored, review):
+            return None
+        if self._files is None:
+            self._files = self._open_files()
+            self._folder.mkdir()
+        content = await patiently("the store of images", partial(self._files.get, image.id, SIZES[0]))
+        if content is None:
+            stored = (await self._stored([image.id])).get(image.id)
+            if not _is_of(stored, review):
+                return None
+            self.lost += 1
+            return NamedImage(id=image.id, hidden=image.is_hidden)
+        image_file(self._folder, image.id).write_bytes(content)
+        self.count += 1
+        uploader = stored.uploader if stored else None
+        digest = sha256(content).hexdigest()
+        return ExportedImage(id=image.id, hidden=image.is_hidden, uploader=uploader, sha256=digest)
+
+
+def _is_of(image: StoredImage | None, review: Review) -> bool:
+    return image is not None and image.state is ImageState.READY and image.review_id == review.id

@@ -1,0 +1,112 @@
+"""The images of an export, in the folder beside it: found, compared with what their rows say, and uploaded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+
+from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, digest_of
+from messaging.schemas import Id, ImageId, Message
+from plaudit.cli.command_line import CommandError
+from plaudit.config import Settings
+from plaudit.processes.waiting import patiently
+from plaudit.tools.image_folder import image_file
+from plaudit.tools.imports.bad_rows import BadRowError, faults_of
+from storage.images_files import ImageFiles
+
+AT_ONCE: Final = 8
+"""Uploads that are on their way to the store together."""
+
+
+class PastImage(Message):
+    """An image of a review, of which the export has the file."""
+
+    id: ImageId
+    hidden: bool = False
+    uploader: Id | None = None
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+_IMAGES: Final = TypeAdapter(Annotated[tuple[PastImage, ...], Field(max_length=MAX_IMAGES)])
+
+
+@dataclass(frozen=True, slots=True)
+class FoundImage:
+    """An image with its file."""
+
+    told: PastImage
+    content: bytes
+
+    def upload(self) -> dict[str, Any]:
+        """The message that tells of it once it is in the store: it is rebuilt as any upload is."""
+        uploader = {"uploader": self.told.uploader} if self.told.uploader else {}
+        return {"id": self.told.id, "digest": digest_of(self.content), "exported": True, **uploader}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFolder:
+    """Reads the images of rows from a folder. Memory holds those of a row."""
+
+    folder: Path
+
+    def images(self, columns: Mapping[str, Any]) -> list[FoundImage]:
+        """The images in a row of our own export; those that were exported without their files are left out.
+
+        Raises BadRowError: one can't be read, or isn't the one that was exported.
+        """
+        told = columns.get("images")
+        files = [each for each in told if isinstance(each, dict) and "sha256" in each] if isinstance(told, list) else []
+        try:
+            images = _IMAGES.validate_python(files, strict=False)
+        except ValidationError as error:
+            raise BadRowError(f"/images: {faults_of(error)}") from None
+        return [FoundImage(image, self._content(image)) for image in images]
+
+    def _content(self, image: PastImage) -> bytes:
+        path = image_file(self.folder, image.id)
+        if path.is_symlink() or not path.is_file():
+            raise BadRowError(f"/images: There is no file {path.name} in {self.folder}")
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_UPLOAD_BYTES + 1)
+        except OSError as error:
+            raise BadRowError(f"/images: {path.name} can't be read: {error.strerror}") from None
+        if len(content) > MAX_UPLOAD_BYTES:
+            raise BadRowError(f"/images: {path.name} has more than {MAX_UPLOAD_BYTES} bytes")
+        if sha256(content).hexdigest() != image.sha256:
+            raise BadRowError(f"/images: {path.name} is not the file that was exported: its SHA-256 differs")
+        return content
+
+
+class Uploader:
+    """Puts images into the store that API and workers share; it is opened for the first one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._files: ImageFiles | None = None
+
+    async def upload(self, images: Sequence[FoundImage]) -> None:
+        """Put them into the store; returns once it has them. Raises CommandError for a store that can't be used."""
+        if not images:
+            return
+        files = self._files or self._open()
+        for start in range(0, len(images), AT_ONCE):
+            puts = [
+                partial(files.put_upload, image.told.id, digest_of(image.content), image.content)
+                for image in images[start : start + AT_ONCE]
+            ]
+            await asyncio.gather(*(patiently("the store of images", put) for put in puts))
+
+    def _open(self) -> ImageFiles:
+        try:
+            self._files = files = self._settings.images.files(self._settings.data)
+        except (OSError, ValueError) as error:
+            raise CommandError(f"The store of images can't be used: {error}. See PLAUDIT_IMAGES__STORE.") from None
+        return files

@@ -1,0 +1,171 @@
+"""Images go with an export and come back the same; files that others have put into its folder come back clean."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import pytest
+
+from consumers.images_rebuild import rebuild
+from domain.images import SIZES, Rebuilt
+from tests.support.facade import Facade, new_id, submission
+from tests.support.hostile_images import EXIF, MARKERS, segment, with_segments
+from tests.support.images import IMAGES, Images, opened, picture, shades
+from tests.support.service import Json, Service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+PAST: Final = {
+    "reviewStatus": "Approved",
+    "createdDate": "2023-05-06T07:08:09Z",
+    "modifiedDate": "2023-05-06T07:08:09Z",
+}
+
+
+def photograph(seed: int, size: tuple[int, int] = (1_700, 900)) -> bytes:
+    """A picture that says where it was taken."""
+    return with_segments(shades(seed, size, quality=95), segment(0xE1, EXIF))
+
+
+async def written(upload: bytes) -> bytes:
+    """The file that is made of an upload."""
+    result = await rebuild(upload)
+    assert isinstance(result, Rebuilt)
+    return result.files[0]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def keep_rows_of(file: Path, product: str) -> dict[str, Json]:
+    """Leave nothing but the reviews of this object in an export; returns them by id."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    kept = [row for row in rows if row.get("entityId") == product]
+    write_rows(file, kept)
+    return {row["id"]: row for row in kept}
+
+
+def write_rows(file: Path, rows: list[Json]) -> None:
+    file.write_text("".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows))
+
+
+async def until_shown(facade: Facade, product: str, images: dict[str, list[str]]) -> None:
+    """Wait until each of these reviews of an object has its images, rebuilt, in this order."""
+
+    async def shown() -> dict[str, list[str]]:
+        reviews = [await facade.review(id) for id in images]
+        return {each["id"]: [image["id"] for image in each["images"]] for each in reviews}
+
+    await facade.until_listed(product, len(images))
+    await eventually(shown, lambda found: found == images, deadline_s=60)
+
+
+@pytest.mark.slow
+async def test_images_come_back_the_same(
+    service: Service, facade: Facade, own_service: Service, own_facade: Facade, tmp_path: Path
+) -> None:
+    product, person, here, there = new_id(), new_id("person"), Images(facade.http), Images(own_facade.http)
+    a, b, c, gone = [await here.upload(photograph(each), userId=person) for each in range(4)]
+    approved, new, deleted = await facade.submit(
+        submission(product, userId=person, images=[b, a]),
+        submission(product, userId=None, images=[c]),
+        submission(product, userId=person, images=[gone]),
+    )
+    await facade.moderate("approve", approved)
+    await here.moderate("hide", approved, a)
+    await facade.moderate("delete", deleted)
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    beside = [tmp_path / f"{file.name}.images" for file in (first, second)]
+    assert f"images are in {beside[0]}." in (await service.run("export", "-o", str(first))).stderr
+    rows, files = keep_rows_of(first, product), files_in(beside[0])
+    assert rows.keys() == {approved, new}
+    told = rows[approved]["images"] + rows[new]["images"]
+    assert [(each["id"], each["hidden"]) for each in told] == [(b, False), (a, True), (c, False)]
+    assert all(each["sha256"] == sha256(files[f"{each['id']}.jpg"]).hexdigest() for each in told)
+    assert f"{gone}.jpg" not in files
+
+    said = (await own_service.run("import", str(first))).stdout
+    assert "Published 2 reviews; 0 rows are bad.\n3 images belong to them" in said
+    await until_shown(own_facade, product, {approved: [b, a], new: [c]})
+    await own_service.idle()
+    await own_service.run("export", "-o", str(second))
+    assert second.read_bytes() == first.read_bytes()
+    assert files_in(beside[1]) == {name: files[name] for name in (f"{a}.jpg", f"{b}.jpg", f"{c}.jpg")}
+    for id, caching in ((b, "public, no-cache"), (a, "private, no-store"), (c, "private, no-store")):
+        for size in SIZES:
+            seen = await own_facade.http.get(f"{IMAGES}/{id}", params={"size": str(size)})
+            assert (seen.status_code, seen.headers["cache-control"]) == (200, caching)
+            assert max(opened(seen.content).size) == size
+    # The person is known as the one who uploaded an image of the review without an author.
+    await own_service.run("privacy", "erase", "--customer", person, "--yes")
+    assert [await there.status(id) for id in (a, b, c)] == [404, 404, 404]
+    await own_service.run("export", "-o", str(second))
+    assert not beside[1].exists()
+
+
+async def test_ours_are_kept_and_those_of_others_come_back_clean(
+    service: Service, facade: Facade, tmp_path: Path
+) -> None:
+    product, file = new_id(), tmp_path / "others.jsonl"
+    ours = await written(photograph(1))
+    assert await written(ours) != ours
+    folder = tmp_path / "others.jsonl.images"
+    folder.mkdir()
+    secret = photograph(2, (60, 40))
+    contents = {
+        "ours": ours,
+        "telling": secret,
+        "tail": picture((60, 40), "JPEG") + b"<script>",
+        "broken": secret[:400],
+        "text": b"<svg onload='alert(1)'/>",
+        "other": picture(),
+        "missing": b"",
+        "link": picture(),
+        "large": picture() + bytes(10 * 1024 * 1024),
+    }
+    ids = {name: str(uuid4()) for name in contents}
+    rows = []
+    for name, content in contents.items():
+        place = folder / f"{ids[name]}.jpg"
+        if name == "link":
+            (tmp_path / "elsewhere.jpg").write_bytes(content)
+            place.symlink_to(tmp_path / "elsewhere.jpg")
+        elif name != "missing":
+            place.write_bytes(content)
+        digest = sha256(b"another" if name == "other" else content).hexdigest()
+        told = {"id": ids[name], "hidden": name == "ours", "sha256": digest}
+        rows.append(submission(product, id=ids[name], userId=None, images=[told]) | PAST)
+    rows.append({**rows[0], "id": new_id("review"), "images": [{**rows[0]["images"][0], "id": "../x"}]})
+    write_rows(file, rows)
+    assert "Published 5 reviews; 5 rows are bad." in (await service.run("import", str(file), code=1)).stdout
+    reasons = [json.loads(line) for line in (tmp_path / "others.jsonl.bad-rows.jsonl").open()]
+    assert [each["line"] for each in reasons] == [6, 7, 8, 9, 10]
+    assert all(each["reason"].startswith("/images") for each in reasons)
+    shown = {ids[name]: [ids[name]] for name in ("ours", "telling", "tail")} | {ids["broken"]: [], ids["text"]: []}
+    await until_shown(facade, product, shown)
+    for name in ("telling", "tail"):
+        rebuilt = (await facade.http.get(f"{IMAGES}/{ids[name]}")).content
+        assert opened(rebuilt).size == (60, 40)
+        assert not [marker for marker in MARKERS if marker in rebuilt]
+    kept = await facade.http.get(f"{IMAGES}/{ids['ours']}")
+    assert (kept.content, kept.headers["cache-control"]) == (ours, "private, no-store")
+    assert "Published 10 reviews; 0 rows are bad." in (await service.run("import", str(file), "--no-images")).stdout
+    await until_shown(facade, product, shown | {row["id"]: [] for row in rows if row["id"] not in shown})
+
+
+async def test_an_export_without_room_for_images(service: Service, tmp_path: Path) -> None:
+    await service.run("export", "--images", code=2)
+    await service.run("export", "--images", "-o", str(tmp_path / "table.csv"), code=2)
+    taken = tmp_path / "reviews.jsonl.images"
+    taken.mkdir()
+    (taken / "mine.txt").touch()
+    said = (await service.run("export", "-o", str(tmp_path / "reviews.jsonl"), code=2)).stderr
+    assert "mine.txt" in said
+    await service.run("export", "--no-images", "-o", str(tmp_path / "reviews.jsonl"))
+    assert [each.name for each in taken.iterdir()] == ["mine.txt"]

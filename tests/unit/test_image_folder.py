@@ -1,0 +1,54 @@
+"""The folder of images beside an export: whole, or as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from plaudit.cli.command_line import UsageError
+from plaudit.tools.image_folder import image_file, image_folder
+
+
+def write_half(folder: Path, id: str) -> None:
+    with image_folder(folder) as draft:
+        draft.mkdir()
+        image_file(draft, id).write_text("half")
+        raise RuntimeError
+
+
+def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    folder, ids = tmp_path / "r.jsonl.images", [str(uuid4()) for _ in range(3)]
+    for id in ids[:2]:
+        with image_folder(folder) as draft:
+            draft.mkdir()
+            image_file(draft, id).write_text(id)
+        assert [each.name for each in folder.iterdir()] == [f"{id}.jpg"]
+    with pytest.raises(RuntimeError):
+        write_half(folder, ids[2])
+    assert [each.name for each in folder.iterdir()] == [f"{ids[1]}.jpg"]
+    with image_folder(folder):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_export_left_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "r.jsonl.images"
+    for left in (".draft", ".old"):
+        place = folder.with_name(folder.name + left)
+        place.mkdir()
+        image_file(place, str(uuid4())).touch()
+    with image_folder(folder) as draft:
+        draft.mkdir()
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("name", ["mine.txt", f"{uuid4()}.png", "x.jpg"])
+def test_what_is_not_ours_stays(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "r.jsonl.images"
+    folder.mkdir()
+    (folder / name).touch()
+    with pytest.raises(UsageError, match="would be replaced"), image_folder(folder):
+        pass
+    assert (folder / name).exists()
