@@ -29,6 +29,9 @@ RUNS = {
     "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "orders-that-verify-nothing": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
+    "restored-over-a-decision": ["--faults=0", "--commands=1000000", "--seconds=90"],
+    "edits-that-plan-nothing": ["--faults=0", "--commands=1000000", "--seconds=90"],
+    "published-over-a-decision": ["--faults=0", "--commands=1000000", "--seconds=90"],
     # With the tree without the break as the version before.
     "stored-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "message-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
