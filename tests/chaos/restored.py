@@ -10,7 +10,7 @@ from tests.chaos.model import MOVED_STORE, Json, Model
 from tests.chaos.rules import TEXTS
 
 STATUSES = ("Approved", "Approved", "Rejected", "New")
-SOURCES = ("import", "import", "api", "widget", None)
+SOURCES = ("import", "import", "import", "api", None)
 
 
 class Mover(Actor):
@@ -46,11 +46,13 @@ class Mover(Actor):
             for past in pasts:
                 self.restore(id, past)
             self.mine.append(id)
-        del self.mine[:-50]
+        del self.mine[:-20]
 
     async def restore_again(self) -> None:
+        await self.tell_past(self.chance.choice(self.mine))
+
+    async def tell_past(self, id: str) -> None:
         """One more past, which counts if the one before left the review an import, and nobody has decided since."""
-        id = self.chance.choice(self.mine)
         past = self.past(id)
         await self.tell("moderation-commands", id, past)
         self.restore(id, past)
@@ -64,6 +66,7 @@ class Mover(Actor):
         self.world.ledger.acknowledge(f"{action} by Kafka: {outcome}", id)
         if action == "delete":
             self.mine.remove(id)
+        await self.tell_past(id)
 
     def restore(self, id: str, past: Json) -> None:
         """Tell the model of a past."""
