@@ -27,6 +27,8 @@ RULES: list[Json] = [
     {"id": "good", "kind": "stars", "outcome": "approve", "above": 3},
 ]
 TEXTS = ("Sharp pictures.", "A scam!", "See www.example.com", "Buy  NOW, at shop.org", "Call +49 170 1234567", "Fair.")
+DECISIONS = (None, None, None, "reset", "reset", "reject", "delete")
+MOST_ENDED = 10
 _SET = RuleSet([each.rule() for each in MODERATION_RULES.validate_python(RULES, strict=False)])
 
 
@@ -114,7 +116,9 @@ class Critic(Actor):
         self.published: list[str] = []
 
     def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
-        more = [(self.edit, 4), (self.decide, 1), (self.end_holds, 1)] if self.held else []
+        more = [(self.edit, 4)] if self.held else []
+        # It waits until they are shown: not for each one by itself.
+        more += [(self.end_holds, 2)] if len(self.held) > MOST_ENDED else []
         more += [(self.take_back, 1)] if self.published else []
         return [(self.submit, 4), (self.repeat_some, 1), *more]
 
@@ -123,7 +127,7 @@ class Critic(Actor):
         await self.end_holds()  # also in a run that is over before its turn came
 
     async def submit(self) -> None:
-        for _ in range(self.chance.randint(1, 5)):
+        for _ in range(self.chance.randint(1, 8)):
             id, entity = self.new_id("poor"), f"{self.name}-poor{self.chance.randint(1, 5)}"
             about = {"storeId": RULED_STORE, "EntityId": entity, "userId": id, "review": f"Fair. {id}"}
             review = self.review(id=id, **about, rating=self.chance.randint(100, 199) / 100)
@@ -136,41 +140,40 @@ class Critic(Actor):
     async def edit(self) -> None:
         """Other words plan the approval anew; more stars end the hold."""
         known = self.reviews[self.chance.choice(self.held)]
-        review = {**known, "title": self.new_id("edit"), "rating": self.chance.randint(100, 400) / 100}
+        review = {**known, "title": self.new_id("edit"), "rating": self.chance.choice((1.5, 1.75, 2.5, 3.5))}
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.edit(review["id"], review, is_reset=True)
         apply_rules(self.world, review)
         self.reviews[review["id"]] = review
 
-    async def decide(self) -> None:
-        """A moderator decides, also to leave them New: the end of the hold changes nothing then."""
-        ids = await self.some_shown(self.held)
-        await self.moderate(self.chance.choice(("reset", "reset", "reject", "delete")), ids)
-        await self.world.end_holds(ids)
-
     async def end_holds(self) -> None:
-        """The time of some comes: those that only their stars held are approved."""
+        """The time of some comes: those that only their stars held are approved, unless a moderator decided before.
+
+        One who leaves them New has decided, too.
+        """
         ids = await self.some_shown(self.held)
+        decided = {id: action for id in ids if (action := self.chance.choice(DECISIONS))}
+        for action in sorted(set(decided.values())):
+            await self.moderate(action, [id for id in decided if decided[id] == action])
         await self.world.end_holds(ids)
         for id in ids:
             self.world.ledger.acknowledge("end of its hold", id)
-            if self.world.model.flags[id] == ["low"]:
+            if id not in decided and self.world.model.flags[id] == ["low"]:
                 self.world.model.reviews[id].status = "Approved"
                 self.published.append(id)
 
     async def take_back(self) -> None:
         """A moderator takes back what the rule has approved, and it isn't approved a second time."""
-        await self.moderate(self.chance.choice(("reset", "reject")), await self.some_shown(self.published))
+        if ids := await self.some_shown(self.published):
+            await self.moderate(self.chance.choice(("reset", "reject")), ids)
 
     async def some_shown(self, ids: list[str]) -> list[str]:
         """Take out some of these, of which all that was told has taken effect."""
-        chosen = self.chance.sample(ids, min(len(ids), self.chance.randint(1, 10)))
+        chosen = self.chance.sample(ids, min(len(ids), MOST_ENDED))
         ids[:] = [id for id in ids if id not in chosen]
         return [id for id in chosen if await self.until_shown(id)]
 
     async def moderate(self, action: str, ids: Sequence[str]) -> None:
-        if not ids:
-            return
         key = self.new_id("key")
         if action == "delete":
             await self.world.http.wait_for("DELETE", REVIEWS, {"ids": ids}, key=key)
