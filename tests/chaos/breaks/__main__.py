@@ -33,7 +33,7 @@ RUNS = {
     "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "orders-that-verify-nothing": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "restored-over-a-decision": [*_WITH_FEW, "--seconds=60"],
-    "edits-that-plan-nothing": [*_WITH_FEW, "--seconds=60"],
+    "approvals-that-nobody-plans": [*_WITH_FEW, "--seconds=60"],
     "published-over-a-decision": [*_WITH_FEW, "--seconds=60"],
     # With the tree without the break as the version before.
     "stored-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
