@@ -28,6 +28,11 @@ class Restored(NamedTuple):
     language: str | None = None
     is_verified: bool = False
 
+    def behind(self, earlier: Restored) -> Restored:
+        """This past once it has come behind an earlier one: flags that it doesn't know stay, and so does a proof."""
+        flags = earlier.flags if self.flags is None else self.flags
+        return self._replace(flags=flags, is_verified=self.is_verified or earlier.is_verified)
+
 
 def restore(review: ModeratedReview, command: Moderation, restored: Restored, seen: Seen) -> ModeratedReview:
     """The review as it was; one that wasn't imported, or has changed here since then, stays as it is. Its reports stay
@@ -47,5 +52,5 @@ def restore(review: ModeratedReview, command: Moderation, restored: Restored, se
         reason=command.reason,
         reason_code=command.reason_code,
         imported=review.imported if restored.source is Source.IMPORT else None,
-        restored=restored,
+        restored=restored.behind(review.restored) if review.restored else restored,
     )

@@ -14,7 +14,8 @@ from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
 from tests.chaos.images import wrong_images
-from tests.chaos.model import RULED_STORE, Json, Model, Said
+from tests.chaos.model import MOVED_STORE, RULED_STORE, Json, Model, Said
+from tests.chaos.restored import wrong_pasts
 from tests.chaos.rules import SEARCH, wrong_flags
 from tests.support.reviews_topic import latest, stored
 
@@ -51,7 +52,8 @@ class Checker:
             await self.idle()
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
-            found += [*await self.of_topic(), *await self.of_flags(), *await self.of_summaries()]
+            found += [*await self.of_topic(), *await self.of_flags(), *await self.of_pasts()]
+            found += await self.of_summaries()
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
                 return found
@@ -71,7 +73,7 @@ class Checker:
         found, purchases = [], self.model.purchases()
         for id, review in self.model.living():
             row = shown.pop(id, None)
-            is_verified = (review.store, review.author, review.entity) in purchases
+            is_verified = review.is_proven or (review.store, review.author, review.entity) in purchases
             expected = (review.entity, review.store, review.rating, review.title, review.status, is_verified)
             if row is None:
                 found.append(Difference("lost", id, f"review not in the list, expected {review}"))
@@ -93,6 +95,11 @@ class Checker:
             row["id"]: row["flags"] async for row in self.pages(SEARCH, storeId=RULED_STORE, sort="createdDate:asc")
         }
         return [Difference("wrong", id, what) for id, what in wrong_flags(self.model, shown)]
+
+    async def of_pasts(self) -> list[Difference]:
+        """The reviews that were brought along have the past that they came with, or what was decided here."""
+        shown = {row["id"]: row async for row in self.pages(SEARCH, storeId=MOVED_STORE, sort="createdDate:asc")}
+        return [Difference("wrong", id, what) for id, what in wrong_pasts(self.model, shown)]
 
     async def of_ratings(self) -> list[Difference]:
         expected = self.model.ratings()

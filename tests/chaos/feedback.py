@@ -56,7 +56,7 @@ class Audience(Actor):
         self.world.model.submit(review["id"], review)
         self.world.ledger.acknowledge("submitted by Kafka behind feedback", review["id"])
         # Feedback and decisions are read by consumers of their own: a report is settled by what is decided after it.
-        await self.until_shown(review["id"])
+        await self.until_heard(review["id"])
         await self.approve(review["id"])
         self.world.model.said[review["id"]].reports = 0
 
@@ -103,7 +103,7 @@ class Audience(Actor):
         )
         self.world.ledger.acknowledge(f"{action} by HTTP", id)
 
-    async def until_shown(self, id: str) -> None:
+    async def until_heard(self, id: str) -> None:
         """Wait until a review shows what was said of it; one that never does, is for the comparison to find."""
         expected = self.world.model.said[id].shown()
         loop = asyncio.get_running_loop()
@@ -118,11 +118,11 @@ class Audience(Actor):
         """A moderator leaves a review as it is, which settles the reports about it."""
         id = self.chance.choice(self.approved)
         if id in self.world.model.said:
-            await self.until_shown(id)
+            await self.until_heard(id)
             await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
             self.world.model.said[id].reports = 0
             self.world.ledger.acknowledge("decided by HTTP", id)
-            await self.until_shown(id)
+            await self.until_heard(id)
 
     async def delete(self) -> None:
         """A review goes with all that was said of it."""

@@ -30,7 +30,10 @@ REMEMBERED = 300
 
 @dataclass(frozen=True)
 class World:
-    """The parts that all actors share. `hot` objects are reviewed by all of them."""
+    """The parts that all actors share. `hot` objects are reviewed by all of them.
+
+    `end_holds` has the time come at which a rule approves these reviews.
+    """
 
     http: Http
     upstream: Upstream
@@ -38,6 +41,7 @@ class World:
     model: Model
     hot: Sequence[str]
     series: str
+    end_holds: Callable[[Sequence[str]], Awaitable[None]]
 
 
 class Actor(ABC):
@@ -110,6 +114,18 @@ class Actor(ABC):
                 return answer
             await asyncio.sleep(0.1)  # until it is asked again
         raise NotAcknowledgedError(f"expected {statuses}: {answer}")
+
+    async def until_shown(self, id: str) -> bool:
+        """Wait until a review is as the model has it; false: one that never is, is for the comparison to find."""
+        review = self.world.model.reviews[id]
+        expected = (review.status, review.title) if review.status else (None, None)
+        for _ in range(600):
+            answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
+            row = answer.body if answer.status == 200 else {"reviewStatus": None, "title": None}
+            if (row["reviewStatus"], row["title"]) == expected:
+                return True
+            await asyncio.sleep(0.1)  # until it is asked again
+        return False
 
     def expect(self, answer: Answer, ids: Sequence[str], outcomes: Sequence[str]) -> None:
         """Compare the outcomes that the facade tells with those of the model, where it tells any.
@@ -328,17 +344,6 @@ class Importer(Actor):
         await self.until_shown(batch[-1])
         if action == "delete":
             self.batches.remove((key, batch))
-
-    async def until_shown(self, id: str) -> None:
-        """Wait until a review is as the model has it; one that never is, is for the comparison to find."""
-        review = self.world.model.reviews[id]
-        expected = (review.status, review.title) if review.status else (None, None)
-        for _ in range(600):
-            answer = await self.world.http.send("GET", f"{REVIEWS}/{id}")
-            row = answer.body if answer.status == 200 else {"reviewStatus": None, "title": None}
-            if (row["reviewStatus"], row["title"]) == expected:
-                return
-            await asyncio.sleep(0.1)  # until it is asked again
 
 
 class Buyer(Actor):

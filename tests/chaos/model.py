@@ -20,6 +20,7 @@ CLOSED_STORE = "chaos-closed"
 OPEN_STORE = "chaos-open"
 ONE_EACH = "chaos-one-each"
 RULED_STORE = "chaos-ruled"
+MOVED_STORE = "chaos-moved"
 MOST_MAILS = 2
 
 
@@ -33,6 +34,8 @@ class Review:
     title: str | None
     status: str | None = "New"
     author: str | None = None
+    is_proven: bool = False
+    """Verified for good, by purchases elsewhere."""
 
 
 @dataclass
@@ -83,6 +86,10 @@ class Model:
     """Those of reviews in the store with rules."""
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
     """The first review with each text of an object there."""
+    pasts: dict[str, Json] = field(default_factory=dict)
+    """What a list shows of the past of each review that was brought along, by the names there."""
+    settled: set[str] = field(default_factory=set)
+    """Those of them whose past can't change any more."""
     early_moderation: dict[str, list[tuple[str, str | None]]] = field(default_factory=lambda: defaultdict(list))
     said: dict[str, Said] = field(default_factory=dict)
     """Replies, votes and reports, by the reviews that they are about."""
@@ -145,6 +152,35 @@ class Model:
             return "refused"
         before, review.status = review.status, STATUS_AFTER.get(action)
         return "unchanged" if review.status == before else "applied"
+
+    def restore(self, id: str, command: Json) -> str:
+        """Give a review that was brought along its past, unless that is settled. Returns the outcome."""
+        review, restored = self.reviews[id], command["restored"]
+        if review.status is None:
+            return "not-found"
+        if id in self.settled:
+            return "unchanged"
+        before, review.status = review.status, restored["status"]
+        review.is_proven |= restored["verifiedPurchase"]
+        told = {"moderator": command["moderator"], "moderationReason": command["reason"]}
+        told["reasonCode"] = command.get("reasonCode")
+        past = {name: restored[name] for name in ("modifiedDate", "source", "language")}
+        flags = {} if restored["flags"] is None else {"flags": restored["flags"]}
+        self.pasts[id] |= {**told, **past, **flags}
+        if restored["source"] != "import":
+            self.settled.add(id)
+        return "unchanged" if review.status == before else "applied"
+
+    def decide_moved(self, action: str, id: str, moderator: str) -> str:
+        """Decide about a review that was brought along: one that changes by it is restored no more."""
+        outcome = self.moderate(action, id)
+        if outcome == "applied":
+            self.settled.add(id)
+            self.pasts[id].pop("modifiedDate", None)
+            self.pasts[id] |= {"moderator": moderator, "moderationReason": None, "reasonCode": None}
+        if action == "delete":
+            self.pasts.pop(id, None)
+        return outcome
 
     def tell_order(self, event: Json) -> None:
         """An order event, in any order, any number of times: the newest counts."""
@@ -229,7 +265,7 @@ class Model:
 
     def counts(self) -> dict[str, int]:
         """The number of objects of each kind."""
-        kinds = ("reviews", "races", "orders", "returns", "rushes", "mails", "images", "poison", "unreadable")
+        kinds = ("reviews", "races", "orders", "returns", "rushes", "mails", "images", "pasts", "poison", "unreadable")
         return {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
 
     def living(self) -> Iterator[tuple[str, Review]]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from pymongo.errors import PyMongoError
+
 from domain.moderation_rules import JudgedReview, RuleOutcome, RuleSet
 from messaging.moderation_rules import MODERATION_RULES
+from storage.moderation_rules import PUBLICATIONS
+from tests.chaos.clients import PATIENCE_S
 from tests.chaos.generator import REVIEWS, Actor, World
 from tests.chaos.model import RULED_STORE, Json, Model
+from tests.support.service import Service
 
 RULES: list[Json] = [
     {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam", "buy now"]},
@@ -20,6 +27,8 @@ RULES: list[Json] = [
     {"id": "good", "kind": "stars", "outcome": "approve", "above": 3},
 ]
 TEXTS = ("Sharp pictures.", "A scam!", "See www.example.com", "Buy  NOW, at shop.org", "Call +49 170 1234567", "Fair.")
+DECISIONS = (None, None, None, "reset", "reset", "reject", "delete")
+MOST_ENDED = 10
 _SET = RuleSet([each.rule() for each in MODERATION_RULES.validate_python(RULES, strict=False)])
 
 
@@ -54,7 +63,7 @@ class Ruled(Actor):
             review = self.review(id=id, **about)
             await self.tell("review-submissions", f"Product:{entity}", review)
             self.world.model.submit(id, review)
-            self.apply(review)
+            apply_rules(self.world, review)
             (self.judged if is_shared or self.chance.random() < 0.5 else self.edited).append(review)
 
     async def edit(self) -> None:
@@ -62,7 +71,7 @@ class Ruled(Actor):
         review["rating"] = self.chance.randint(100, 500) / 100
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.edit(review["id"], review, is_reset=True)
-        self.apply(review)
+        apply_rules(self.world, review)
 
     async def classify(self) -> None:
         """A verdict, at times about another text. It may come before its review."""
@@ -81,16 +90,113 @@ class Ruled(Actor):
         elif known.status == "New" and not {"words", "low"} & set(flags):
             known.status = "Approved"
 
-    def apply(self, review: Json) -> None:
-        """Tell the model what the rules make of a review."""
-        model: Model = self.world.model
-        place = review["EntityId"], " ".join(review["review"].casefold().split())
-        is_second = model.texts.setdefault(place, review["id"]) != review["id"]
-        about = review["title"], review["review"], round(review["rating"] * 100)
-        ruling = _SET.judge(JudgedReview(*about, is_duplicate=is_second))
-        model.reviews[review["id"]].status = ruling.status.label
-        model.flags[review["id"]] = list(ruling.flags)
-        self.world.ledger.acknowledge(f"{review['review']}, {review['rating']}: {ruling.flags}", review["id"])
+
+def apply_rules(world: World, review: Json) -> None:
+    """Tell the model what the rules make of a review."""
+    model: Model = world.model
+    place = review["EntityId"], " ".join(review["review"].casefold().split())
+    is_second = model.texts.setdefault(place, review["id"]) != review["id"]
+    about = review["title"], review["review"], round(review["rating"] * 100)
+    ruling = _SET.judge(JudgedReview(*about, is_duplicate=is_second))
+    model.reviews[review["id"]].status = ruling.status.label
+    model.flags[review["id"]] = list(ruling.flags)
+    world.ledger.acknowledge(f"{review['review']}, {review['rating']}: {ruling.flags}", review["id"])
+
+
+class Critic(Actor):
+    """Submits reviews with few stars, which a rule holds for a time: edited or decided about meanwhile, or left alone.
+
+    The time of a hold ends when its client says so, once all before has taken effect.
+    """
+
+    def __init__(self, world: World, name: str, seed: int) -> None:
+        super().__init__(world, name, seed)
+        self.reviews: dict[str, Json] = {}
+        self.held: list[str] = []
+        self.published: list[str] = []
+
+    def deeds(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
+        more = [(self.edit, 4)] if self.held else []
+        # It waits until they are shown: not for each one by itself.
+        more += [(self.end_holds, 2)] if len(self.held) > MOST_ENDED else []
+        more += [(self.take_back, 1)] if self.published else []
+        return [(self.submit, 4), (self.repeat_some, 1), *more]
+
+    async def act(self, is_over: asyncio.Event, pause_s: float) -> None:
+        await super().act(is_over, pause_s)
+        await self.end_holds()  # also in a run that is over before its turn came
+
+    async def submit(self) -> None:
+        for _ in range(self.chance.randint(1, 8)):
+            id, entity = self.new_id("poor"), f"{self.name}-poor{self.chance.randint(1, 5)}"
+            about = {"storeId": RULED_STORE, "EntityId": entity, "userId": id, "review": f"Fair. {id}"}
+            review = self.review(id=id, **about, rating=self.chance.randint(100, 199) / 100)
+            await self.tell("review-submissions", f"Product:{entity}", review)
+            self.world.model.submit(id, review)
+            apply_rules(self.world, review)
+            self.reviews[id] = review
+            self.held.append(id)
+
+    async def edit(self) -> None:
+        """Other words plan the approval anew; more stars end the hold."""
+        known = self.reviews[self.chance.choice(self.held)]
+        review = {**known, "title": self.new_id("edit"), "rating": self.chance.choice((1.5, 1.75, 2.5, 3.5))}
+        await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
+        self.world.model.edit(review["id"], review, is_reset=True)
+        apply_rules(self.world, review)
+        self.reviews[review["id"]] = review
+
+    async def end_holds(self) -> None:
+        """The time of some comes: those that only their stars held are approved, unless a moderator decided before.
+
+        One who leaves them New has decided, too.
+        """
+        ids = await self.some_shown(self.held)
+        decided = {id: action for id in ids if (action := self.chance.choice(DECISIONS))}
+        for action in sorted(set(decided.values())):
+            await self.moderate(action, [id for id in decided if decided[id] == action])
+        await self.world.end_holds(ids)
+        for id in ids:
+            self.world.ledger.acknowledge("end of its hold", id)
+            if id not in decided and self.world.model.flags[id] == ["low"]:
+                self.world.model.reviews[id].status = "Approved"
+                self.published.append(id)
+
+    async def take_back(self) -> None:
+        """A moderator takes back what the rule has approved, and it isn't approved a second time."""
+        if ids := await self.some_shown(self.published):
+            await self.moderate(self.chance.choice(("reset", "reject")), ids)
+
+    async def some_shown(self, ids: list[str]) -> list[str]:
+        """Take out some of these, of which all that was told has taken effect."""
+        chosen = self.chance.sample(ids, min(len(ids), MOST_ENDED))
+        ids[:] = [id for id in ids if id not in chosen]
+        return [id for id in chosen if await self.until_shown(id)]
+
+    async def moderate(self, action: str, ids: Sequence[str]) -> None:
+        key = self.new_id("key")
+        if action == "delete":
+            await self.world.http.wait_for("DELETE", REVIEWS, {"ids": ids}, key=key)
+        else:
+            await self.world.http.wait_for("POST", f"{REVIEWS}/{action}", ids, key=key)
+        for id in ids:
+            self.world.model.moderate(action, id)
+            if action == "delete":
+                del self.world.model.flags[id]
+        self.world.ledger.acknowledge(f"{action} by HTTP", *ids)
+
+
+async def end_holds(service: Service, ids: Sequence[str]) -> None:
+    """Put the planned approvals of reviews into the past, where no client can bring them. Raises TimeoutError."""
+    past = datetime.now(UTC) - timedelta(hours=1)
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                async with service.mongo() as database:
+                    await database[PUBLICATIONS].update_many({"_id": {"$in": list(ids)}}, {"$set": {"at": past}})
+                return
+            except PyMongoError:
+                await asyncio.sleep(0.2)  # a client of a database that is away
 
 
 def wrong_flags(model: Model, shown: dict[str, list[Any]]) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -20,9 +21,10 @@ from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.images import Photographer
 from tests.chaos.index_changes import INDEX_CHANGES
-from tests.chaos.model import CLOSED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
+from tests.chaos.model import CLOSED_STORE, MOVED_STORE, ONE_EACH, OPEN_STORE, RULED_STORE, Json, Model
 from tests.chaos.purchases import Shopper
-from tests.chaos.rules import RULES, Ruled
+from tests.chaos.restored import Mover
+from tests.chaos.rules import RULES, Critic, Ruled, end_holds
 from tests.chaos.soak import EVERY_S, Soak
 from tests.chaos.upgrades import UPGRADES, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
@@ -113,7 +115,8 @@ async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> 
             kafka, prefix = cluster.servers.kafka, fleet.service.prefix
             async with clients(fleet.facades, kafka, prefix, ledger) as (http, upstream):
                 series = f"s{plan.seed}"
-                world = World(http, upstream, ledger, Model(), [f"{series}-hot{n}" for n in range(20)], series)
+                hot = [f"{series}-hot{n}" for n in range(20)]
+                world = World(http, upstream, ledger, Model(), hot, series, partial(end_holds, fleet.service))
                 run = Run(plan, report, result, cluster, fleet, world)
                 await run.to_the_end()
     return result
@@ -203,7 +206,8 @@ class Run:
         audiences = [Audience(self.world, f"audience{n}", seed) for n in range(self.plan.audiences)]
         ruled = [Ruled(self.world, f"ruled{n}", seed) for n in range(self.plan.importers)]
         buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
-        others = [Shopper(self.world, "shopper", seed), Photographer(self.world, "photographer", seed)]
+        others: list[Actor] = [Shopper(self.world, "shopper", seed), Photographer(self.world, "photographer", seed)]
+        others += [Critic(self.world, "critic", seed), Mover(self.world, "mover", seed)]
         return [*reviewers, *importers, *audiences, *ruled, *buyers, *others]
 
     async def watch(self) -> None:
@@ -311,6 +315,7 @@ async def open_shop(http: Http) -> None:
         (f"/api/stores/{OPEN_STORE}", {"settings": {**EVERYONE, "editsKeepStatus": True}}),
         (f"/api/stores/{ONE_EACH}", {"settings": {**EVERYONE, "oneReviewPerCustomer": True}}),
         (f"/api/stores/{RULED_STORE}", {"settings": {**EVERYONE, "moderationRules": RULES}}),
+        (f"/api/stores/{MOVED_STORE}", {"settings": {**EVERYONE, "moderationRules": RULES}}),
         (f"/api/stores/{CLOSED_STORE}", {"settings": {**EVERYONE, "reviewsEnabled": False}}),
         ("/api/settings", {"reminder": reminder}),
     ):

@@ -18,12 +18,23 @@ from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from messaging.events import moderation_event
 from messaging.statements import statement_of_reasons
+from storage.reviews_documents import restored_fields
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WRITTEN = NOW - timedelta(days=100)
 DECIDED = WRITTEN + timedelta(days=1)
 ENTITY = Entity("Product", "p1")
 IMPORTED = ModeratedReview(ENTITY, "s", 400, ReviewStatus.NEW, modified=WRITTEN, imported=WRITTEN, reports=2)
+
+pasts = st.builds(
+    Restored,
+    st.sampled_from(ReviewStatus),
+    st.just(DECIDED),
+    st.none() | st.lists(st.sampled_from(("links", "words")), unique=True).map(tuple),
+    st.sampled_from((Source.IMPORT, Source.IMPORT, Source.API)),
+    st.none() | st.just("en"),
+    st.booleans(),
+)
 
 
 def command(offset: int = 0, status: ReviewStatus = ReviewStatus.APPROVED, at: datetime = DECIDED) -> Moderation:
@@ -78,6 +89,19 @@ def test_a_review_that_has_its_source_back_is_restored_no_more() -> None:
     after = moderate([replace(command(), restored=past)], {"a": IMPORTED}).reviews["a"]
     assert after.imported is None
     assert moderate([command(1, ReviewStatus.REJECTED)], {"a": after}).reviews["a"].status is ReviewStatus.APPROVED
+
+
+@given(st.lists(pasts, min_size=1, max_size=4))
+def test_pasts_come_to_the_same_in_one_batch_as_in_several(told: list[Restored]) -> None:
+    commands = [replace(command(place), restored=past) for place, past in enumerate(told)]
+    present, stored = IMPORTED, restored_fields(Restored(ReviewStatus.NEW, WRITTEN))
+    for each in commands:
+        present = moderate([each], {"a": replace(present, restored=None)}).reviews["a"]
+        stored |= restored_fields(present.restored) if present.restored else {}
+    at_once = moderate(commands, {"a": IMPORTED}).reviews["a"]
+    assert at_once.restored is not None
+    assert restored_fields(Restored(ReviewStatus.NEW, WRITTEN)) | restored_fields(at_once.restored) == stored
+    assert replace(at_once, restored=None) == replace(present, restored=None)
 
 
 def test_no_decision_is_from_the_future() -> None:

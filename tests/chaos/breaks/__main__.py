@@ -16,6 +16,9 @@ BREAKS = Path(__file__).parent
 TREE = BREAKS.parents[2]
 LONGEST_S = 1_200
 
+_WITH_FEW = ["--faults=0", "--commands=1000000", "--reviewers=1", "--importers=1", "--buyers=1", "--audiences=1"]
+"""Without a crowd, beside which each of the other clients has few turns."""
+
 RUNS = {
     "commit-before-write": ["--faults=6", "--commands=2000", "--kinds=worker-killed"],
     "tally-outside-the-transaction": ["--faults=8", "--commands=2000", "--kinds=worker-killed,mongodb-primary-killed"],
@@ -29,6 +32,9 @@ RUNS = {
     "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "orders-that-verify-nothing": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
+    "restored-over-a-decision": [*_WITH_FEW, "--seconds=60"],
+    "approvals-that-nobody-plans": [*_WITH_FEW, "--seconds=60"],
+    "published-over-a-decision": [*_WITH_FEW, "--seconds=60"],
     # With the tree without the break as the version before.
     "stored-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "message-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
