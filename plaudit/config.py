@@ -145,6 +145,19 @@ class PrivacySettings(BaseModel):
         return self.erasure_key.get_secret_value() if self.erasure_key else None
 
 
+class AuditSettings(BaseModel):
+    """The age of entries of the audit log."""
+
+    keep_days: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=36_500,
+            description="Older entries go by `plaudit audit archive`, no younger ones; missing: all stay",
+        ),
+    ] = None
+
+
 class LogSettings(BaseModel):
     """The format and level of the log."""
 
@@ -168,6 +181,7 @@ class Settings(BaseSettings):
     traces: TracesSettings = TracesSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     privacy: PrivacySettings = PrivacySettings()
+    audit: AuditSettings = AuditSettings()
     images: ImageSettings = ImageSettings()
     console: ConsoleSettings = ConsoleSettings()
     review_tokens: ReviewTokenSettings = ReviewTokenSettings()

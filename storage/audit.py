@@ -183,7 +183,7 @@ class AuditLog:
         """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
         later: when it took effect counts, not when it was asked for."""
         # An id tells the second in which it was made: its index serves where another one would cost every approval.
-        first = ObjectId.from_datetime(min(max(moment, _IDS_BEGIN), _IDS_END))
+        first = first_id_of(moment)
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         since = {"_id": {"$gte": first}, "effectiveAt": {"$gte": moment}}
         return set(await self._entries.distinct("entityId", {**since, **within}))
@@ -193,16 +193,21 @@ class AuditLog:
         if search.take == 0:
             return []
         found = self._entries.find(_filter(search)).sort(_NEWEST).skip(search.skip).limit(search.take)
-        return [_entry(document) async for document in found]
+        return [entry_from(document) async for document in found]
 
     async def every(self, search: AuditSearch, most: int | None = None) -> AsyncIterator[AuditEntry]:
         """All entries that match, over all pages, the newest first; or so many of them (at least 1)."""
         async for document in self._entries.find(_filter(search)).sort(_NEWEST).limit(most or 0):
-            yield _entry(document)
+            yield entry_from(document)
 
     async def count(self, search: AuditSearch) -> int:
         """The number of entries that match, over all pages."""
         return await self._entries.count_documents(_filter(search))
+
+
+def first_id_of(moment: datetime) -> ObjectId:
+    """The lowest id of entries that took effect in that second or later."""
+    return ObjectId.from_datetime(min(max(moment, _IDS_BEGIN), _IDS_END))
 
 
 def _filter(search: AuditSearch) -> Document:
@@ -258,7 +263,8 @@ def _about(entry: AuditEntry) -> Document:
             return {"kind": entry.kind.value}
 
 
-def _entry(document: Document) -> AuditEntry:
+def entry_from(document: Document) -> AuditEntry:
+    """The entry in its document."""
     return AuditEntry(
         at=document["at"],
         subject=document["subject"],

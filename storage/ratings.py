@@ -13,6 +13,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from domain.ratings import STARS, Entity, RatingTally, TallyKey, lowest_with
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, own_values
+from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, tallied
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default, is_whole, lost, read
 
@@ -29,6 +30,11 @@ TALLY: Final = Shape(
 _REVIEWS: Final = "reviews"
 _AT_ONCE: Final = 1_000
 """Tallies in one answer of the database; it would give 101."""
+
+_HAS_OBJECT: Final = {"entityType": {"$exists": True}, "entityId": {"$exists": True}}
+
+_SLICE: Final = 10_000
+"""Reviews, or tallies, that are compared at a time."""
 
 INDEXES: Final = [
     IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), ("storeId", ASCENDING)], name="tally", unique=True),
@@ -156,25 +162,45 @@ class RatingRepository:
         return wrong
 
     async def entities(self, store_id: str | None = None) -> AsyncIterator[Entity]:
-        """Every object with a review or a tally, in one store or in all; an object may come twice."""
-        condition: Document = {"entityType": {"$exists": True}, "entityId": {"$exists": True}}
+        """Every object with a review or a tally; of those in one store an object may come twice."""
         if store_id is not None:
-            condition["storeId"] = store_id
+            async for entity in self._entities({"storeId": store_id}):
+                yield entity
+            return
+        async for within in slices([self._reviews, self._ratings], _SLICE):
+            for entity in {each async for each in self._entities(within)}:
+                yield entity
+
+    async def _entities(self, condition: Document) -> AsyncIterator[Entity]:
         for source in (self._reviews, self._ratings):
             groups = await source.aggregate(
-                [{"$match": condition}, {"$group": {"_id": {"type": "$entityType", "id": "$entityId"}}}],
+                [
+                    {"$match": {"$and": [_HAS_OBJECT, condition]}},
+                    {"$group": {"_id": {"type": "$entityType", "id": "$entityId"}}},
+                ],
                 allowDiskUse=True,
             )
             async for group in groups:
                 yield Entity(group["_id"]["type"], group["_id"]["id"])
 
-    async def differences(self, session: Session) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
-        """Tallies that differ from a count of the reviews: key, stored, counted. In a snapshot: exact under load."""
-        counts = await self._reviews.aggregate(
-            [*_counting({}), {"$sort": {"_id": 1}}], allowDiskUse=True, session=session
-        )
+    async def differences(self, slice_size: int = _SLICE) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
+        """Tallies that differ from a count of the reviews: key, stored, counted.
+
+        Each slice of objects is compared in a snapshot of its own: exact under load, however long all of it takes.
+        Memory holds a slice.
+        """
+        client = self._ratings.database.client
+        async for within in slices([self._reviews, self._ratings], slice_size):
+            async with client.start_session(snapshot=True) as session:
+                async for difference in self._differences(within, session):
+                    yield difference
+
+    async def _differences(
+        self, within: Document, session: Session
+    ) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
+        counts = await self._reviews.aggregate(_counting(within), allowDiskUse=True, session=session)
         counted = {_counted_key(document): _counted_tally(document) async for document in counts}
-        async for document in self._ratings.find({}, session=session):
+        async for document in self._ratings.find(within, batch_size=_AT_ONCE, session=session):
             key, stored = key_from(document), tally_from(document)
             if (right := counted.pop(key, RatingTally())) != stored:
                 yield key, stored, right
@@ -192,9 +218,7 @@ def _counting(condition: Document) -> list[Document]:
     return [
         {
             "$match": {
-                "entityType": {"$exists": True},
-                "entityId": {"$exists": True},
-                **condition,
+                "$and": [_HAS_OBJECT, condition],
                 "status": int(ReviewStatus.APPROVED),
                 "ratingHundredths": {"$gt": 0},
             }

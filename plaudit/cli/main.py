@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from plaudit.cli import dead_letters, keys, privacy, reviews, rules
+from plaudit.cli import audit, dead_letters, keys, privacy, reviews, rules
 from plaudit.cli.command_line import (
     AlwaysJson,
     AsJson,
@@ -39,6 +39,7 @@ ratings = typer.Typer(help="Check and repair ratings.", no_args_is_help=True)
 app.add_typer(ratings, name="ratings")
 reminders = typer.Typer(help="Look after review reminders.", no_args_is_help=True)
 app.add_typer(reminders, name="reminders")
+app.add_typer(audit.app, name="audit")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
 app.add_typer(privacy.app, name="privacy")

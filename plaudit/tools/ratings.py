@@ -18,12 +18,12 @@ _SHOWN: Final = 20
 
 
 async def verify(settings: Settings, out: Terminal) -> int:
-    """Compare all tallies with a count of their reviews at one moment; returns how many differ."""
-    async with connected(settings) as (database, _), database.client.start_session(snapshot=True) as session:
+    """Compare all tallies with a count of their reviews, those of an object at one moment; returns how many differ."""
+    async with connected(settings) as (database, _):
         differences = 0
         told: list[dict[str, object]] = []
         with out.status("Counting reviews"):
-            async for key, stored, counted in RatingRepository(database).differences(session):
+            async for key, stored, counted in RatingRepository(database).differences():
                 differences += 1
                 if differences <= _SHOWN:
                     told.append({**_row(key), "stored": _counts(stored), "counted": _counts(counted)})

@@ -1,0 +1,38 @@
+"""`plaudit audit`: the log of who did what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plaudit.cli.command_line import AsJson, Moment, run, to
+
+app = typer.Typer(help="Look after the audit log.", no_args_is_help=True)
+
+
+@app.callback()
+def audit() -> None:
+    """Look after the audit log."""
+
+
+@app.command()
+def archive(
+    file: Annotated[
+        Path, typer.Argument(dir_okay=False, resolve_path=True, help="A new file: gzip, a JSON object on each line.")
+    ],
+    before: Moment = None,
+    lost: Annotated[
+        bool, typer.Option("--lost", help="The file of an archive that was cut short is gone: do without it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move entries of before a moment into a file, by default those older than PLAUDIT_AUDIT__KEEP_DAYS.
+
+    Cut short, the next run finishes that archive first. Names of authors of edits stay out of the file.
+    """
+    from plaudit.tools.audit import archive
+
+    with to(as_json) as out:
+        run(lambda settings: archive(settings, out, before, file, is_lost=lost))

@@ -1,0 +1,183 @@
+"""`plaudit audit archive`: old entries of the audit log go into a file, and then out of the database."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import orjson
+
+from api.audit import AuditRow
+from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.cli.terminal import Terminal
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from storage.audit import AuditEntry, Editing
+from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
+
+_AT_ONCE: Final = 1_000
+
+
+async def archive(settings: Settings, out: Terminal, before: datetime | None, file: Path, *, is_lost: bool) -> None:
+    """Write the entries that took effect before a moment into a new file, then remove them.
+
+    The file is gzip with a JSON object on each line, whole or not there. What is removed stands in a file that was read
+    again. Killed at any point, the next run finishes that archive first. Raises CommandError and UsageError.
+    """
+    before = _moment(settings.audit.keep_days, before, datetime.now(UTC))
+    async with connected(settings) as (database, _):
+        archives = AuditArchives(database)
+        unfinished = await archives.unfinished()
+        if unfinished is not None and is_lost and not _is_here(unfinished):
+            await archives.finish(unfinished)
+        elif unfinished is not None:
+            await _finish(archives, unfinished, out)
+            if unfinished.file == str(file):
+                out.tell({"archived": unfinished.entries, "file": unfinished.file})
+                return
+        with _draft(file) as draft:
+            begun = await _begin(archives, file, draft, before)
+            if begun.entries:
+                await _finish(archives, begun, out)
+            else:
+                out.print(f"No entry is older than {before.isoformat()}.")
+        out.tell({"archived": begun.entries, "file": str(file) if begun.entries else None})
+
+
+def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> datetime:
+    """The moment before which entries are archived."""
+    kept = None if keep_days is None else now - timedelta(days=keep_days)
+    if before is None and kept is None:
+        raise UsageError("Say which entries: by --before, or by PLAUDIT_AUDIT__KEEP_DAYS for all that are older.")
+    if before is not None and before > (kept or now):
+        raise UsageError(f"Entries since {(kept or now).isoformat()} stay (PLAUDIT_AUDIT__KEEP_DAYS, or now).")
+    return before or kept or now
+
+
+@contextmanager
+def _draft(file: Path) -> Iterator[BinaryIO]:
+    """The empty file under construction, which one run has at a time."""
+    with _draft_of(file).open("ab") as draft:
+        try:
+            fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandError(f"Another run is writing {file}.") from None
+        # Only now: another run may have given this very file its name.
+        if file.exists():
+            _remove_draft(file)
+            raise UsageError(f"{file} is there already. Name another file: an archive is never written over.")
+        draft.truncate(0)
+        yield draft
+
+
+def _remove_draft(file: Path) -> None:
+    _draft_of(file).unlink(missing_ok=True)
+
+
+def _draft_of(file: Path) -> Path:
+    return file.with_name(file.name + ".draft")
+
+
+async def _write(entries: AsyncIterator[ArchivedEntry], draft: BinaryIO) -> int:
+    """Write entries to the disk; returns how many."""
+    count = 0
+    with gzip.GzipFile(filename="", fileobj=draft, mode="wb") as lines:
+        async for id, entry in entries:
+            lines.write(orjson.dumps({"id": id, **AuditRow.of(_without_author(entry))}) + b"\n")
+            count += 1
+    draft.flush()
+    os.fsync(draft.fileno())
+    return count
+
+
+def _without_author(entry: AuditEntry) -> AuditEntry:
+    """The entry without the name of a customer, whom nobody could take out of a file."""
+    return replace(entry, subject=None) if entry.action is Editing.EDIT else entry
+
+
+async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: datetime) -> Archive:
+    """Write the draft and note the archive, from where on every run finishes it; without entries nothing is left."""
+    try:
+        written = await _write(archives.entries_before(before), draft)
+        begun = Archive(str(file), _sha256(_draft_of(file)), written)
+        if sum(map(len, _ids_in(_draft_of(file)))) != written:
+            raise CommandError(f"{file} can't be read as it was written; nothing was removed. Look at the disk.")
+    except BaseException:
+        _remove_draft(file)
+        raise
+    if not written:
+        _remove_draft(file)
+    elif not await archives.begin(begun):
+        _remove_draft(file)
+        raise CommandError("Another run has an archive to finish; nothing was removed. Run this again afterwards.")
+    return begun
+
+
+async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> None:
+    """Give the file its name, and remove what is in it."""
+    if not _is_here(begun):
+        raise CommandError(
+            f"The archive {begun.file} was cut short, and isn't here as it was written: {begun.entries} entries, "
+            f"SHA-256 {begun.sha256}. Put it there and run this again. If it is lost, --lost archives what is still "
+            "in the log."
+        )
+    file = Path(begun.file)
+    # Nothing is removed before the file has its name.
+    if _is_draft(file) and sum([await archives.count(ids) for ids in _ids_in(_draft_of(file))]) != begun.entries:
+        await archives.finish(begun)
+        _remove_draft(file)
+        raise CommandError("Another run has archived some of these entries meanwhile. Run this again.")
+    with out.status("Removing entries"):
+        for ids in _ids_in(_named(file)):
+            await archives.remove(ids)
+    await archives.finish(begun)
+    out.print(f"Archived {begun.entries} entries in {begun.file}.")
+
+
+def _is_here(begun: Archive) -> bool:
+    """True if the archive, or its draft where it has no name yet, is as it was written."""
+    file = Path(begun.file)
+    found = _draft_of(file) if _is_draft(file) else file
+    return found.is_file() and _sha256(found) == begun.sha256
+
+
+def _is_draft(file: Path) -> bool:
+    return not file.exists()
+
+
+def _named(file: Path) -> Path:
+    """The archive, with its name for good."""
+    if _is_draft(file):
+        _draft_of(file).rename(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return file
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _ids_in(file: Path) -> Iterator[list[str]]:
+    """The ids of the entries in an archive, so many at a time."""
+    ids: list[str] = []
+    with gzip.open(file) as lines:
+        for line in lines:
+            ids.append(orjson.loads(line)["id"])
+            if len(ids) == _AT_ONCE:
+                yield ids
+                ids = []
+    if ids:
+        yield ids

@@ -1,0 +1,76 @@
+"""Archives of the audit log: the entries of an age, and the one archive whose entries are being removed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError
+
+from storage.audit import COLLECTION as ENTRIES
+from storage.audit import AuditEntry, entry_from, first_id_of
+from storage.database import Database
+
+COLLECTION: Final = "auditArchives"
+_UNFINISHED: Final = "unfinished"
+
+
+class ArchivedEntry(NamedTuple):
+    """An entry, and the id by which it is removed."""
+
+    id: str
+    entry: AuditEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A file with so many entries, by its absolute path and the SHA-256 of its bytes."""
+
+    file: str
+    sha256: str
+    entries: int
+
+
+class AuditArchives:
+    """Finds entries for an archive, and removes them once they are in its file.
+
+    At most one archive is unfinished: from its beginning, with its file written, until its entries are removed.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._entries = database[ENTRIES]
+        self._archives = database[COLLECTION]
+
+    async def entries_before(self, moment: datetime) -> AsyncIterator[ArchivedEntry]:
+        """Entries that took effect before that second, the oldest first."""
+        async for document in self._entries.find({"_id": {"$lt": first_id_of(moment)}}).sort("_id"):
+            yield ArchivedEntry(str(document["_id"]), entry_from(document))
+
+    async def unfinished(self) -> Archive | None:
+        """The archive whose entries may not all be removed."""
+        found = await self._archives.find_one({"_id": _UNFINISHED})
+        return Archive(found["file"], found["sha256"], found["entries"]) if found else None
+
+    async def begin(self, archive: Archive) -> bool:
+        """Note that the entries in this file are to be removed; False where another archive is unfinished."""
+        told = {"file": archive.file, "sha256": archive.sha256, "entries": archive.entries}
+        try:
+            await self._archives.insert_one({"_id": _UNFINISHED, **told})
+        except DuplicateKeyError:
+            return False
+        return True
+
+    async def count(self, ids: Collection[str]) -> int:
+        """The number of these entries that are in the log."""
+        return await self._entries.count_documents({"_id": {"$in": [ObjectId(id) for id in ids]}})
+
+    async def remove(self, ids: Collection[str]) -> int:
+        """Remove entries; returns how many were there."""
+        return (await self._entries.delete_many({"_id": {"$in": [ObjectId(id) for id in ids]}})).deleted_count
+
+    async def finish(self, archive: Archive) -> None:
+        """Note that nothing of this archive is left to do."""
+        await self._archives.delete_one({"_id": _UNFINISHED, "file": archive.file, "sha256": archive.sha256})
