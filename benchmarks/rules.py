@@ -67,4 +67,7 @@ async def _rate(ground: Ground, rules: list[dict[str, Any]], count: int) -> floa
         await place.database["stores"].update_one({"_id": "open"}, {"$set": {"settings.moderationRules": rules}})
         place.publish(Topic.REVIEW_SUBMISSIONS, _different(count))
         with place.running("plaudit", "worker") as process:
-            return await place.stored_rate("reviews", count, process)
+            rate = await place.stored_rate("reviews", count, process)
+            # A worker that ends within the last transaction leaves locks, for which the database can't be dropped.
+            await place.until_committed(place.topic(Topic.REVIEW_SUBMISSIONS), Topic.REVIEW_SUBMISSIONS, count, process)
+            return rate
