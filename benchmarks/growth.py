@@ -38,15 +38,46 @@ APPROVAL: Final = Cost(worker=270e-6, mongod=390e-6, kafka=75e-6)
 HOT_OBJECT: Final = 2_000.0
 """Approvals a second of one object, which is one partition and one tally."""
 
-_DOCUMENT_B, _INDEXES_B, _RECORD_B = 250, 266, 600
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes on the disk for one review."""
+
+    documents: float
+    indexes: float
+
+
+# By `python -m benchmarks.growth_bytes`: benchmarks/results/by-hand.toml.
+STAYING: Final = {
+    "reviews": Bytes(386, 616),
+    "ratings": Bytes(99 / 20, 499 / 20),
+    "auditLog": Bytes(84, 173),
+}
+"""Collections that grow with the reviews; of the audit log, until it is archived."""
+
+OUTCOMES: Final = Bytes(2 * 55, 2 * 76)
+"""Of a submission and an approval by HTTP."""
+
+TOPICS: Final = {"review-submissions": 882, "moderation-commands": 429, "review-changes": 464, "events": 1_158}
+"""Bytes of records for one review in topics that keep them for a time."""
+
+REVIEWS_TOPIC: Final = (1_065, 1.62)
+"""Bytes of a record of the compacted topic, and records for a review, of which the last one stays."""
+
 _COPIES: Final = 3
-_RETENTION_S: Final = 7 * 86_400
+_DAY_S: Final = 86_400
+_RETENTION_S: Final = 7 * _DAY_S
+_OWED_S: Final = 15
+"""Seconds of events in the outbox, if every worker died at once."""
+
 _HOT: Final = 0.2
 """The part of the indexes that is asked for."""
 
 # What one of each is, and how much of its processor is given out: the rest is for peaks.
 _CORES: Final = 8
 _MEMORY_GB: Final = 64
+_BROKER_TB: Final = 16
+"""The disk of a broker."""
 _BUSY: Final = 0.6
 _WORKER_BUSY: Final = 0.7
 _PARTITIONS: Final = 12
@@ -88,7 +119,7 @@ class Needs:
     @property
     def hot_gb(self) -> float:
         """Memory for the part of the indexes that is asked for, in each copy."""
-        return self.reviews * _INDEXES_B * _HOT / 1e9
+        return self.indexes_tb / _COPIES * _HOT * 1e3
 
     @property
     def shards(self) -> int:
@@ -102,23 +133,37 @@ class Needs:
 
     @property
     def brokers(self) -> int:
-        """Brokers; three at least, for three copies."""
-        return max(_COPIES, ceil(self.kafka_cores / (_CORES * _BUSY)))
+        """Brokers, by their processors and by their disks; three at least, for three copies."""
+        return max(_COPIES, ceil(self.kafka_cores / (_CORES * _BUSY)), ceil(self.kafka_tb / _BROKER_TB))
 
     @property
     def documents_tb(self) -> float:
-        """Documents on the disks, all copies."""
-        return self.reviews * _DOCUMENT_B * _COPIES / 1e12
+        """Documents on the disks, all copies: what stays, outcomes of a day, and the outbox at its fullest."""
+        staying = self.reviews * sum(each.documents for each in STAYING.values())
+        passing = OUTCOMES.documents * _DAY_S + TOPICS["events"] * _OWED_S
+        return (staying + self.rate * passing) * _COPIES / 1e12
 
     @property
     def indexes_tb(self) -> float:
         """Indexes on the disks, all copies."""
-        return self.reviews * _INDEXES_B * _COPIES / 1e12
+        staying = self.reviews * sum(each.indexes for each in STAYING.values())
+        return (staying + self.rate * OUTCOMES.indexes * _DAY_S) * _COPIES / 1e12
+
+    @property
+    def topics_tb(self) -> float:
+        """A week of the topics that forget, all copies, at the full rate day and night."""
+        return self.rate * sum(TOPICS.values()) * _RETENTION_S * _COPIES / 1e12
+
+    @property
+    def reviews_topic_tb(self) -> float:
+        """The topic of reviews, all copies: the last record of each, and earlier ones of a day, as a rule."""
+        record, number = REVIEWS_TOPIC
+        return record * (self.reviews + self.rate * (number - 1) * _DAY_S) * _COPIES / 1e12
 
     @property
     def kafka_tb(self) -> float:
-        """A week of submissions, all copies, at the full rate day and night."""
-        return self.rate * _RECORD_B * _RETENTION_S * _COPIES / 1e12
+        """Disks of all brokers."""
+        return self.topics_tb + self.reviews_topic_tb
 
     @property
     def price(self) -> float:
@@ -135,6 +180,7 @@ class Needs:
             "primaries": self.mongod_cores / (before.shards * _CORES * _BUSY),
             "memory for indexes": self.hot_gb / (before.shards * _MEMORY_GB / 2),
             "brokers": self.kafka_cores / (before.brokers * _CORES * _BUSY),
+            "disks of brokers": self.kafka_tb / (before.brokers * _BROKER_TB),
         }
 
 
@@ -184,13 +230,25 @@ def waits(rate: float, cost_s: float, fixed_s: float, *, messages: int, most: in
 
 
 def _sums() -> Iterator[str]:
-    yield "reviews/s  reviews  workers  partitions  shards  brokers  documents  indexes  Kafka, a week  a month"
+    yield (
+        "reviews/s  reviews  workers  partitions  shards  brokers  documents  indexes  topics, a week"
+        "  topic reviews  a month"
+    )
     for rate, reviews in GROWTH:
         n = Needs(rate, reviews)
         yield (
             f"{rate:9,}  {reviews / 1e6:5,.0f} M  {n.workers:7,}  {n.partitions:10,}  {n.shards:6,}  {n.brokers:7,}"
-            f"  {n.documents_tb:6.2f} TB  {n.indexes_tb:4.2f} TB  {n.kafka_tb:10.2f} TB  {n.price:7,.0f}"
+            f"  {n.documents_tb:6.2f} TB  {n.indexes_tb:4.2f} TB  {n.topics_tb:11.2f} TB  {n.reviews_topic_tb:10.2f} TB"
+            f"  {n.price:7,.0f}"
         )
+
+
+def _collections() -> Iterator[str]:
+    yield "Bytes of a review on one disk:"
+    for name, each in {**STAYING, "outcomes, a day": OUTCOMES}.items():
+        yield f"{name:20} documents {each.documents:5.0f}  indexes {each.indexes:5.0f}"
+    for name, size in {**TOPICS, "reviews, for good": REVIEWS_TOPIC[0]}.items():
+        yield f"{name:20} records   {size:5,.0f}"
 
 
 def _breaks() -> Iterator[str]:
@@ -226,7 +284,7 @@ def _waits() -> Iterator[str]:
 
 def main() -> None:
     """Print all of it."""
-    for section in (_sums, _breaks, _partitions, _waits):
+    for section in (_sums, _collections, _breaks, _partitions, _waits):
         sys.stdout.write("\n".join([*section(), "", ""]))
 
 

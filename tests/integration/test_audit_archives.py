@@ -127,15 +127,16 @@ async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_pa
             return await unfinished.count_documents({"file": str(file)}) > 0
 
         async def is_removing(_: Path) -> bool:
-            return await entries.estimated_document_count() < len(ids)
+            return await entries.estimated_document_count() < count
 
         async def is_drafted(file: Path) -> bool:
             return file.with_name(f"{file.name}.draft").exists()
 
-        async def is_named(file: Path) -> bool:
-            return file.exists()
+        async def is_named(_: Path) -> bool:
+            return any(tmp_path.glob("*.gz"))
 
-        for condition in (is_drafted, is_begun, is_drafted, is_named, is_removing):
+        for condition in (is_drafted, is_begun, is_named, is_removing, is_removing):
+            count = await entries.estimated_document_count()
             await killed_when(condition)
             there = {each["id"] for each in archived(*tmp_path.glob("*.gz"))}
             missing = ids - {str(each["_id"]) async for each in entries.find({}, {"_id": 1})}
