@@ -25,8 +25,8 @@ async def publish_due(services: Services, now: datetime) -> int:
     the review is another's by then, there is none.
     """
     due = await services.publications.due(now, _MOST)
-    undecided = await services.publications.undecided({each.review_id for each in due})
-    approvals = [_approval(services, each) for each in due if each.review_id in undecided]
+    undecided = await services.publications.undecided(due)
+    approvals = [_approval(services, each) for each in undecided]
     await services.publisher.publish(approvals)
     await services.publications.remove(due)
     return len(approvals)

@@ -113,21 +113,22 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     facade: Facade, service: Service, product: str
 ) -> None:
     store = await facade.open_store(moderationRules=RULES)
-    low, linked, decided, edited = (
-        review(product, 1, text, store) for text in ("Broken.", "See https://x.org", "It broke.", "It fell.")
-    )
-    ids = await facade.submit(low, linked, decided, edited)
-    await facade.moderate("approve", decided["id"])
+    texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.")
+    low, linked, decided, edited, again = (review(product, 1, text, store) for text in texts)
+    ids = await facade.submit(low, linked, decided, edited, again)
+    await facade.moderate("approve", decided["id"], again["id"])
     await facade.moderate("reset", decided["id"])
-    await facade.submit({**edited, "rating": 3})
+    await facade.submit({**edited, "rating": 3}, {**again, "review": "Slow, and loud."})
     async with service.mongo() as database:
         planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}
-        assert planned == {low["id"], decided["id"]}
+        assert planned == {low["id"], decided["id"], again["id"]}
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
         await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
         await eventually(partial(database["publications"].count_documents, {"_id": {"$in": ids}}), lambda n: n == 0)
-    await facade.until_rated(product, 1.0, 1)
+    await facade.until_rated(product, 1.0, 2)
     assert await state(facade, low["id"]) == ("Approved", ["low"], "rule:low")
+    # Nobody has decided about it since its author edited it.
+    assert await state(facade, again["id"]) == ("Approved", ["low"], "rule:low")
     assert (await state(facade, decided["id"]))[0] == "New"
     assert await audited(facade, low["id"]) == [("approve", "rule:low"), ("hold", "rule:low")]
 
