@@ -29,6 +29,7 @@ from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
 from storage.indexes import ensure_indexes
 from storage.reviews_changes import RelayProgress
+from storage.schema import SchemaMarks
 
 OPEN_STORE: Final = {
     "_id": "open",
@@ -233,6 +234,7 @@ async def _database(settings: Settings) -> AsyncIterator[Database]:
     """A database with an open store, gone afterwards."""
     client, database = connect(settings.mongo_uri(), settings.mongo.database)
     try:
+        await SchemaMarks(database).mark_fresh()
         await database["stores"].insert_one(dict(OPEN_STORE))
         yield database
     finally:

@@ -105,7 +105,9 @@ class SubmissionConsumer:
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
         """The submissions of a batch, with what the rules have against them."""
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
-        submissions = await known_submissions(batch, token_keys, self.services.reviews)
+        submissions = await known_submissions(
+            batch, token_keys, self.services.reviews, has_places=self.services.publisher.has_places
+        )
         rules = await rules_about(self.services, submissions.values(), token_keys)
         wanted = [each for key, each in submissions.items() if key not in rules.reasons]
         languages = await detect_languages([each.language_sample for each in wanted])

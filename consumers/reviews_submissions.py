@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
 from domain.commands import CommandMark, Outcome
@@ -27,7 +28,8 @@ from messaging.tracing import cause_of
 from storage.reviews import ReviewRepository
 from storage.reviews_places import RefusedSubmission, TakenId
 
-_SUBMISSIONS_WITHOUT_ID = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
+_FROM_A_KEY: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_SUBMISSIONS_WITHOUT_ID: Final = UUID("5f0a2c3e-3f0b-5d7c-9a57-6d1a4f7c9b10")
 
 
 class Key(NamedTuple):
@@ -59,13 +61,13 @@ STORED = Verdict(Outcome.APPLIED, is_stored=True)
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command.
-    `former_id`: that which the version before gave to the same, so that what it stored isn't stored again.
+    `other_id`: that which a process before the schema had places, or after that, gives to the same.
     `is_bought`: an order is known already. `is_proven`: it came with a valid review token."""
 
     key: Key
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
-    former_id: str | None = None
+    other_id: str | None = None
     mark: CommandMark | None = None
     object_name: str | None = None
     is_bought: bool = False
@@ -183,7 +185,7 @@ class Submission:
 
 
 def submissions_of(
-    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes] = ()
+    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes], *, has_places: bool
 ) -> dict[Key, Submission]:
     """The submissions of a batch, with the authors whom review tokens name.
 
@@ -199,8 +201,8 @@ def submissions_of(
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
             mark = message_mark(identity and f"{identity}/{index}", review.content)
-            former = review.former_id if review.id else _former_id(record, identity, index)
-            key = Key(review.id or placed(UUID(former), bucket_of(review.entity)), review.identity, mark)
+            id, other = _ids(record, review, identity, index, has_places=has_places)
+            key = Key(id, review.identity, mark)
             if review.command_id:
                 key = commands.setdefault((review.command_id, key.id), key)
             first = submissions.get(key)
@@ -209,18 +211,22 @@ def submissions_of(
                 continue
             earlier = submissions.pop(latest[key[:2]], None) if key[:2] in latest else None
             latest[key[:2]] = key
-            submissions[key] = Submission(key, _filled(review, earlier), (position,), former, command_mark)
+            submissions[key] = Submission(key, _filled(review, earlier), (position,), other, command_mark)
     return submissions
 
 
 async def known_submissions(
-    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes], reviews: ReviewRepository
+    batch: Iterable[Received[Sequence[SubmittedReview]]],
+    token_keys: Sequence[bytes],
+    reviews: ReviewRepository,
+    *,
+    has_places: bool,
 ) -> dict[Key, Submission]:
-    """The submissions of a batch, under their former ids those that the version before has stored."""
-    submissions = submissions_of(batch, token_keys).values()
-    taken = await reviews.taken({each.former_id for each in submissions if each.former_id})
+    """The submissions of a batch, under their other ids those that were stored by these."""
+    submissions = submissions_of(batch, token_keys, has_places=has_places).values()
+    taken = await reviews.taken({each.other_id for each in submissions if each.other_id})
     found = (
-        replace(each, key=Key(each.former_id, *each.key[1:])) if each.former_id and each.former_id in taken else each
+        replace(each, key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
         for each in submissions
     )
     return {each.key: each for each in found}
@@ -252,6 +258,16 @@ def _filled(review: SubmittedReview, earlier: Submission | None) -> SubmittedRev
     return review.model_copy(update={name: getattr(earlier.review, name) for name in missing})
 
 
-def _former_id(record: RawRecord, identity: str | None, index: int) -> str:
-    content = identity.encode() if identity else record.value or b""
-    return str(uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}"))
+def _ids(
+    record: RawRecord, review: SubmittedReview, identity: str | None, index: int, *, has_places: bool
+) -> tuple[str, str | None]:
+    """The id of a submission, and its other one."""
+    bucket = bucket_of(review.entity)
+    if review.id is None:
+        content = identity.encode() if identity else record.value or b""
+        derived = uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}")
+        plain, in_place = str(derived), placed(derived, bucket)
+        return (in_place, plain) if has_places else (plain, in_place)
+    if review.command_id and review.former_id is None and _FROM_A_KEY.fullmatch(review.id):
+        return review.id, placed(UUID(review.id), bucket)
+    return review.id, review.former_id

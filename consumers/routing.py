@@ -63,7 +63,7 @@ class CommandRouter:
             # sees the other.
             await self.services.parking.park(unknown, datetime.now(UTC))
             places |= await reviews.entities({command.review_id for command in unknown})
-        await self._pass_on(commands, places)
+        await self._pass_on([*await self.services.parking.about(places.keys()), *commands], places)
         await self._give_up([c for c in placeless if c.review_id in places and places[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:

@@ -45,6 +45,11 @@ def bucket_in(id: str) -> int | None:
     return _told(id.encode(errors="surrogatepass"))
 
 
+def tells_place(key: bytes) -> bool:
+    """True for an id with a bucket."""
+    return _told(key) is not None
+
+
 def partition_at(key: bytes, partitions: int) -> int:
     """The partition of the place that a key tells, an id with a bucket or that of an object: each of so many has a
     range of buckets."""

@@ -7,6 +7,7 @@ older versions need). So one version can be rolled out beside the one before it,
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 
@@ -19,11 +20,19 @@ class Step(NamedTuple):
     least: int
 
 
-STEPS: Final = (Step(1, "Count the stars of ratings from before histograms were kept.", 0),)
+_PLACES: Final = 2
+
+STEPS: Final = (
+    Step(1, "Count the stars of ratings from before histograms were kept.", 0),
+    Step(_PLACES, "Give reviews ids that tell their place, and send their moderation straight there.", _PLACES),
+)
 """In their order, numbered from 1 on without a gap."""
 
 NEWEST: Final = len(STEPS)
 """The schema that this version of the service writes."""
+
+_OF_THIS_RELEASE: Final = 2
+"""So many of the steps came with this release: it runs on the schema of the one before."""
 
 
 class SchemaMark(NamedTuple):
@@ -34,6 +43,12 @@ class SchemaMark(NamedTuple):
 
     version: int = 0
     least: int = 0
+
+    @property
+    def has_places(self) -> bool:
+        """True if the ids that we give tell places, and messages about objects go to them. All processes that start
+        know by this what others do."""
+        return self.version >= _PLACES
 
 
 class Standing(StrEnum):
@@ -52,15 +67,15 @@ class Standing(StrEnum):
 
 
 def standing(mark: SchemaMark, known: int = NEWEST) -> Standing:
-    """The standing of a service that writes schema `known`: it runs on that one, on the one before, and on later ones
-    whose steps leave it what it needs."""
+    """The standing of a service that writes schema `known`: it runs on that one, on that of the release before, and on
+    later ones whose steps leave it what it needs."""
     if mark.least > known:
         return Standing.TOO_NEW
     if mark.version > known:
         return Standing.AHEAD
     if mark.version == known:
         return Standing.NEWEST
-    return Standing.BEHIND if mark.version == known - 1 else Standing.TOO_OLD
+    return Standing.BEHIND if mark.version >= known - _OF_THIS_RELEASE else Standing.TOO_OLD
 
 
 def begun(mark: SchemaMark, step: Step) -> SchemaMark:
@@ -73,9 +88,10 @@ def done(mark: SchemaMark, step: Step) -> SchemaMark:
     return SchemaMark(max(mark.version, step.number), max(mark.least, step.least))
 
 
-def missing_steps(mark: SchemaMark) -> tuple[Step, ...]:
-    """The steps that are still to be made, in their order."""
-    return tuple(step for step in STEPS if step.number > mark.version)
+def missing_steps(mark: SchemaMark, *, compatible: bool = False) -> tuple[Step, ...]:
+    """The steps that are still to be made, in their order; or those up to the first that contracts."""
+    missing = (step for step in STEPS if step.number > mark.version)
+    return tuple(takewhile(lambda step: not compatible or step.least < step.number, missing))
 
 
 def fresh_mark() -> SchemaMark:
@@ -93,8 +109,8 @@ def refusal(mark: SchemaMark, known: int = NEWEST) -> str | None:
             )
         case Standing.TOO_OLD:
             return (
-                f"The database has schema {mark.version}; this version of Plaudit runs on schema {known - 1} and "
-                f"{known}. Run `plaudit migrate` of this version first."
+                f"The database has schema {mark.version}; this version of Plaudit runs on schemas "
+                f"{known - _OF_THIS_RELEASE} to {known}. Run `plaudit migrate` of this version first."
             )
         case _:
             return None

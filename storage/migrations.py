@@ -55,5 +55,20 @@ class CountStars:
         return Slice(str(found[-1]["_id"]), len(found), sorted({key_from(document).entity for document in found}))
 
 
-WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars}
+class GivePlaces:
+    """Step 2: no document changes. What was stored before keeps its id, and is looked up."""
+
+    def __init__(self, database: Database) -> None:
+        pass
+
+    async def count(self) -> int:
+        """None."""
+        return 0
+
+    async def slice(self, after: str) -> Slice | None:
+        """None."""
+        return None
+
+
+WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars, 2: GivePlaces}
 """The work of each step, by its number."""

@@ -15,7 +15,7 @@ from api.stores.rules import check_rules, read_proofs
 from api.web.problems import ItemError, invalid
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
-from domain.places import entity_key
+from domain.places import bucket_in, entity_key
 from domain.reviews_facts import Source
 from messaging.reviews import SubmittedReview
 from messaging.topics import Topic
@@ -30,7 +30,7 @@ async def submit_reviews(
 ) -> Response:
     """Submit reviews that came by this way, or by a reminder where their tokens prove it, and answer as `carry_out`
     does. Raises ProblemError when one can't be taken; then none is."""
-    ids = [review.id or command.review_id(index, review.entity) for index, review in enumerate(reviews)]
+    ids = [review.id or _given_id(services, command, index, review) for index, review in enumerate(reviews)]
     _check_different(ids)
     proofs = await read_proofs(services, reviews)
     wanted = await wanted_by(services, caller, command, dict(zip(ids, proofs.reviews, strict=True)))
@@ -45,13 +45,19 @@ async def submit_reviews(
     return await carry_out(services, command, ids, messages)
 
 
+def _given_id(services: Services, command: Command, index: int, review: SubmittedReview) -> str:
+    has_places = services.publisher.has_places
+    return command.review_id(index, review.entity) if has_places else command.item_id(index)
+
+
 def _submission(services: Services, command: Command, index: int, wanted: Wanted, via: Source) -> OutgoingMessage:
     review = wanted.review
     given = review.model_dump(
         by_alias=True, exclude_defaults=True, exclude={"id", "former_id", "command_id", "editor", "via"}
     )
     sender = {"editor": wanted.editor} if wanted.editor else {}
-    former = {"formerId": command.item_id(index)} if review.id is None and command.repeatable else {}
+    is_placed = review.id is None and bucket_in(wanted.id) is not None
+    former = {"formerId": command.item_id(index)} if is_placed and command.repeatable else {}
     value = {"id": wanted.id, **former, **given, **command.marks, **sender, "via": via}
     return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 

@@ -66,7 +66,7 @@ class FencedPublisher:
             # Not by aiokafka's context of a transaction: after a failure that waits for Kafka to abort it.
             if self._fenced:
                 await self._producer.begin_transaction()
-            await asyncio.gather(*await send_batch(self._producer, messages))
+            await asyncio.gather(*await send_batch(self._producer, messages, by_place=True))
             if self._fenced:
                 await self._producer.commit_transaction()
         count_published(messages)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from domain.delivery import OutgoingMessage
-from domain.places import murmur2, partition_at
+from domain.places import murmur2, partition_at, tells_place
 from messaging.kafka.aiokafka_internals import queue_batch
 from messaging.topics import Topic
 
@@ -23,21 +23,23 @@ _WORTHWHILE: Final = 8
 _LARGE_BYTES: Final = 64 * 1024
 
 
-async def send_batch(producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage]) -> list[asyncio.Future[Any]]:
+async def send_batch(
+    producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage], *, by_place: bool
+) -> list[asyncio.Future[Any]]:
     """Send messages; each future ends when the broker has acknowledged its part of them, or not.
 
-    Messages with one key keep their order.
+    Messages with one key keep their order. `by_place`: also those about an object go to its place.
     """
     counts = {topic: len(await producer.partitions_for(topic)) for topic in {m.topic for m in messages}}
     # A large one is left to the producer, which knows what is too large for the broker.
     if len(messages) < _WORTHWHILE or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
         return [
-            await producer.send(m.topic, m.value, m.key, _place(m, counts[m.topic]), headers=list(m.headers))
+            await producer.send(m.topic, m.value, m.key, _place(m, counts[m.topic], by_place), headers=list(m.headers))
             for m in messages
         ]
     parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
     for message in messages:
-        partition = partition_of(message.topic, message.key, counts[message.topic])
+        partition = partition_of(message.topic, message.key, counts[message.topic], by_place)
         parts.setdefault((message.topic, partition), []).append(message)
     return [future for part, content in parts.items() for future in _send_packed(producer, *part, content)]
 
@@ -61,17 +63,19 @@ def _send_packed(
     return [*futures, queue_batch(producer, batch, place)]
 
 
-def _place(message: OutgoingMessage, count: int) -> int | None:
+def _place(message: OutgoingMessage, count: int, by_place: bool) -> int | None:
     # Without a key the producer chooses one that has a leader.
-    return None if message.key is None else partition_of(message.topic, message.key, count)
+    return None if message.key is None else partition_of(message.topic, message.key, count, by_place)
 
 
-def partition_of(topic: str, key: bytes | None, count: int) -> int:
+def partition_of(topic: str, key: bytes | None, count: int, by_place: bool = True) -> int:
     """The partition of a key among so many, as Kafka's own clients choose it; any one without a key. In the topic of
-    changes it is a range of places."""
+    changes it is a range of places, for ids that tell theirs, and for objects where all go `by_place`."""
     if key is None:
         return random.randrange(count)  # noqa: S311
-    return partition_at(key, count) if topic.endswith(Topic.REVIEW_CHANGES) else _hash(key) % count
+    if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or tells_place(key)):
+        return partition_at(key, count)
+    return _hash(key) % count
 
 
 @lru_cache(maxsize=16_384)

@@ -28,9 +28,11 @@ class Publisher:
     have been taken all the same, so callers repeat the whole publication and receivers drop what they know. A message
     that is too large for its topic raises aiokafka's own error.
     Messages with one key keep their order: within a call, and between calls that follow each other.
+    `has_places`: as the schema has them; then messages about an object go to its place.
     """
 
     def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0) -> None:
+        self.has_places = True
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
@@ -62,7 +64,7 @@ class Publisher:
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
-                await asyncio.gather(*await send_batch(producer, messages))
+                await asyncio.gather(*await send_batch(producer, messages, by_place=self.has_places))
         except TimeoutError as error:
             if producer is not None:
                 self._discard(producer)

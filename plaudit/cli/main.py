@@ -134,6 +134,9 @@ def init(as_json: AsJson = False) -> None:
 @app.command()
 def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would change, and change nothing.")] = False,
+    compatible: Annotated[
+        bool, typer.Option("--compatible", help="Only steps with which the version before goes on running.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
 ) -> None:
     """Bring the database to this version's schema, and mend damaged documents, while the service runs.
@@ -142,7 +145,7 @@ def migrate(
     """
     from plaudit.tools.migrate import migrate as work
 
-    run(lambda settings: work(settings, out, errors, dry_run=dry_run, as_json=as_json))
+    run(lambda settings: work(settings, out, errors, dry_run=dry_run, compatible=compatible, as_json=as_json))
 
 
 @app.command()

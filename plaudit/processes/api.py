@@ -38,7 +38,7 @@ from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
-from plaudit.processes.waiting import NotDurableError, prepare_servers
+from plaudit.processes.waiting import NotDurableError, has_places, prepare_servers
 from storage.database import Database
 from storage.indexes import IndexNotMadeError
 from storage.pymongo_internals import cancel_and_wait
@@ -80,7 +80,8 @@ async def run_api(settings: Settings) -> None:
         add_storefront(app, settings.storefront.limits(), check=settings.storefront.check)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is there.
-        preparing = asyncio.create_task(_prepare(settings, database))
+        publisher.has_places = False  # until it is known
+        preparing = asyncio.create_task(_prepare(settings, database, publisher))
         looking = asyncio.create_task(app.state.gauges.keep_looking())
 
         def on_start(started: bool) -> None:
@@ -156,8 +157,9 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
     )
 
 
-async def _prepare(settings: Settings, database: Database) -> None:
+async def _prepare(settings: Settings, database: Database, publisher: Publisher) -> None:
     # The limit of queries isn't for indexes: those of a large collection take their time.
+    publisher.has_places = await has_places(database)
     with pymongo.timeout(_INDEXES_S):
         try:
             await prepare_servers(settings, database)

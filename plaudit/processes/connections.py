@@ -17,7 +17,7 @@ from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
-from plaudit.processes.waiting import make_keys, prepare_servers
+from plaudit.processes.waiting import has_places, make_keys, prepare_servers
 from storage.database import Database, connect
 from storage.pymongo_internals import cancel_and_wait
 
@@ -70,6 +70,7 @@ async def run_process(
 
             async def prepare_and_work() -> None:
                 await prepare_servers(settings, database)
+                publisher.has_places = await has_places(database)
                 await work(database, publisher, probes)
 
             await run_unless_stopped(prepare_and_work(), stop, again_s=_AGAIN_S)

@@ -63,6 +63,11 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     return created
 
 
+async def has_places(database: Database) -> bool:
+    """True if the schema of the database has places."""
+    return (await patiently("MongoDB", SchemaMarks(database).load)).has_places
+
+
 async def _check_durability(connection: KafkaConnection, topics: TopicNames, database: Database) -> None:
     async def in_kafka() -> list[str]:
         async with admin_client(connection) as admin:

@@ -18,7 +18,7 @@ from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Review
-from domain.schema import NEWEST, SchemaMark, Standing, Step, begun, done, missing_steps, refusal, standing
+from domain.schema import SchemaMark, Standing, Step, begun, done, missing_steps, refusal, standing
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
 from messaging.reviews_state import review_of_state
@@ -166,8 +166,11 @@ async def hold_lease(database: Database, holder: str, progress: Console) -> None
         await asyncio.sleep(_WAIT_S)
 
 
-async def migrate(settings: Settings, out: Console, progress: Console, *, dry_run: bool, as_json: bool) -> None:
+async def migrate(
+    settings: Settings, out: Console, progress: Console, *, dry_run: bool, compatible: bool, as_json: bool
+) -> None:
     """Make the missing steps, then mend documents, while the service runs. Waits for MongoDB and another migration.
+    `compatible`: the steps that the version before runs on.
 
     Raises SchemaRefusedError if the database is newer, and what drivers raise if a server goes away meanwhile.
     """
@@ -176,10 +179,11 @@ async def migrate(settings: Settings, out: Console, progress: Console, *, dry_ru
         if standing(mark) is Standing.TOO_NEW:
             raise SchemaRefusedError(refusal(mark) or "")
         if dry_run:
-            report = await _dry_run(database, mark)
+            report = await _dry_run(database, mark, missing_steps(mark, compatible=compatible))
         else:
             async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
-                steps = [await run.make(step) for step in missing_steps(await run.marks.load())]
+                missing = missing_steps(await run.marks.load(), compatible=compatible)
+                steps = [await run.make(step) for step in missing]
                 documents = [await run.mend(collection) for collection in SHAPES]
                 after = await run.marks.load()
             report = _whole(mark, after.version, steps, documents, dry_run=False)
@@ -202,13 +206,14 @@ async def _migration(
         await LeaseRepository(database).release(_LEASE, migration.holder)
 
 
-async def _dry_run(database: Database, mark: SchemaMark) -> MigrationReport:
+async def _dry_run(database: Database, mark: SchemaMark, missing: Sequence[Step]) -> MigrationReport:
     steps: list[StepReport] = [
         {"number": s.number, "sentence": s.sentence, "documents": await WORK[s.number](database).count()}
-        for s in missing_steps(mark)
+        for s in missing
     ]
     documents = [_report(name, await Mender(database, name).count() or 0, Mended()) for name in SHAPES]
-    return _whole(mark, max(mark.version, NEWEST), steps, documents, dry_run=True)
+    after = max([mark.version, *(step.number for step in missing)])
+    return _whole(mark, after, steps, documents, dry_run=True)
 
 
 def _whole(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from consumers.routing_turns import Turns
 from domain.places import bucket_in, bucket_of, placed
 from domain.ratings import Entity
+from domain.schema import NEWEST
 from messaging.kafka.connection import KafkaConnection
 from messaging.topics import TopicNames
-from tests.support.facade import REVIEWS, Facade, new_id, once, submission
+from tests.support.facade import REVIEWS, Facade, facade_of, new_id, once, submission
 from tests.support.messages import message, review_message
-from tests.support.service import Json, Service
+from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
 
 
@@ -60,6 +62,37 @@ async def test_what_the_version_before_stored_is_not_stored_again(
     await service.publish("review-submissions", review_message(again), review_message(marker))
     listed = await facade.until_listed(product, 2)
     assert {row["id"] for row in listed} == {former, marker["id"]}
+
+
+async def test_a_database_of_before_gets_places_while_the_service_runs(
+    servers: Servers, tmp_path: Path, product: str
+) -> None:
+    service = Service(servers, tmp_path)
+    async with service.mongo() as database:
+        await database["schema"].insert_one({"_id": "mark", "version": 1, "runsFrom": 0})
+    key, review = once(), submission(product)
+    unnamed = message(submission(product, rating=2), f"Product:{product}")
+    async with service.running(), facade_of(service) as facade:
+        await service.publish("review-submissions", unnamed)
+        (former,) = (await facade.http.post(REVIEWS, json=[review], headers=key)).json()["ids"]
+        assert bucket_in(former) is None
+        await facade.moderate("approve", former)
+        await facade.until_listed(product, 2)
+        assert json.loads((await service.run("migrate", "--json")).stdout)["schema"] == NEWEST
+        for process in ("worker", "api"):
+            await service.restart(process)
+        await service.until_ready()
+        # What was sent before is known, whatever its id would be now.
+        (later,) = (await facade.http.post(REVIEWS, json=[review], headers=key)).json()["ids"]
+        assert bucket_in(later) == bucket_of(Entity("Product", product))
+        await service.publish("review-submissions", unnamed)
+        (fresh,) = await facade.submit(submission(product, rating=5))
+        assert bucket_in(fresh) is not None
+        await facade.moderate("approve", fresh)
+        await facade.moderate("reject", former)
+        await service.idle()
+        assert len(await facade.until_listed(product, 3)) == 3
+        await facade.until_rated(product, 5, 1)
 
 
 @pytest.mark.parametrize("kind", ["ours", "forged", "foreign"])

@@ -91,8 +91,8 @@ def name(command: CommandInfo) -> str:
 def test_a_release_is_prepared_before_it_is_rolled_out(manifests: Manifests) -> None:
     job = manifests.named("Job", f"{RELEASE}-migration")
     commands = [only["args"] for only in containers(job["spec"]["template"])]
-    assert commands == [["init"], ["migrate"]]
-    assert {command for (command,) in commands} <= {name(command) for command in app.registered_commands}
+    assert commands == [["init"], ["migrate", "--compatible"]]
+    assert {command for command, *_ in commands} <= {name(command) for command in app.registered_commands}
     assert job["spec"]["activeDeadlineSeconds"]
     # The secret of External Secrets isn't there before the release is.
     before = "post-install" if manifests.of("ExternalSecret") else "pre-install"
