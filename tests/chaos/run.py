@@ -26,7 +26,7 @@ from tests.chaos.purchases import Shopper
 from tests.chaos.restored import Mover
 from tests.chaos.rules import RULES, Critic, Ruled, end_holds
 from tests.chaos.soak import EVERY_S, Soak
-from tests.chaos.upgrades import UPGRADES, upgrade
+from tests.chaos.upgrades import UPGRADES, migrate, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
 
 KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES}
@@ -168,6 +168,9 @@ class Run:
         stage = Stage(self.cluster, self.fleet, chance, self.world.model, lambda: self.disturb(stage))
         try:
             await self.faults(stage)
+            if self.fleet.before is not None and self.fleet.is_this_version:
+                await migrate(stage)
+                await stage.a_while(10.0, 15.0)
         except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
             self.fail(error)
         self.is_over.set()

@@ -21,12 +21,24 @@ DISTURBED = 0.5
 
 
 async def upgrade(stage: Stage) -> None:
-    """`plaudit init` of this version, then each process; `plaudit migrate` when none is left of the version before."""
+    """`plaudit init` of this version, then each process; when none is left of the version before, `plaudit migrate` as
+    far as that goes on running."""
     fleet = stage.fleet
     await fleet.run(fleet.this, "init")
     await take_turns(stage, fleet.this, ORDER)
     if fleet.this.migrates:
-        await fleet.run(fleet.this, "migrate")
+        await fleet.run(fleet.this, "migrate", "--compatible")
+
+
+async def migrate(stage: Stage) -> None:
+    """The steps with which the version before doesn't run, then each process anew: they go by what they find at their
+    start. There is no way back."""
+    fleet = stage.fleet
+    await fleet.run(fleet.this, "migrate")
+    for name in [name for kind in ORDER for name in sorted(fleet.names(kind))]:
+        await fleet.stop(name, in_time=False)
+        fleet.start(name)
+        await fleet.until_ready(name)
 
 
 async def roll_back(stage: Stage) -> None:
