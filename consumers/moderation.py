@@ -84,8 +84,9 @@ class ReviewChangeConsumer:
         reviews, ratings, outcomes = work.repositories.reviews, work.repositories.ratings, work.repositories.outcomes
         ids = {command.review_id for command in commands}
         present = await reviews.moderated(ids, work.session)
-        early = ids - present.keys()
-        early -= (await reviews.entities(early)).keys()
+        # Read outside of the transaction, which doesn't see a review that comes now: that one is early, too.
+        places = await reviews.entities(ids - present.keys())
+        early = {id for id in ids - present.keys() if id not in places or places[id] is not None}
         keys = [command.answer_key for command in commands if command.answer_key]
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         await reviews.save_moderated(moderated.reviews, work.session)
