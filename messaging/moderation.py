@@ -1,6 +1,6 @@
 """Moderation commands as messages: as they are asked for, and on their way to the owner of the object.
 
-The one codec of `domain.reviews.Moderation`: for both topics, for parked commands and for dead letters.
+The one codec of `domain.moderation.Moderation`: for both topics, for parked commands and for dead letters.
 """
 
 from __future__ import annotations
