@@ -146,7 +146,7 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     await service.publish("review-changes", message(recount, f"Product:{product}"))
     turns = Turns(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
     waiting = asyncio.create_task(turns.wait())
-    await asyncio.sleep(2)
+    await asyncio.sleep(2)  # nothing tells that it waits
     assert not waiting.done()
     service.start("worker")
     await waiting
@@ -156,7 +156,7 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     await turns.wait()
     turns.on_partitions_assigned([])
     waiting = asyncio.create_task(turns.wait())
-    await asyncio.sleep(1)
+    await asyncio.sleep(1)  # as above
     assert not waiting.done()
     waiting.cancel()
     await asyncio.wait([waiting])
