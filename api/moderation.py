@@ -149,11 +149,14 @@ async def _moderate(
         "expectedStatus": status,
     }
     value = {name: each for name, each in said.items() if each is not None} | stores_of(caller) | command.marks
-    return await carry_out(services, command, different, [_message(services, id, value) for id in different])
+    placed = {id for id in different if bucket_in(id) is not None}
+    straight = placed if placed and await services.moderation_ways.is_straight() else set()
+    messages = [_message(services, id, value, is_straight=id in straight) for id in different]
+    return await carry_out(services, command, different, messages)
 
 
-def _message(services: Services, id: str, value: Mapping[str, Any]) -> OutgoingMessage:
-    """The command about one review: straight to the owner of its place where the id tells that, else by the router."""
-    if bucket_in(id) is None:
-        return services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]})
-    return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", straight_value(value, id))
+def _message(services: Services, id: str, value: Mapping[str, Any], *, is_straight: bool) -> OutgoingMessage:
+    """The command about one review: straight to the owner of its place, which its id tells, or by the router."""
+    if is_straight:
+        return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", straight_value(value, id))
+    return services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", {**value, "ids": [id]})

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
 from api.lookups import Lookups
+from api.moderation_ways import ModerationWays
 from api.recent_commands import RecentCommands
 from api.waits import Waits
 from api.web.limits import Limits
@@ -66,6 +67,7 @@ class Services(Repositories):
         self.limits = limits
         self.entity_types = entity_types
         self.lag = lag
+        self.moderation_ways = ModerationWays(lag)
         self.letters = letters
         self.examination = examination
         self.authenticator = authenticator

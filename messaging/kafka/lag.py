@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from messaging.kafka.administration import partitions_of
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.reading import TopicReader
 from messaging.topics import Topic, TopicNames
@@ -43,6 +44,7 @@ class ConsumerLag:
         self._timeout: Final = timeout
         self._admin: AIOKafkaAdminClient | None = None
         self._reader: AIOKafkaConsumer | None = None
+        self._connecting = asyncio.Lock()
 
     async def measure(self) -> Lag:
         """The lag of every partition of every topic that a group reads."""
@@ -52,6 +54,21 @@ class ConsumerLag:
         except BaseException:
             await self.stop()
             raise
+
+    async def is_read(self, topic: Topic) -> bool:
+        """True if the group of a topic has committed every record of it that was acknowledged before this call."""
+        name = self._topics.name(topic)
+        try:
+            async with asyncio.timeout(self._timeout):
+                admin, reader = await self._clients()
+                partitions = await partitions_of(admin, [name])
+                ends, committed = await asyncio.gather(
+                    reader.end_offsets(partitions), admin.list_consumer_group_offsets(name)
+                )
+        except BaseException:
+            await self.stop()
+            raise
+        return all(end == 0 or (place in committed and committed[place].offset >= end) for place, end in ends.items())
 
     async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float]:
         """The times in these records, one for each partition, in seconds of Unix time; without those that are gone."""
@@ -72,22 +89,18 @@ class ConsumerLag:
             await reader.stop()
 
     async def _clients(self) -> tuple[AIOKafkaAdminClient, AIOKafkaConsumer]:
-        if self._admin is None:
-            self._admin = AIOKafkaAdminClient(**self._connection.client_options())
-            await self._admin.start()
-        if self._reader is None:
-            self._reader = AIOKafkaConsumer(**self._connection.client_options(), enable_auto_commit=False)
-            await self._reader.start()
-        return self._admin, self._reader
+        async with self._connecting:
+            if self._admin is None:
+                self._admin = AIOKafkaAdminClient(**self._connection.client_options())
+                await self._admin.start()
+            if self._reader is None:
+                self._reader = AIOKafkaConsumer(**self._connection.client_options(), enable_auto_commit=False)
+                await self._reader.start()
+            return self._admin, self._reader
 
     async def _measured(self, admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer) -> Lag:
         names = {self._topics.name(topic): topic for topic in Topic if topic.is_consumed}
-        described = await admin.describe_topics(list(names))
-        partitions = [
-            TopicPartition(topic["topic"], partition["partition"])
-            for topic in described
-            for partition in topic["partitions"]
-        ]
+        partitions = await partitions_of(admin, list(names))
         if not partitions:
             return {}
         first, ends, *groups = await asyncio.gather(

@@ -30,10 +30,11 @@ def main() -> None:
     parser.add_argument("--before", help="the version before: a revision, or the folder of its tree")
     for actor, count in ACTORS.items():
         parser.add_argument(f"--{actor}", type=int, default=count)
+    parser.add_argument("--batch", type=int, default=60, help="the most reviews in one message")
     parser.add_argument("--keep", type=Path, help="a folder for logs and data, kept; else they are deleted at the end")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures are kept")
     options = parser.parse_args()
-    sizes = {name: getattr(options, name) for name in ("seed", "faults", "commands", "seconds", *ACTORS)}
+    sizes = {name: getattr(options, name) for name in ("seed", "faults", "commands", "seconds", "batch", *ACTORS)}
     plan = Plan(**sizes, processes=PROCESSES, before=options.before, kinds=options.kinds.split(","))
     folder = options.keep or Path(tempfile.mkdtemp(prefix="plaudit-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)

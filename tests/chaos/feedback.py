@@ -34,7 +34,7 @@ class Audience(Actor):
 
     async def submit(self) -> None:
         """A review that is approved before anything is said of it."""
-        review = self.review(id=self.new_id("review"), storeId=None)
+        review = self.review(id=self.review_id(), storeId=None)
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
         await self.approve(review["id"])
@@ -49,7 +49,7 @@ class Audience(Actor):
 
     async def speak_early(self) -> None:
         """Feedback that comes before the review that it is about, whose approval settles the reports among it."""
-        review = self.review(id=self.new_id("review"), storeId=None)
+        review = self.review(id=self.review_id(), storeId=None)
         for _ in range(self.chance.randint(1, 4)):
             await self.tell_about(review["id"])
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)

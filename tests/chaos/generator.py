@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from abc import ABC, abstractmethod
 from collections import deque
@@ -32,7 +33,7 @@ REMEMBERED = 300
 class World:
     """The parts that all actors share. `hot` objects are reviewed by all of them.
 
-    `end_holds` has the time come at which a rule approves these reviews.
+    `end_holds` has the time come at which a rule approves these reviews. `batch`: the most reviews in one message.
     """
 
     http: Http
@@ -42,6 +43,7 @@ class World:
     hot: Sequence[str]
     series: str
     end_holds: Callable[[Sequence[str]], Awaitable[None]]
+    batch: int = 60
 
 
 class Actor(ABC):
@@ -69,6 +71,14 @@ class Actor(ABC):
     def new_id(self, kind: str) -> str:
         self.count += 1
         return f"{self.name}-{kind}{self.count}"
+
+    def review_id(self) -> str:
+        """An id as upstream systems choose one; some look like those that the service gives, of any place."""
+        id = self.new_id("review")
+        if self.chance.random() < 0.6:
+            return id
+        digits = hashlib.sha256(id.encode()).hexdigest()
+        return f"{digits[:8]}-{digits[8:12]}-8{digits[12:15]}-8{digits[15:18]}-{digits[18:30]}"
 
     async def tell(self, topic: str, key: str, value: Json | Sequence[Json]) -> None:
         """Publish something that may be repeated later."""
@@ -162,6 +172,7 @@ class Reviewer(Actor):
             (self.moderate_by_kafka, 4),
             (self.edit_by_http, 2),
             (self.edit_by_kafka, 2),
+            (self.moderate_nothing, 1),
             (self.take_an_id, 1),
             (self.repeat_some, 1),
             (self.poison, 1),
@@ -177,7 +188,7 @@ class Reviewer(Actor):
                 self.world.ledger.object_to(f"a review in a closed store: {answer}")
             return
         if self.chance.random() < 0.5:
-            reviews = [{**review, "id": self.new_id("review")} for review in reviews]
+            reviews = [{**review, "id": self.review_id()} for review in reviews]
         wait = self.chance.choice([None, None, 5])
         answer = await self.world.http.send("POST", REVIEWS, reviews, key=key, wait=wait)
         if answer.status not in (200, 202):
@@ -192,7 +203,7 @@ class Reviewer(Actor):
     async def submit_by_kafka(self) -> None:
         for _ in range(self.chance.randint(1, 10)):
             store = self.chance.choice([None, OPEN_STORE, OPEN_STORE, CLOSED_STORE])
-            await self.submit(self.review(id=self.new_id("review"), storeId=store))
+            await self.submit(self.review(id=self.review_id(), storeId=store))
 
     async def submit(self, review: Json) -> None:
         id = review["id"]
@@ -244,7 +255,7 @@ class Reviewer(Actor):
     async def race(self) -> None:
         """Reviews of one object by one customer, of which the store takes one, by both ways and in all partitions."""
         entity, chance = self.new_id("once"), self.chance
-        reviews = [self.review(id=self.new_id("race"), EntityId=entity, storeId=ONE_EACH) for _ in range(6)]
+        reviews = [self.review(id=self.review_id(), EntityId=entity, storeId=ONE_EACH) for _ in range(6)]
         keys = [self.new_id("key") for _ in reviews]
         by_kafka = [self.tell("review-submissions", k, r) for k, r in zip(keys[:3], reviews[:3], strict=True)]
         by_http = [
@@ -258,7 +269,7 @@ class Reviewer(Actor):
 
     async def moderate_early(self) -> None:
         """Commands that come before the review they are about."""
-        review = self.review(id=self.new_id("review"))
+        review = self.review(id=self.review_id())
         for _ in range(self.chance.randint(1, 3)):
             await self.moderate(review["id"])
         await self.submit(review)
@@ -266,6 +277,16 @@ class Reviewer(Actor):
     async def moderate_by_kafka(self) -> None:
         for id in self.chance.sample(self.mine, min(len(self.mine), 8)):
             await self.moderate(id)
+
+    async def moderate_nothing(self) -> None:
+        """Commands about reviews that nobody submits, by both ways: they wait, and nothing comes of them."""
+        ids = [self.review_id() for _ in range(self.chance.randint(1, 10))]
+        command = {"action": self.chance.choice(ACTIONS), "ids": ids}
+        await self.tell("moderation-commands", ids[0], command)
+        answer = await self.world.http.send("POST", f"{REVIEWS}/approve", ids, key=self.new_id("key"))
+        if answer.status not in (202, 409):
+            self.world.ledger.object_to(f"moderation of nothing: {answer}")
+        self.world.ledger.acknowledge("moderated before any submission", *ids, *ids)
 
     async def moderate(self, id: str) -> None:
         action, expected = self.chance.choice(ACTIONS), self.chance.choice(EXPECTED)
@@ -307,7 +328,7 @@ class Importer(Actor):
     async def submit(self) -> None:
         """An array of reviews of many objects."""
         batch = self.new_id("batch")
-        ids = [self.new_id("review") for _ in range(self.chance.randint(20, 60))]
+        ids = [self.review_id() for _ in range(self.chance.randint(self.world.batch // 3, self.world.batch))]
         reviews = [self.review(id=id, storeId=self.chance.choice([None, OPEN_STORE, CLOSED_STORE])) for id in ids]
         # The last one is looked for, so it must not be refused.
         reviews[-1]["storeId"] = None

@@ -38,7 +38,7 @@ class Photographer(Actor):
 
     async def submit(self) -> None:
         ids = [await self.upload() for _ in range(self.chance.randint(1, 2))]
-        review = self.review(id=self.new_id("review"), images=ids)
+        review = self.review(id=self.review_id(), images=ids)
         if self.chance.random() < 0.5:
             await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
             # Edits and deletions by HTTP could come before it.

@@ -23,7 +23,7 @@ class Shopper(Actor):
         chance, customer, product = self.chance, self.new_id("customer"), self.new_id("product")
         store = chance.choice([OPEN_STORE, OPEN_STORE, None])
         fields = {"userId": customer, "EntityId": product, "storeId": store}
-        reviews = [self.review(id=self.new_id("review"), **fields) for _ in range(chance.randint(1, 3))]
+        reviews = [self.review(id=self.review_id(), **fields) for _ in range(chance.randint(1, 3))]
         events = [event for _ in range(chance.randint(0, 2)) for event in self.events(customer, product, store)]
         deeds = [*(self.send_review(review) for review in reviews), *(self.send_order(event) for event in events)]
         chance.shuffle(deeds)

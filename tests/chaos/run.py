@@ -47,6 +47,8 @@ class Plan:
     buyers: int
     audiences: int
     processes: Sequence[str]
+    batch: int = 60
+    """The most reviews in one message."""
     before: str | None = None
     """The revision, or the folder, of the version that processes are of in the beginning if they are upgraded."""
     kinds: Sequence[str] = tuple(KINDS)
@@ -116,7 +118,9 @@ async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> 
             async with clients(fleet.facades, kafka, prefix, ledger) as (http, upstream):
                 series = f"s{plan.seed}"
                 hot = [f"{series}-hot{n}" for n in range(20)]
-                world = World(http, upstream, ledger, Model(), hot, series, partial(end_holds, fleet.service))
+                world = World(
+                    http, upstream, ledger, Model(), hot, series, partial(end_holds, fleet.service), plan.batch
+                )
                 run = Run(plan, report, result, cluster, fleet, world)
                 await run.to_the_end()
     return result

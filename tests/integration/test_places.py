@@ -37,6 +37,7 @@ async def test_a_review_that_we_name_is_moderated_without_the_router(
 ) -> None:
     first, second = await facade.submit(submission(product), submission(product, rating=2))
     assert bucket_in(first) == bucket_in(second) == bucket_of(Entity("Product", product))
+    await service.idle()
     await facade.moderate("approve", first, second)
     await facade.until_rated(product, 3, 2)
     assert not await service.keyed("moderation-commands", first)
@@ -136,6 +137,22 @@ async def test_by_http_before_the_review_and_after_it(facade: Facade, service: S
     await facade.moderate("delete", id)
     late = await facade.http.post(f"{REVIEWS}/approve", json=[id], headers={**once(), "Prefer": "wait=10"})
     assert [result["outcome"] for result in late.json()["results"]] == ["not-found"]
+
+
+async def test_by_http_behind_what_upstream_systems_have_published(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    service, facade = own_service, own_facade
+    (id,) = await facade.submit(submission(product))
+    await service.idle()
+    await service.stop("worker")
+    await service.publish("moderation-commands", message({"action": "reject", "ids": [id]}, id))
+    answer = (await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
+    service.start("worker")
+    assert await outcomes_of(service, answer["commandId"], id) == "applied"
+    told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
+    assert told[-2:] == ["ReviewRejected", "ReviewApproved"]
+    await facade.until_rated(product, 4, 1)
 
 
 async def test_commands_wait_for_those_that_another_worker_passed_on(own_service: Service, product: str) -> None:
