@@ -11,6 +11,8 @@ import orjson
 
 from domain.places import bucket_of, placed
 from domain.ratings import Entity
+from domain.reviews import ReviewStatus
+from storage.reviews_queue import queue_fields
 
 OBJECTS: Final = 10_000
 _TEXT: Final = "Sharp pictures, and the battery lasts for days. I would buy it again at any time. " * 3
@@ -86,6 +88,7 @@ def stored_review(
         "review": _TEXT,
         "ratingHundredths": 100 * (1 + number % 5),
         "status": status,
+        **queue_fields(ReviewStatus(status)),
         "createdDate": at,
         "modifiedDate": at,
     }

@@ -176,8 +176,8 @@ class _Flow:
     async def _steps(self, step: Republication) -> AsyncGenerator[Republication, None]:
         while step.after is not None:
             page = await self.changes.page(step.after)
-            await self._publish(States(page.reviews, []))
-            step = replace(step, after=page.last, published=step.published + len(page.reviews))
+            await self._publish(page.states)
+            step = replace(step, after=page.last, published=step.published + len(page.states.present))
             yield step
         # What the topic holds beyond the reviews, as after a restore to an earlier state.
         partitions = await self.publisher.partitions(self.topic)
@@ -185,12 +185,13 @@ class _Flow:
             async for records in reader.batches(partitions):
                 ids = {record.key.decode() for record in records if record.key and record.value is not None}
                 states = await self.changes.states(ids)
-                await self._publish(States([], states.gone))
+                await self._publish(States([], states.gone, []))
                 yield step
 
     async def _publish(self, states: States) -> None:
         present = [state_record(self.topic, review_state(each)) for each in states.present]
         await self.publisher.publish([*present, *(tombstone(self.topic, id) for id in states.gone)])
+        await self.changes.leave_queue(states)
 
     async def _note(self, at: datetime, *, every: float) -> None:
         if monotonic() >= self.noted_at + every:

@@ -21,17 +21,19 @@ class Step(NamedTuple):
 
 
 _PLACES: Final = 2
+_QUEUE: Final = 3
 
 STEPS: Final = (
     Step(1, "Count the stars of ratings from before histograms were kept.", 0),
     Step(_PLACES, "Give reviews ids that tell their place, and send their moderation straight there.", _PLACES),
+    Step(_QUEUE, "Find unapproved reviews by an index of their own, which approvals leave alone.", _QUEUE),
 )
 """In their order, numbered from 1 on without a gap."""
 
 NEWEST: Final = len(STEPS)
 """The schema that this version of the service writes."""
 
-_OF_THIS_RELEASE: Final = 2
+_OF_THIS_RELEASE: Final = 3
 """So many of the steps came with this release: it runs on the schema of the one before."""
 
 
@@ -49,6 +51,11 @@ class SchemaMark(NamedTuple):
         """True if the ids that we give tell places, and messages about objects go to them. All processes that start
         know by this what others do."""
         return self.version >= _PLACES
+
+    @property
+    def has_queue(self) -> bool:
+        """True if every unapproved review is in the queue, by which lists find them."""
+        return self.version >= _QUEUE
 
 
 class Standing(StrEnum):

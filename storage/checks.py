@@ -14,7 +14,7 @@ from messaging.templates.rendering import TemplateError, check, in_template_thre
 from storage import outbox
 from storage.backlog import PARKED
 from storage.database import Database
-from storage.indexes import SUPERSEDED, all_indexes, is_as_wanted
+from storage.indexes import all_indexes, is_as_wanted, superseded
 from storage.mending import SHAPES, Mender
 from storage.schema import SchemaMarks
 from storage.templates import SavedTemplate, TemplateRepository
@@ -65,9 +65,10 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
     different: list[str] = []
     left_over: list[str] = []
     count = 0
+    in_the_way = superseded(await SchemaMarks(database).load())
     for collection, models in all_indexes(remember_days).items():
         there = await database[collection].index_information()
-        left_over += [f"{collection}.{name}" for name in SUPERSEDED.get(collection, ()) if name in there]
+        left_over += [f"{collection}.{name}" for name in in_the_way.get(collection, ()) if name in there]
         for model in models:
             count += 1
             name = f"{collection}.{model.document['name']}"

@@ -9,6 +9,7 @@ from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 
+from domain.schema import SchemaMark
 from storage import (
     audit,
     claims,
@@ -29,14 +30,13 @@ from storage import (
     returns,
     review_tokens,
     reviews,
+    reviews_queue,
     sessions,
     templates,
     verdicts,
 )
 from storage.database import Database, Document, is_database_away
-
-SUPERSEDED: Final = {returns.COLLECTION: returns.SUPERSEDED, orders.COLLECTION: orders.SUPERSEDED}
-"""The names of indexes that earlier versions made, by collection."""
+from storage.schema import SchemaMarks
 
 _AGE: Final = "expireAfterSeconds"
 _OPTIONS: Final = ("unique", "sparse", _AGE, "partialFilterExpression")
@@ -64,8 +64,18 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
                 f"Indexes of the collection {collection} can't be made: {error}. Correct its documents or drop the "
                 "index that is in the way, then run `plaudit init`."
             ) from error
-    for collection, names in SUPERSEDED.items():
+    for collection, names in superseded(await SchemaMarks(database).load()).items():
         await _drop(database[collection], names)
+
+
+def superseded(mark: SchemaMark) -> dict[str, Collection[str]]:
+    """The names of indexes that earlier versions made and none needs on this schema, by collection."""
+    unapproved = (reviews_queue.BEFORE,) if mark.has_queue else ()
+    return {
+        returns.COLLECTION: returns.SUPERSEDED,
+        orders.COLLECTION: orders.SUPERSEDED,
+        reviews.COLLECTION: unapproved,
+    }
 
 
 async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexModel]) -> None:

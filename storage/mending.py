@@ -11,12 +11,13 @@ from pymongo import ASCENDING, UpdateOne
 from pymongo.errors import ExecutionTimeout
 
 from domain.ratings import Entity
-from domain.reviews import Review
+from domain.reviews import Review, ReviewStatus
 from storage.database import Database, Document, Session
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
 from storage.returns_documents import RETURN
 from storage.reviews_documents import document_of
+from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
 from storage.shapes import Shape, StoredDocumentError, damaged, is_wanting
 
@@ -91,6 +92,8 @@ class Mender:
             mended.lost[str(document["_id"])] = lost
         if shape is REVIEW and is_uncertain(document) and "entityType" in whole and "entityId" in whole:
             mended.entities.add(Entity(whole["entityType"], whole["entityId"]))
+        if shape is REVIEW and "status" in changes:
+            changes |= queue_fields(ReviewStatus(changes["status"]))
         mended.restored += bool(found)
         mended.filled += bool(defaults)
         return UpdateOne({"_id": document["_id"]}, {"$set": changes}) if changes else None

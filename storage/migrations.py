@@ -12,6 +12,8 @@ from domain.ratings import Entity
 from storage.database import Database, Document
 from storage.ratings import COLLECTION as RATINGS
 from storage.ratings import key_from
+from storage.reviews import COLLECTION as REVIEWS
+from storage.reviews_queue import NOT_QUEUED
 
 
 class Slice(NamedTuple):
@@ -70,5 +72,28 @@ class GivePlaces:
         return None
 
 
-WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars, 2: GivePlaces}
+class FillQueue:
+    """Step 3: unapproved reviews enter the queue."""
+
+    _AT_ONCE: Final = 1_000
+
+    def __init__(self, database: Database) -> None:
+        self._reviews = database[REVIEWS]
+
+    async def count(self) -> int:
+        """The number of unapproved reviews that aren't in the queue."""
+        return await self._reviews.count_documents(NOT_QUEUED)
+
+    async def slice(self, after: str) -> Slice | None:
+        """The next of them, by their ids."""
+        wanted = {**NOT_QUEUED, **({"_id": {"$gt": after}} if after else {})}
+        found = await self._reviews.find(wanted, {"_id": 1}).sort("_id", ASCENDING).limit(self._AT_ONCE).to_list()
+        if not found:
+            return None
+        ids = [document["_id"] for document in found]
+        await self._reviews.update_many({**NOT_QUEUED, "_id": {"$in": ids}}, [{"$set": {"queued": "$status"}}])
+        return Slice(ids[-1], len(ids), [])
+
+
+WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars, 2: GivePlaces, 3: FillQueue}
 """The work of each step, by its number."""

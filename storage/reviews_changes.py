@@ -18,6 +18,7 @@ from domain.reviews import Review
 from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_documents import review_from
+from storage.reviews_queue import LEFT_THE_QUEUE, Queue, has_to_leave
 from storage.reviews_search import SINCE_EVER
 from storage.reviews_shape import REVIEW
 from storage.shapes import is_whole
@@ -41,7 +42,10 @@ _LOST_CODES: Final = frozenset(
     }
 )
 _ENDS: Final = frozenset({"drop", "rename", "dropDatabase", "invalidate"})
-_BRIEF: Final[list[Document]] = [{"$project": {"operationType": 1, "documentKey": 1, "clusterTime": 1}}]
+_BRIEF: Final[list[Document]] = [
+    {"$match": {"$nor": [LEFT_THE_QUEUE]}},
+    {"$project": {"operationType": 1, "documentKey": 1, "clusterTime": 1}},
+]
 
 
 class HistoryLostError(Exception):
@@ -49,16 +53,18 @@ class HistoryLostError(Exception):
 
 
 class States(NamedTuple):
-    """Reviews as they now are, and the ids of those that are gone. Ids of refused submissions are in neither."""
+    """Reviews as they now are, and the ids of those that are gone. Ids of refused submissions are in neither.
+    `leaving`: the ids of approved ones that are still in the queue."""
 
     present: list[Review]
     gone: list[str]
+    leaving: list[str]
 
 
 class Page(NamedTuple):
     """Reviews in the order of their ids, without those that have lost something; `last` is None behind all of them."""
 
-    reviews: list[Review]
+    states: States
     last: str | None
 
 
@@ -155,6 +161,7 @@ class ReviewChanges:
 
     def __init__(self, database: Database, session: Session, stream: AsyncCollectionChangeStream[Document]) -> None:
         self._reviews = database[REVIEWS]
+        self._queue = Queue(database)
         self._session = session
         self._stream = stream
 
@@ -201,8 +208,8 @@ class ReviewChanges:
     async def states(self, ids: Collection[str]) -> States:
         """These reviews as they now are."""
         if not ids:
-            return States([], [])
-        present, others = [], set(ids)
+            return States([], [], [])
+        present, others, leaving = [], set(ids), []
         found = self._reviews.find({"_id": {"$in": list(ids)}}, session=self._session)
         async for document in found:
             # One that has lost something keeps the state that the topic has: it is mended from there.
@@ -210,14 +217,21 @@ class ReviewChanges:
                 present.append(review_from(document))
             if "goneAt" not in document or "refused" in document:
                 others.discard(document["_id"])
-        return States(present, sorted(others))
+            if has_to_leave(document):
+                leaving.append(document["_id"])
+        return States(present, sorted(others), leaving)
+
+    async def leave_queue(self, states: States) -> None:
+        """Take approved reviews out of the queue."""
+        await self._queue.leave(states.leaving, self._session)
 
     async def page(self, after: str) -> Page:
         """The first BATCH reviews with ids behind `after`, in their order."""
         found = self._reviews.find({"_id": {"$gt": after}, "createdDate": {"$gte": SINCE_EVER}}, session=self._session)
         documents = await found.sort("_id", ASCENDING).hint("_id_").limit(BATCH).to_list()
         whole = [review_from(document) for document in documents if is_whole(REVIEW, document)]
-        return Page(whole, documents[-1]["_id"] if documents else None)
+        leaving = [document["_id"] for document in documents if has_to_leave(document)]
+        return Page(States(whole, [], leaving), documents[-1]["_id"] if documents else None)
 
 
 def stream_error(error: PyMongoError) -> Exception:

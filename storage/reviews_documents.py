@@ -16,6 +16,7 @@ from domain.reviews_restored import Restored
 from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.reviews_facts import FACTS, STORED_FACTS, facts_fields, facts_from, fill_facts, image_fields, images_from
+from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, is_uncertain
 from storage.seen import seen_document, seen_from
 from storage.shapes import read, require, shown
@@ -69,6 +70,7 @@ def document_of(review: Review) -> Document:
         "status": int(review.status),
         "createdDate": review.created,
         "modifiedDate": review.modified,
+        **queue_fields(review.status),
         **facts_fields(review),
     }
     if review.name_wanted:
@@ -118,6 +120,8 @@ def moderated_fields(review: ModeratedReview) -> Document:
         "moderationReason": review.reason,
         "seen": seen_document(review.seen),
     }
+    if review.status is not None:
+        fields |= queue_fields(review.status)
     if review.reason_code or review.was_coded:
         fields["reasonCode"] = review.reason_code
     if review.restored:
@@ -230,5 +234,6 @@ def edited_fields(review: EditableReview) -> Document:
         "moderator": review.moderator,
         "moderationReason": review.reason,
         "images": [image_fields(image) for image in review.images],
+        **queue_fields(review.status),
         **written_fields(review.written),
     }

@@ -52,7 +52,7 @@ class Checker:
             await self.idle()
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
             found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
-            found += [*await self.of_topic(), *await self.of_flags(), *await self.of_pasts()]
+            found += [*await self.of_topic(), *await self.of_flags(), *await self.of_pasts(), *await self.of_queue()]
             found += await self.of_summaries()
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
@@ -95,6 +95,17 @@ class Checker:
             row["id"]: row["flags"] async for row in self.pages(SEARCH, storeId=RULED_STORE, sort="createdDate:asc")
         }
         return [Difference("wrong", id, what) for id, what in wrong_flags(self.model, shown)]
+
+    async def of_queue(self) -> list[Difference]:
+        """The lists of unapproved reviews have all of them, and no others; of those that raced one is in."""
+        found, raced = [], {id for ids in self.model.races.values() for id in ids}
+        for status in ("New", "Rejected"):
+            pages = self.pages(SEARCH, reviewStatus=[status], sort="createdDate:asc")
+            shown = {row["id"] async for row in pages} - raced
+            expected = {id for id, review in self.model.living() if review.status == status}
+            found += [Difference("lost", id, f"not in the list of {status}") for id in expected - shown]
+            found += [Difference("wrong", id, f"in the list of {status}") for id in shown - expected]
+        return found
 
     async def of_pasts(self) -> list[Difference]:
         """The reviews that were brought along have the past that they came with, or what was decided here."""

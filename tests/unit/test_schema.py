@@ -27,8 +27,8 @@ EXPAND, CONTRACT = Step(5, "Add a field.", 4), Step(5, "Remove a field.", 5)
     [
         (SchemaMark(4, 3), 4, Standing.NEWEST),
         (SchemaMark(3, 2), 4, Standing.BEHIND),
-        (SchemaMark(2, 1), 4, Standing.BEHIND),
-        (SchemaMark(1, 0), 4, Standing.TOO_OLD),
+        (SchemaMark(1, 0), 4, Standing.BEHIND),
+        (SchemaMark(0, 0), 4, Standing.TOO_OLD),
         (SchemaMark(5, 4), 4, Standing.AHEAD),
         (SchemaMark(5, 5), 4, Standing.TOO_NEW),
         (SchemaMark(6, 4), 4, Standing.AHEAD),
@@ -59,7 +59,7 @@ def test_a_step_that_contracts_shuts_older_versions_out_from_its_beginning() -> 
 
 def test_a_refusal_says_what_to_do() -> None:
     assert "Run a newer version" in (refusal(SchemaMark(9, 9)) or "")
-    assert "Run `plaudit migrate`" in (refusal(SchemaMark(1, 0), 4) or "")
+    assert "Run `plaudit migrate`" in (refusal(SchemaMark(0, 0), 4) or "")
 
 
 def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
@@ -70,4 +70,5 @@ def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
     compatible = missing_steps(SchemaMark(), compatible=True)
     assert compatible == tuple(step for step in STEPS if step.least < step.number)[: len(compatible)]
     assert (fresh_mark().has_places, SchemaMark(1, 0).has_places) == (True, False)
+    assert (fresh_mark().has_queue, SchemaMark(2, 2).has_queue) == (True, False)
     assert all(step.least in (step.number - 1, step.number) for step in STEPS)

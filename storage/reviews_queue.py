@@ -1,0 +1,86 @@
+"""The queue: unapproved reviews, by an index that approvals leave alone.
+
+Once an update in a transaction changes an index, MongoDB 6.0 reads the definitions of all indexes of the collection for
+each of them, twice: half of what an approval costs it. So an approval changes none. The review stays in the queue under
+the status that it had, lists look at the status as well, and the relay takes it out afterwards, without a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from time import monotonic
+from typing import Any, Final
+
+from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.write_concern import WriteConcern
+
+from domain.reviews import ReviewStatus
+from storage.database import Database, Document, Session, one_of
+from storage.schema import SchemaMarks
+
+_FIELD: Final = "queued"
+_UNAPPROVED: Final = frozenset({ReviewStatus.NEW, ReviewStatus.REJECTED})
+_LOOK_S: Final = 10.0
+
+INDEX: Final = IndexModel(
+    [(_FIELD, ASCENDING), ("createdDate", DESCENDING), ("_id", DESCENDING)],
+    name="queued_newest",
+    partialFilterExpression={_FIELD: {"$gte": 0}},
+)
+BEFORE: Final = "unapproved_newest"
+"""The index that this one takes the place of."""
+
+NOT_QUEUED: Final[Document] = {
+    "status": {"$in": sorted(int(status) for status in _UNAPPROVED)},
+    "createdDate": {"$ne": None},
+    _FIELD: None,
+}
+"""The filter for what versions before the queue stored."""
+
+LEFT_THE_QUEUE: Final[Document] = {
+    "operationType": "update",
+    "updateDescription.updatedFields": {},
+    "updateDescription.removedFields": [_FIELD],
+}
+"""The filter for changes that tell of nothing else, in a change stream."""
+
+
+def queue_fields(status: ReviewStatus) -> Document:
+    """The fields of a review that gets a status, so that lists find it."""
+    return {_FIELD: int(status)} if status in _UNAPPROVED else {}
+
+
+def has_to_leave(document: Mapping[str, Any]) -> bool:
+    """True for an approved review that is still in the queue."""
+    return _FIELD in document and document.get("status") == ReviewStatus.APPROVED
+
+
+class Queue:
+    """The queue in the database, once it is complete: from schema 3 on."""
+
+    def __init__(self, database: Database) -> None:
+        self._marks = SchemaMarks(database)
+        self._reviews: AsyncCollection[Document] = database["reviews"]
+        self._is_complete = False
+        self._look_at = float("-inf")
+
+    async def among(self, statuses: Collection[ReviewStatus] | None) -> Document:
+        """The condition that finds reviews in these statuses in the queue; none where it doesn't hold them all."""
+        if statuses is None or not _UNAPPROVED.issuperset(statuses) or not await self._complete():
+            return {}
+        return {_FIELD: one_of([int(status) for status in statuses])}
+
+    async def leave(self, ids: Collection[str], session: Session) -> None:
+        """Take approved reviews out. Lost with a server, it costs lists a look at the review, no more."""
+        if not ids:
+            return
+        reviews = self._reviews.with_options(write_concern=WriteConcern(1))
+        approved = {"_id": {"$in": list(ids)}, "status": int(ReviewStatus.APPROVED)}
+        await reviews.update_many(approved, {"$unset": {_FIELD: ""}}, session=session)
+
+    async def _complete(self) -> bool:
+        if not self._is_complete and monotonic() >= self._look_at:
+            self._is_complete = (await self._marks.load()).has_queue
+            self._look_at = monotonic() + _LOOK_S
+        return self._is_complete

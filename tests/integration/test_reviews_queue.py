@@ -1,0 +1,118 @@
+"""The queue: lists of unapproved reviews, by an index that approvals leave alone."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from domain.reviews import ReviewStatus
+from storage.reviews_queue import BEFORE, Queue
+from storage.reviews_search import ReviewSearch, criteria, order
+from tests.support.facade import Facade, facade_of, submission
+from tests.support.messages import review_message
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually
+
+
+async def queued(service: Service, product: str) -> dict[str, int]:
+    """The reviews of a product that are in the queue, with the status that they have there."""
+    async with service.mongo() as database:
+        found = database["reviews"].find({"entityId": product, "queued": {"$gte": 0}})
+        return {document["_id"]: document["queued"] async for document in found}
+
+
+async def listed(facade: Facade, product: str, *statuses: str) -> set[str]:
+    page: Json = await facade.page(entityIds=[product], reviewStatus=list(statuses), take=100)
+    assert page["totalCount"] == len(page["results"])
+    return {row["id"] for row in page["results"]}
+
+
+async def test_lists_follow_decisions_at_once(facade: Facade, service: Service, product: str) -> None:
+    ids = await facade.submit(*(submission(product, title=f"{number}") for number in range(4)))
+    first, second, third, fourth = ids
+    assert await listed(facade, product, "New") == {*ids}
+    await facade.moderate("approve", first, second)
+    assert await listed(facade, product, "New") == {third, fourth}
+    await facade.moderate("reject", third)
+    assert await listed(facade, product, "New") == {fourth}
+    assert await listed(facade, product, "Rejected") == {third}
+    assert await listed(facade, product, "New", "Rejected") == {third, fourth}
+    await facade.moderate("reset", first, third)
+    assert await listed(facade, product, "New") == {first, third, fourth}
+    await facade.moderate("delete", fourth)
+    assert await listed(facade, product, "New", "Rejected") == {first, third}
+    assert await listed(facade, product, "New", "Rejected", "Approved") == {first, second, third}
+    # The relay takes out what was approved.
+    await eventually(partial(queued, service, product), {first: 0, third: 0}.__eq__)
+
+
+async def test_the_relay_leaves_alone_what_was_decided_again(facade: Facade, service: Service, product: str) -> None:
+    (id,) = await facade.submit_approved(submission(product))
+    await eventually(partial(queued, service, product), {}.__eq__)
+    before = len(await service.keyed("reviews", id))
+    for action in ("reset", "approve", "reset", "approve", "reject"):
+        await facade.moderate(action, id)
+    assert await listed(facade, product, "Rejected") == {id}
+    marker = submission(product, title="behind it")
+    (last,) = await facade.submit(marker)
+    await eventually(partial(service.keyed, "reviews", last))
+    assert await queued(service, product) == {id: 2, last: 0}
+    # Whatever leaves the queue alone is no change of a review.
+    assert len(await service.keyed("reviews", id)) <= before + 5
+
+
+async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_facade: Facade, product: str) -> None:
+    await own_facade.submit_approved(submission(product))
+    for number in range(3):
+        await own_facade.submit(submission(product, title=f"{number}"))
+    async with own_service.mongo() as database:
+        reviews = database["reviews"]
+        approved = await reviews.find_one({"status": int(ReviewStatus.APPROVED)})
+        assert approved
+        later = datetime.now(UTC) + timedelta(hours=1)
+        await reviews.insert_many([{**approved, "_id": f"later{n}", "createdDate": later} for n in range(1_000)])
+        for statuses in ([ReviewStatus.NEW], [ReviewStatus.NEW, ReviewStatus.REJECTED]):
+            search = ReviewSearch(statuses=statuses)
+            wanted = {**criteria(search), **await Queue(database).among(statuses)}
+            plan = json.dumps((await reviews.find(wanted).sort(order(search)).explain())["queryPlanner"]["winningPlan"])
+            assert "queued_newest" in plan
+            assert '"stage": "SORT"' not in plan
+
+
+async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
+    servers: Servers, tmp_path: Path, product: str
+) -> None:
+    service = Service(servers, tmp_path)
+    async with service.mongo() as database:
+        await database["schema"].insert_one({"_id": "mark", "version": 2, "runsFrom": 2})
+        keys = [("status", 1), ("createdDate", -1), ("_id", -1)]
+        unapproved = {"status": {"$in": [0, 2]}}
+        await database["reviews"].create_index(keys, name=BEFORE, partialFilterExpression=unapproved)
+    async with service.running(), facade_of(service) as facade:
+        former, rejected, approved = await facade.submit(
+            *(submission(product, title=f"{number}") for number in range(3))
+        )
+        await facade.moderate("approve", approved)
+        await facade.moderate("reject", rejected)
+        async with service.mongo() as database:  # as the version before has them
+            await database["reviews"].update_many({}, {"$unset": {"queued": ""}})
+        assert await listed(facade, product, "New") == {former}
+        told = json.loads((await service.run("migrate", "--json")).stdout)
+        assert [step["documents"] for step in told["steps"]] == [2]
+        await service.publish("review-submissions", review_message(submission(product, id=f"late-{product}")))
+        await facade.until_listed(product, 4)
+
+        async def index_is_gone() -> bool:
+            await service.run("init")
+            async with service.mongo() as database:
+                return BEFORE not in await database["reviews"].index_information()
+
+        assert await index_is_gone()
+        assert await queued(service, product) == {former: 0, rejected: 2, f"late-{product}": 0}
+        for process in ("api",):
+            await service.restart(process)
+        await service.until_ready()
+        assert await listed(facade, product, "New") == {former, f"late-{product}"}
+        assert await listed(facade, product, "Rejected") == {rejected}
