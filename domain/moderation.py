@@ -30,6 +30,7 @@ class Moderation:
     that of a rejection. `expected` is the status in which its sender saw the review, None for any. `command_id` is set
     if its outcome may be asked for, `mark` if that came by HTTP. `stores` are those that its sender is bound to, None
     for none in particular. `trace` is the W3C context of its request, empty if it has none. `restored`: of an import.
+    `arrived`: the offset at which the owner of the review's place got it, None elsewhere.
     """
 
     review_id: str
@@ -45,6 +46,14 @@ class Moderation:
     trace: str = ""
     reason_code: ReasonCode | None = None
     restored: Restored | None = None
+    arrived: int | None = field(default=None, compare=False)
+
+    @property
+    def turn(self) -> tuple[int, ...]:
+        """The order in which commands that came before their review take effect: as the owner of its place got them,
+        by whatever way; those that the router keeps as they stand in their topic."""
+        partition, offset, timestamp = self.source
+        return (-1 if self.arrived is None else self.arrived, partition, timestamp, offset)
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""

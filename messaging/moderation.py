@@ -6,6 +6,7 @@ The one codec of `domain.moderation.Moderation`: for both topics, for parked com
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -155,6 +156,7 @@ _STRAIGHT: Final = 1_000_000
 """Added to the partitions of commands that came straight to the owner, so that a review marks them apart."""
 
 _PARKED_TRACE: Final = "traceparent"
+_ARRIVED: Final = "arrived"
 
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
@@ -186,19 +188,22 @@ def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
     """The command in a record of the topic of changes."""
     record = received.position
     source = record._replace(partition=record.partition + _STRAIGHT)
-    return received.message.moderation(source, received.at, cause_of(record), mark_in(received.record.headers))
+    command = received.message.moderation(source, received.at, cause_of(record), mark_in(received.record.headers))
+    return replace(command, arrived=record.offset)
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
     """The command in a value that `parked_value` made, once MongoDB has kept it."""
     message = ModerationOfReview.model_validate(value, strict=False)
-    source = RecordPosition(*value["source"])
-    return message.moderation(source, from_milliseconds(source.timestamp), value.get(_PARKED_TRACE, ""), None)
+    source, trace = RecordPosition(*value["source"]), value.get(_PARKED_TRACE, "")
+    command = message.moderation(source, from_milliseconds(source.timestamp), trace, None)
+    return replace(command, arrived=value.get(_ARRIVED))
 
 
 def parked_value(command: Moderation) -> dict[str, Any]:
-    """The value for MongoDB: that of a ModerationOfReview, and the trace, which a record has in its headers."""
-    return moderation_of_review_value(command) | ({_PARKED_TRACE: command.trace} if command.trace else {})
+    """The value for MongoDB: that of a ModerationOfReview, and what its record tells beside its value."""
+    beside = {_PARKED_TRACE: command.trace or None, _ARRIVED: command.arrived}
+    return moderation_of_review_value(command) | {name: told for name, told in beside.items() if told is not None}
 
 
 def restored_value(restored: Restored) -> dict[str, Any]:

@@ -37,6 +37,10 @@ class Parkable(Protocol):
     def source(self) -> RecordPosition:
         """Its record."""
 
+    @property
+    def turn(self) -> tuple[int, ...]:
+        """Its place among the commands about its review."""
+
 
 T = TypeVar("T", bound=Parkable)
 
@@ -72,12 +76,12 @@ class ParkingRepository(Generic[T]):
         )
 
     async def about(self, review_ids: Collection[str]) -> list[T]:
-        """The parked commands about these reviews, in the order in which they came."""
+        """The parked commands about these reviews, each in its turn."""
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # as nearly always: cheaper than to send all the ids
         found = self._parked.find({"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind})
         commands = [self._parking.read(document) async for document in found]
-        return sorted(commands, key=lambda c: (c.source.partition, c.source.timestamp, c.source.offset))
+        return sorted(commands, key=lambda command: command.turn)
 
     async def release(self, commands: Iterable[T], session: Session | None = None) -> None:
         """Remove commands that have been applied or given up."""

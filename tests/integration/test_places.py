@@ -128,6 +128,25 @@ async def test_commands_before_their_review_take_effect_in_their_order(
     await facade.until_rated(product, 0, 0)
 
 
+async def test_by_both_ways_before_the_review(facade: Facade, service: Service, product: str) -> None:
+    id, commands = our_id(product), [str(uuid4()) for _ in range(2)]
+
+    async def publish(action: str, command: str) -> None:
+        await service.publish("moderation-commands", message({"action": action, "ids": [id], "commandId": command}, id))
+        await service.idle()
+
+    await publish("approve", commands[0])
+    answer = (await facade.http.post(f"{REVIEWS}/reject", json=[id], headers=once())).json()
+    await publish("reset", commands[1])
+    later = (await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
+    await service.idle()
+    await service.publish("review-submissions", review_message(submission(product, id=id, rating=5)))
+    for command in (commands[0], answer["commandId"], commands[1], later["commandId"]):
+        assert await outcomes_of(service, command, id) == "applied"
+    told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
+    assert told[-4:] == ["ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewApproved"]
+
+
 async def test_by_http_before_the_review_and_after_it(facade: Facade, service: Service, product: str) -> None:
     id = our_id(product)
     answer = (await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()

@@ -96,7 +96,7 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
     change = REVIEW_CHANGE.validate_json(value)
     assert change.kind == "moderation"
     command = moderation_in(Received(record, change))
-    assert (command.mark, command.at) == (mark, from_milliseconds(3_000))
+    assert (command.mark, command.at, command.arrived) == (mark, from_milliseconds(3_000), 4)
     assert command.source.partition > 7
     assert straight_position(command.source) == RecordPosition(7, 4, 3_000)
     assert straight_position(RecordPosition(7, 4, 3_000)) is None
@@ -106,6 +106,8 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
 def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
     document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_value(command)}
     assert moderation_from(bson.decode(bson.encode(document))) == command
+    late = replace(command, arrived=12)
+    assert moderation_from(parked_value(late)).turn == late.turn > command.turn
 
 
 @pytest.mark.parametrize(
