@@ -274,7 +274,9 @@ class ReviewRepository:
 
     async def _criteria(self, search: ReviewSearch) -> Document:
         """The filter for a search. Reported reviews, which are few and in no index, are found by their reports."""
-        conditions = {**criteria(search), **await self._queue.among(search.statuses)}
+        conditions = criteria(search)
+        if search.statuses is not None and await self._queue.holds(search.statuses):
+            conditions |= reviews_queue.among(search.statuses)
         if not search.is_reported:
             return conditions
         reported = {"_id": {"$in": await reported_reviews(self._database)}}

@@ -51,6 +51,11 @@ def queue_fields(status: ReviewStatus) -> Document:
     return {_FIELD: int(status)} if status in _UNAPPROVED else {}
 
 
+def among(statuses: Collection[ReviewStatus]) -> Document:
+    """The condition that finds reviews in these statuses in the queue."""
+    return {_FIELD: one_of([int(status) for status in statuses])}
+
+
 def has_to_leave(document: Mapping[str, Any]) -> bool:
     """True for an approved review that is still in the queue."""
     return _FIELD in document and document.get("status") == ReviewStatus.APPROVED
@@ -65,11 +70,14 @@ class Queue:
         self._is_complete = False
         self._look_at = float("-inf")
 
-    async def among(self, statuses: Collection[ReviewStatus] | None) -> Document:
-        """The condition that finds reviews in these statuses in the queue; none where it doesn't hold them all."""
-        if statuses is None or not _UNAPPROVED.issuperset(statuses) or not await self._complete():
-            return {}
-        return {_FIELD: one_of([int(status) for status in statuses])}
+    async def holds(self, statuses: Collection[ReviewStatus]) -> bool:
+        """True if every review in one of these statuses is in it."""
+        if not _UNAPPROVED.issuperset(statuses):
+            return False
+        if not self._is_complete and monotonic() >= self._look_at:
+            self._is_complete = (await self._marks.load()).has_queue
+            self._look_at = monotonic() + _LOOK_S
+        return self._is_complete
 
     async def leave(self, ids: Collection[str], session: Session) -> None:
         """Take approved reviews out. Lost with a server, it costs lists a look at the review, no more."""
@@ -78,9 +86,3 @@ class Queue:
         reviews = self._reviews.with_options(write_concern=WriteConcern(1))
         approved = {"_id": {"$in": list(ids)}, "status": int(ReviewStatus.APPROVED)}
         await reviews.update_many(approved, {"$unset": {_FIELD: ""}}, session=session)
-
-    async def _complete(self) -> bool:
-        if not self._is_complete and monotonic() >= self._look_at:
-            self._is_complete = (await self._marks.load()).has_queue
-            self._look_at = monotonic() + _LOOK_S
-        return self._is_complete
