@@ -122,6 +122,7 @@ async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
 
 
 async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
+    await service.idle()
     _, before = await scraped(metrics_address(service, "worker"))
     store = await facade.open_store(reviewsEnabled=False)
     (id,) = await facade.submit_approved(submission(product, 4))
