@@ -32,6 +32,11 @@ async def outcomes_of(service: Service, command_id: str, id: str) -> str:
     return str(found["outcome"])
 
 
+async def parked(service: Service, id: str) -> int:
+    async with service.mongo() as database:
+        return await database["parkedCommands"].count_documents({"reviewId": id})
+
+
 async def test_a_review_that_we_name_is_moderated_without_the_router(
     facade: Facade, service: Service, product: str
 ) -> None:
@@ -109,15 +114,11 @@ async def test_commands_before_their_review_take_effect_in_their_order(
         *(message({**each, "commandId": command}, id) for each, command in zip(early, commands, strict=True)),
     )
 
-    async def parked() -> int:
-        async with service.mongo() as database:
-            return await database["parkedCommands"].count_documents({"reviewId": id})
-
-    await eventually(parked, (3).__eq__)
+    await eventually(partial(parked, service, id), (3).__eq__)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=5)))
     assert [await outcomes_of(service, command, id) for command in commands] == ["applied"] * 3
     await facade.until_rated(product, 5, 1)
-    await eventually(parked, (0).__eq__)
+    await eventually(partial(parked, service, id), (0).__eq__)
     told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
     assert [name for name in told if name in ("ReviewApproved", "ReviewRejected")] == [
         "ReviewApproved",
@@ -131,17 +132,26 @@ async def test_commands_before_their_review_take_effect_in_their_order(
 async def test_by_both_ways_before_the_review(facade: Facade, service: Service, product: str) -> None:
     id, commands = our_id(product), [str(uuid4()) for _ in range(2)]
 
-    async def publish(action: str, command: str) -> None:
+    async def by_kafka(action: str, command: str) -> None:
         await service.publish("moderation-commands", message({"action": action, "ids": [id], "commandId": command}, id))
-        await service.idle()
 
-    await publish("approve", commands[0])
-    answer = (await facade.http.post(f"{REVIEWS}/reject", json=[id], headers=once())).json()
-    await publish("reset", commands[1])
-    later = (await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
-    await service.idle()
+    async def by_http(action: str) -> str:
+        answer = await facade.http.post(f"{REVIEWS}/{action}", json=[id], headers=once())
+        return str(answer.json()["commandId"])
+
+    async def until_parked(count: int) -> None:
+        await eventually(partial(parked, service, id), count.__eq__)
+
+    await by_kafka("approve", commands[0])
+    await until_parked(1)
+    second = await by_http("reject")
+    await until_parked(2)
+    await by_kafka("reset", commands[1])
+    await until_parked(3)
+    fourth = await by_http("approve")
+    await until_parked(4)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=5)))
-    for command in (commands[0], answer["commandId"], commands[1], later["commandId"]):
+    for command in (commands[0], second, commands[1], fourth):
         assert await outcomes_of(service, command, id) == "applied"
     told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
     assert told[-4:] == ["ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewApproved"]
