@@ -60,6 +60,8 @@ class ReviewRelay:
     Changes of one batch are published once. All reviews are published anew, and tombstones for what the topic holds
     beyond them, when there is no token (the first start), when MongoDB can't tell the changes behind it any more, when
     the collection is another one than before, and on request. While MongoDB or Kafka is away, it waits.
+
+    Approved reviews that it has read leave the queue of unapproved ones (`storage.reviews_queue`).
     """
 
     def __init__(self, database: Database, connection: KafkaConnection, topics: TopicNames) -> None:
