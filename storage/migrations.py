@@ -13,7 +13,7 @@ from storage.database import Database, Document
 from storage.ratings import COLLECTION as RATINGS
 from storage.ratings import key_from
 from storage.reviews import COLLECTION as REVIEWS
-from storage.reviews_queue import NOT_QUEUED
+from storage.reviews_queue import ENTER, NOT_QUEUED
 
 
 class Slice(NamedTuple):
@@ -91,7 +91,7 @@ class FillQueue:
         if not found:
             return None
         ids = [document["_id"] for document in found]
-        await self._reviews.update_many({**NOT_QUEUED, "_id": {"$in": ids}}, [{"$set": {"queued": "$status"}}])
+        await self._reviews.update_many({**NOT_QUEUED, "_id": {"$in": ids}}, ENTER)
         return Slice(ids[-1], len(ids), [])
 
 
