@@ -51,8 +51,7 @@ async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) ->
 
 async def test_not_found_stays_parked_until_the_submission_comes(facade: Facade, product: str) -> None:
     id = new_id("review")
-    approved = await facade.command("POST", f"{REVIEWS}/approve", [id], {"Prefer": "wait=1"})
-    assert approved == [{"id": id, "outcome": "not-found"}]
+    await facade.approve_early(id)
     await facade.submit(submission(product, 2, id=id))
     await facade.until_rated(product, 2.0, 1)
 

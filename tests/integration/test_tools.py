@@ -238,9 +238,9 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
     said, unreachable = await asyncio.gather(run(broken, "doctor", code=1), run(away, "doctor", code=1))
     missing = {"indexes": "reviews.newest", "topics": broken.topic("order-events")}
     for check, name in missing.items():
-        assert re.search(rf"^fail {check} +missing {name}  → `plaudit init`", said, re.MULTILINE)
+        assert re.search(rf"^fail {check} +missing {name}  → `plaudit init`", said, re.MULTILINE), said
     for server in ("mongodb", "kafka"):
-        assert re.search(rf"^fail {server} +does not answer", unreachable, re.MULTILINE)
+        assert re.search(rf"^fail {server} +does not answer", unreachable, re.MULTILINE), unreachable
 
 
 @pytest.mark.kafka

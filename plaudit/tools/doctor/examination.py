@@ -62,14 +62,18 @@ async def _findings() -> AsyncIterator[Finding]:
     for finding in check_configuration(settings):
         yield finding
     for server, check in (("mongodb", _mongo), ("kafka", _kafka), ("images", check_images)):
+        found: list[Finding] = []
         try:
             async with asyncio.timeout(_LIMIT_S):
-                for finding in [each async for each in check(settings)]:
-                    yield finding
+                async for finding in check(settings):
+                    found.append(finding)
         except MissingAddressError:
             pass  # told by the check of the configuration
         except TimeoutError:
-            yield failed(server, f"not examined within {_LIMIT_S:.0f} s", "Look at its load, and at the network.")
+            text = f"not examined to the end within {_LIMIT_S:.0f} s"
+            found.append(failed(server, text, "Look at its load, and at the network."))
+        for finding in found:
+            yield finding
 
 
 async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
