@@ -27,10 +27,6 @@ from messaging.topics import TopicNames
 _LOOK_MS: Final = 1_000
 """A consumer waits for records so long at a time; a record that arrives wakes it."""
 
-_FETCH_MS: Final = 250
-"""A broker holds a fetch of partitions without new records so long. A partition with buffered records is not in that
-fetch, and is fetched again only after its end: by default up to half a second later."""
-
 _METADATA_MS: Final = 5_000
 """A consumer may ask a broker that no longer leads a partition for so long; aiokafka's default is 5 minutes."""
 
@@ -99,7 +95,6 @@ def subscribed_broker(
             auto_offset_reset="earliest",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
-            fetch_max_wait_ms=_FETCH_MS,
             fetch_max_bytes=_FETCH_BYTES,
             max_records=inbox.max_records,
             listener=inbox.listener,

@@ -268,9 +268,15 @@ class ReviewRepository:
         found = await self._reviews.aggregate([{"$match": criteria(search)}, {"$limit": search.take}, {"$group": sums}])
         return next((Extent(each["reviews"], each["bytes"]) for each in await found.to_list()), Extent(0, 0))
 
-    async def count(self, search: ReviewSearch) -> int:
-        """The number of matching reviews over all pages."""
-        return await self._reviews.count_documents(await self._criteria(search))
+    async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
+        """The number of matching reviews over all pages. From `exact_below` on, it may hold approved ones that have yet
+        to leave the queue: it is counted by the index alone."""
+        conditions = await self._criteria(search)
+        by_index = reviews_queue.by_index(conditions)
+        if by_index is None:
+            return await self._reviews.count_documents(conditions)
+        exact = await self._reviews.count_documents(conditions, limit=exact_below)
+        return exact if exact < exact_below else await self._reviews.count_documents(by_index)
 
     async def _criteria(self, search: ReviewSearch) -> Document:
         """The filter for a search. Reported reviews, which are few and in no index, are found by their reports."""

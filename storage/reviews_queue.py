@@ -60,6 +60,12 @@ def among(statuses: Collection[ReviewStatus]) -> Document:
     return {_FIELD: one_of([int(status) for status in statuses])}
 
 
+def by_index(conditions: Document) -> Document | None:
+    """The conditions without the status, where the index of the queue answers the others alone; None elsewhere."""
+    others = {name: value for name, value in conditions.items() if name != "status"}
+    return others if _FIELD in others and others.keys() <= {_FIELD, "createdDate"} else None
+
+
 def has_to_leave(document: Mapping[str, Any]) -> bool:
     """True for an approved review that is still in the queue."""
     return _FIELD in document and document.get("status") == ReviewStatus.APPROVED

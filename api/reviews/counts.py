@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from api.counts import LARGE
 from api.services import Services
 from domain.reviews import ReviewStatus
 from storage.reviews_search import ReviewSearch, are_tallied
 
 
 async def count_reviews(services: Services, search: ReviewSearch) -> int:
-    """The number of matching reviews over all pages; a large number may be a second old."""
+    """The number of matching reviews over all pages; a large number may be a second old, or as old as the relay."""
     same = replace(search, sort=(), skip=0, take=0, after=None)
 
     async def count() -> int:
         approved = await services.ratings.count_reviews(same)
-        return await services.reviews.count(same) if approved is None else approved
+        return await services.reviews.count(same, exact_below=LARGE) if approved is None else approved
 
     return await services.review_counts.of(repr(same), count)
 

@@ -10,7 +10,7 @@ from copy import copy
 from typing import Any
 
 import aiokafka.consumer.fetcher as fetcher
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import KafkaConnectionError, ProducerClosed
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -68,6 +68,18 @@ def _send_or_lose(connection: AIOKafkaConnection, request: Any, expect_response:
     except RuntimeError as error:
         connection.close(reason=CloseReason.CONNECTION_BROKEN)
         raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} broken: {error}") from error
+
+
+def wait_in_fetches(consumer: AIOKafkaConsumer, milliseconds: int) -> None:
+    """Have a broker hold the fetches of a consumer that has started so long, from the next one on: `_fetcher`, its
+    `_fetch_max_wait_ms`.
+
+    The option is read once. Raises AttributeError where either has another name.
+    """
+    fetches = consumer._fetcher
+    if not isinstance(fetches._fetch_max_wait_ms, int):
+        raise AttributeError("aiokafka keeps the wait in fetches differently than it used to")
+    fetches._fetch_max_wait_ms = milliseconds
 
 
 def replace_batch_reader(reader: type) -> None:

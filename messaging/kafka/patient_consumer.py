@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError
 
 from messaging.decoding import RawRecord
+from messaging.kafka.aiokafka_internals import wait_in_fetches
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
 
@@ -17,6 +18,13 @@ log = structlog.get_logger()
 
 TRIES: Final = 3
 """Attempts at a record before it is given up: one that was damaged in transit is whole when it is fetched again."""
+
+_BUSY_FETCH_MS: Final = 250
+"""A broker holds a fetch of partitions without new records so long. A partition with buffered records is not in that
+fetch, and is fetched again only after its end: by default up to half a second later."""
+
+_IDLE_FETCH_MS: Final = 2_000
+"""The same once a poll has found nothing: each fetch is work for the broker, and a record that arrives ends it."""
 
 _LOOK_MS: Final = 500
 """The wait for the records of one partition when each is read by itself."""
@@ -31,10 +39,12 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     has taken out of the others is gone. So after any exception all partitions go back to what is committed, and each
     is read by itself, record by record, up to the one that raises. That one is handed over as an unreadable record
     once it has raised TRIES times. Records are delivered at least once.
+
+    While nothing comes it asks brokers less often.
     """
 
     def __init__(self, *topics: str, **options: Any) -> None:
-        super().__init__(*topics, **options)
+        super().__init__(*topics, **options | {"fetch_max_wait_ms": _BUSY_FETCH_MS})
         self._allowance = Allowance()
         self._is_astray = False
         self._is_settled = False
@@ -58,6 +68,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 await self._return_to_committed()
             try:
                 found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+                wait_in_fetches(self, _BUSY_FETCH_MS if found else _IDLE_FETCH_MS)
             except ConsumerStoppedError:
                 raise
             except Exception as error:

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from domain.reviews import ReviewStatus
-from storage.reviews_queue import BEFORE, among
+from storage.reviews import ReviewRepository
+from storage.reviews_queue import BEFORE, among, by_index
 from storage.reviews_search import ReviewSearch, criteria, order
 from tests.support.facade import Facade, facade_of, submission
 from tests.support.messages import review_message
@@ -79,6 +80,18 @@ async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_fac
             plan = json.dumps((await found.explain())["queryPlanner"]["winningPlan"])
             assert "queued_newest" in plan
             assert '"stage": "SORT"' not in plan
+        search = ReviewSearch(statuses=[ReviewStatus.NEW])
+        conditions = by_index({**criteria(search), **among([ReviewStatus.NEW])})
+        assert conditions
+        plan = json.dumps((await reviews.find(conditions, {"_id": 1}).explain())["queryPlanner"]["winningPlan"])
+        assert "queued_newest" in plan
+        assert '"stage": "FETCH"' not in plan
+        # Small counts are exact, large ones as old as the relay, which won't see this one.
+        assert await own_service.stop("worker") == 0
+        await reviews.insert_one({**approved, "_id": "stays", "queued": 0})
+        repository = ReviewRepository(database)
+        counts = [await repository.count(search, exact_below=most) for most in (4, 3)]
+        assert counts == [3, 4]
 
 
 async def test_a_database_of_before_gets_its_queue_while_the_service_runs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,6 +14,7 @@ import pytest
 from aiokafka import conn
 from aiokafka.errors import KafkaConnectionError, KafkaError, ProducerClosed
 from aiokafka.producer.sender import Sender
+from aiokafka.protocol.fetch import FetchRequest_v4
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -113,7 +114,25 @@ class _Reader:
     pass
 
 
-CHECKS: list[Check] = [check_queue, check_closed_queue, check_close, check_connection, check_batches]
+async def check_fetches(ours: Any) -> None:
+    """A consumer that has started sends the wait that was set last with its fetches."""
+    at_its_beginning = SimpleNamespace(has_valid_position=True, paused=False, position=0)
+    assignment = SimpleNamespace(tps=[PLACE], state_value=lambda _: at_its_beginning)
+    with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
+        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+        await consumer.start()
+    await asyncio.sleep(0)  # its tasks begin
+    try:
+        for wait in (2_000, 250):
+            ours.wait_in_fetches(consumer, wait)
+            with patch.object(consumer._fetcher, "_select_read_replica", return_value=0):
+                ((_, request),) = consumer._fetcher._get_actions_per_node(assignment)[0]
+            assert request.build(FetchRequest_v4).max_wait_time == wait
+    finally:
+        await consumer.stop()
+
+
+CHECKS: list[Check] = [check_queue, check_closed_queue, check_close, check_connection, check_batches, check_fetches]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
     ("aiokafka.producer.message_accumulator", "_append_batch", check_queue),
@@ -122,6 +141,8 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_closed", check_close),
     ("aiokafka.producer.producer", "_sender", check_close),
     ("aiokafka.conn", "send", check_connection),
+    ("aiokafka.consumer.consumer", "_fetcher", check_fetches),
+    ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
 ]
 
 
