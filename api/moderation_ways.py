@@ -9,6 +9,7 @@ import structlog
 
 from api.web.together import Together
 from messaging.kafka.connection import is_broker_away
+from messaging.kafka.division import Division
 from messaging.kafka.lag import ConsumerLag
 from messaging.topics import Topic
 
@@ -23,15 +24,18 @@ class ModerationWays:
 
     Straight is shorter, but overtakes what upstream systems have published and the router has yet to pass on. So it is
     taken while nothing is: one question to Kafka, which requests of the same time share. In doubt the router is right,
-    as it comes behind whatever went straight.
+    as it comes behind whatever went straight, also while the topic of changes grows.
     """
 
-    def __init__(self, lag: ConsumerLag | None) -> None:
+    def __init__(self, lag: ConsumerLag | None, division: Division) -> None:
         self._lag = lag
+        self._division = division
         self._looks = Together(self._look)
 
     async def is_straight(self) -> bool:
         """True if every command that was acknowledged before this call has been passed on."""
+        if not await self._division.is_settled():
+            return False
         try:
             return (await self._looks.of([_ROUTED]))[_ROUTED]
         except Exception as error:

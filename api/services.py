@@ -67,7 +67,7 @@ class Services(Repositories):
         self.limits = limits
         self.entity_types = entity_types
         self.lag = lag
-        self.moderation_ways = ModerationWays(lag)
+        self.moderation_ways = ModerationWays(lag, publisher.division)
         self.letters = letters
         self.examination = examination
         self.authenticator = authenticator

@@ -86,7 +86,10 @@ class CommandRouter:
         return len(overdue)
 
     async def _pass_on(self, commands: Iterable[Moderation], places: Mapping[str, Entity | None]) -> None:
-        """Pass on the commands whose place is known: the owner takes them behind those that are parked."""
+        """Pass on the commands whose place is known: the owner takes them behind those that are parked.
+
+        Raises BrokerAwayError while the topic of changes grows.
+        """
         messages = []
         for command in commands:
             entity = places.get(command.review_id)
@@ -94,6 +97,8 @@ class CommandRouter:
                 messages.append(self._message(command, entity_key(entity)))
             elif bucket_in(command.review_id) is not None:
                 messages.append(self._message(command, command.review_id))
+        if messages:
+            await self.services.publisher.division.check()
         await self.services.publisher.publish(messages)
 
     async def _give_up(self, commands: Sequence[Moderation]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -23,6 +24,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.record_batches import read_within_bounds
 from messaging.topics import TopicNames
+from storage.growth import GrowthRepository
 
 _LOOK_MS: Final = 1_000
 """A consumer waits for records so long at a time; a record that arrives wakes it."""
@@ -103,12 +105,19 @@ def subscribed_broker(
     return broker
 
 
-async def start(broker: KafkaBroker) -> None:
-    """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds."""
+async def start(broker: KafkaBroker, topics: TopicNames, growth: GrowthRepository) -> None:
+    """Start all subscribers side by side: each waits for its group to let it in, which a rebalance makes seconds.
+
+    Of a topic that grows they leave the new partitions alone until what came before is applied.
+    """
+
+    async def readable(name: str) -> int | None:
+        return await growth.readable(name.removeprefix(topics.prefix))
+
     read_within_bounds()
     await broker.connect()
     # Only now, as connecting sets it anew.
-    build_consumers_by(broker, PatientConsumer)
+    build_consumers_by(broker, partial(PatientConsumer, readable=readable))
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 

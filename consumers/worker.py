@@ -53,6 +53,7 @@ from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
+from storage.growth import GrowthRepository
 from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 
@@ -128,7 +129,7 @@ async def running_worker(
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:
-        await start(broker)
+        await start(broker, topics, GrowthRepository(database))
         yield RunningWorker(house, relay, broker, topics)
     finally:
         for task in (house, naming, relay):

@@ -14,6 +14,7 @@ from messaging.templates.rendering import TemplateError, check, in_template_thre
 from storage import outbox
 from storage.backlog import PARKED
 from storage.database import Database
+from storage.growth import GrowthRepository
 from storage.indexes import all_indexes, is_as_wanted, superseded
 from storage.mending import SHAPES, Mender
 from storage.schema import SchemaMarks
@@ -43,6 +44,7 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
     yield await _waiting(database)
     yield await _owed(database)
     yield await _templates(database)
+    yield await _growth(database)
 
 
 def _replica_set(hello: dict[str, Any]) -> Finding:
@@ -115,6 +117,15 @@ async def check_documents(database: Database) -> Finding:
         advice = "`plaudit migrate --dry-run` looks at all of them."
         return ok("documents", f"too many to look at in a moment: {', '.join(unknown)}. {advice}")
     return ok("documents", "have all fields")
+
+
+async def _growth(database: Database) -> Finding:
+    growing = {topic: each for topic, each in (await GrowthRepository(database).all()).items() if each.to}
+    if not growing:
+        return ok("growth", "no topic is growing")
+    count = max(each.to or 0 for each in growing.values())
+    text = f"what came before is waited for, to have {count} partitions: {', '.join(sorted(growing))}"
+    return warn("growth", text, f"`plaudit topics grow {count}` goes on with it where it was cut short.")
 
 
 async def _waiting(database: Database) -> Finding:

@@ -17,6 +17,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.mails import mail_command
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
+from storage.growth import GrowthRepository
 from storage.mails import MailRepository
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions
@@ -50,7 +51,7 @@ async def running_mailer(
     )
     sending = asyncio.create_task(mail_sender.run())
     try:
-        await start(broker)
+        await start(broker, topics, GrowthRepository(database))
         yield sending
     finally:
         await asyncio.gather(broker.stop(), mail_sender.stop(sending))

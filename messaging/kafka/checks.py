@@ -138,9 +138,11 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
     behind = [name for name, ps in described.items() if any(len(p["isr"]) < len(p["replicas"]) for p in ps)]
     if behind:
         yield warn("topics", f"copies that are not in step in {', '.join(behind)}", "Is a broker down?")
-    other = [f"{name} ({len(ps)})" for name, ps in described.items() if len(ps) != layout.partitions]
+    consumed = {expected.topics.name(topic) for topic in Topic if topic.is_consumed}
+    counts = {name: len(ps) for name, ps in described.items() if name in consumed}
+    other = [f"{name} ({count})" for name, count in counts.items() if count != layout.partitions]
     if other:
-        advice = "A change would move keys to other partitions: set PLAUDIT_KAFKA__PARTITIONS to what is there."
+        advice = "Set PLAUDIT_KAFKA__PARTITIONS to what is there; `plaudit topics grow` has more, in order."
         yield warn("topics", f"not {layout.partitions} partitions: {', '.join(other)}", advice)
     few = [name for name, ps in described.items() if any(len(p["replicas"]) < layout.replication_factor for p in ps)]
     if few:

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 from domain.delivery import OutgoingMessage
 from messaging.kafka.aiokafka_internals import close_without_flush
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
-from messaging.kafka.packing import send_batch
+from messaging.kafka.packing import BY_PLACE, send_batch
 from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES
 
@@ -66,7 +66,7 @@ class FencedPublisher:
             # Not by aiokafka's context of a transaction: after a failure that waits for Kafka to abort it.
             if self._fenced:
                 await self._producer.begin_transaction()
-            await asyncio.gather(*await send_batch(self._producer, messages, by_place=True))
+            await asyncio.gather(*await send_batch(self._producer, messages, BY_PLACE))
             if self._fenced:
                 await self._producer.commit_transaction()
         count_published(messages)

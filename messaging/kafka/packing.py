@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -17,29 +18,42 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from domain.delivery import OutgoingMessage
 from domain.places import murmur2, partition_at, tells_place
 from messaging.kafka.aiokafka_internals import queue_batch
+from messaging.kafka.connection import BrokerAwayError
 from messaging.topics import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of changes of reviews: `by_place` messages about an object go to its place, too. They are divided
+    among `count` partitions, None for all that there are."""
+
+    by_place: bool = True
+    count: int | None = None
+
+
+BY_PLACE: Final = Places()
 
 _WORTHWHILE: Final = 8
 _LARGE_BYTES: Final = 64 * 1024
 
 
 async def send_batch(
-    producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage], *, by_place: bool
+    producer: AIOKafkaProducer, messages: Sequence[OutgoingMessage], places: Places
 ) -> list[asyncio.Future[Any]]:
     """Send messages; each future ends when the broker has acknowledged its part of them, or not.
 
-    Messages with one key keep their order. `by_place`: also those about an object go to its place.
+    Messages with one key keep their order. Raises BrokerAwayError while a new partition isn't there yet.
     """
-    counts = {topic: len(await producer.partitions_for(topic)) for topic in {m.topic for m in messages}}
+    counts = {topic: await _partitions(producer, topic, places) for topic in {m.topic for m in messages}}
     # A large one is left to the producer, which knows what is too large for the broker.
     if len(messages) < _WORTHWHILE or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
         return [
-            await producer.send(m.topic, m.value, m.key, _place(m, counts[m.topic], by_place), headers=list(m.headers))
+            await producer.send(m.topic, m.value, m.key, _place(m, counts[m.topic], places), headers=list(m.headers))
             for m in messages
         ]
     parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
     for message in messages:
-        partition = partition_of(message.topic, message.key, counts[message.topic], by_place)
+        partition = partition_of(message.topic, message.key, counts[message.topic], places)
         parts.setdefault((message.topic, partition), []).append(message)
     return [future for part, content in parts.items() for future in _send_packed(producer, *part, content)]
 
@@ -63,18 +77,28 @@ def _send_packed(
     return [*futures, queue_batch(producer, batch, place)]
 
 
-def _place(message: OutgoingMessage, count: int, by_place: bool) -> int | None:
+async def _partitions(producer: AIOKafkaProducer, topic: str, places: Places) -> int:
+    count = len(await producer.partitions_for(topic))
+    if topic.endswith(Topic.REVIEW_CHANGES) and places.count and places.count > count:
+        await producer.client.force_metadata_update()
+        count = len(await producer.partitions_for(topic))
+        if places.count > count:
+            raise BrokerAwayError(f"{topic} is to have {places.count} partitions, and has {count}")
+    return count
+
+
+def _place(message: OutgoingMessage, count: int, places: Places) -> int | None:
     # Without a key the producer chooses one that has a leader.
-    return None if message.key is None else partition_of(message.topic, message.key, count, by_place)
+    return None if message.key is None else partition_of(message.topic, message.key, count, places)
 
 
-def partition_of(topic: str, key: bytes | None, count: int, by_place: bool = True) -> int:
+def partition_of(topic: str, key: bytes | None, count: int, places: Places = BY_PLACE) -> int:
     """The partition of a key among so many, as Kafka's own clients choose it; any one without a key. In the topic of
-    changes it is a range of places, for ids that tell theirs, and for objects where all go `by_place`."""
+    changes it is a range of places, for ids that tell theirs, and for objects where all go by place."""
     if key is None:
         return random.randrange(count)  # noqa: S311
-    if topic.endswith(Topic.REVIEW_CHANGES) and (by_place or tells_place(key)):
-        return partition_at(key, count)
+    if topic.endswith(Topic.REVIEW_CHANGES) and (places.by_place or tells_place(key)):
+        return partition_at(key, places.count or count)
     return _hash(key) % count
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
@@ -29,7 +30,10 @@ _IDLE_FETCH_MS: Final = 2_000
 _LOOK_MS: Final = 500
 """The wait for the records of one partition when each is read by itself."""
 
+_NOWHERE: Final = TopicPartition("", 0)
+
 Found = dict[TopicPartition, list[RawRecord]]
+Readable = Callable[[str], Awaitable[int | None]]
 
 
 class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
@@ -40,11 +44,14 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     is read by itself, record by record, up to the one that raises. That one is handed over as an unreadable record
     once it has raised TRIES times. Records are delivered at least once.
 
-    While nothing comes it asks brokers less often.
+    While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
+    may be read at the moment, None for all: the others, of a topic that grows, are left alone.
     """
 
-    def __init__(self, *topics: str, **options: Any) -> None:
+    def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
         super().__init__(*topics, **options | {"fetch_max_wait_ms": _BUSY_FETCH_MS})
+        self._readable = readable
+        self._cleared: set[TopicPartition] = set()
         self._allowance = Allowance()
         self._is_astray = False
         self._is_settled = False
@@ -66,8 +73,11 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             self._allowance.renew()
             if self._is_astray:
                 await self._return_to_committed()
+            await self._clear()
             try:
-                found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+                # To aiokafka none are all.
+                wanted = partitions or tuple(self._cleared) or (_NOWHERE,)
+                found = await super().getmany(*wanted, timeout_ms=timeout_ms, max_records=max_records)
                 wait_in_fetches(self, _BUSY_FETCH_MS if found else _IDLE_FETCH_MS)
             except ConsumerStoppedError:
                 raise
@@ -82,6 +92,24 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 await self._commit_past_markers()
         self._is_settled = False
         return found
+
+    async def _clear(self) -> None:
+        """Find out which of the partitions that have been assigned may be read; once that is clear, it stays so."""
+        assigned = self.assignment()
+        self._cleared &= assigned
+        unclear = assigned - self._cleared
+        if self._readable is None:
+            self._cleared |= unclear
+            return
+        for topic in {place.topic for place in unclear}:
+            try:
+                limit = await self._readable(topic)
+            except Exception as error:
+                log.warning(
+                    "it isn't known which partitions may be read; waiting", topic=topic, error=repr(error)[:300]
+                )
+                continue
+            self._cleared |= {p for p in unclear if p.topic == topic and (limit is None or p.partition < limit)}
 
     async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
         """Commit these offsets, after which the records of the last poll are processed."""
@@ -110,7 +138,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 
     async def _each_by_itself(self, max_records: int) -> Found:
         found: Found = {}
-        for partition in self.assignment():
+        for partition in self._cleared & self.assignment():
             records = await self._up_to_unreadable(partition, max_records - sum(map(len, found.values())))
             if records:
                 found[partition] = records

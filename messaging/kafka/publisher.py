@@ -13,9 +13,10 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 from domain.delivery import OutgoingMessage
 from messaging.kafka.aiokafka_internals import close_without_flush
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
-from messaging.kafka.packing import send_batch
+from messaging.kafka.division import Division, never_grew
+from messaging.kafka.packing import Places, send_batch
 from messaging.metrics import count_published
-from messaging.topics import MAX_DEAD_LETTER_BYTES
+from messaging.topics import MAX_DEAD_LETTER_BYTES, Topic
 from messaging.tracing import trace_publication
 
 _STOP_GRACE_S: Final = 1.0
@@ -28,11 +29,13 @@ class Publisher:
     have been taken all the same, so callers repeat the whole publication and receivers drop what they know. A message
     that is too large for its topic raises aiokafka's own error.
     Messages with one key keep their order: within a call, and between calls that follow each other.
-    `has_places`: as the schema has them; then messages about an object go to its place.
+    `has_places`: as the schema has them; then messages about an object go to its place. `division` tells among how
+    many partitions changes of reviews are divided; whoever depends on their order asks it first.
     """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0) -> None:
+    def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0, division: Division | None = None) -> None:
         self.has_places = True
+        self.division: Final = division or Division(never_grew)
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
@@ -61,10 +64,12 @@ class Publisher:
 
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
         producer = None
+        is_placed = any(message.topic.endswith(Topic.REVIEW_CHANGES) for message in messages)
+        places = Places(self.has_places, await self.division.count() if is_placed else None)
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
-                await asyncio.gather(*await send_batch(producer, messages, by_place=self.has_places))
+                await asyncio.gather(*await send_batch(producer, messages, places))
         except TimeoutError as error:
             if producer is not None:
                 self._discard(producer)

@@ -8,17 +8,21 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
 
 from messaging.kafka.aiokafka_internals import recover_lost_connections
+from messaging.kafka.division import Division
 from messaging.kafka.publisher import Publisher
+from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import has_places, make_keys, prepare_servers
 from storage.database import Database, connect
+from storage.growth import GrowthRepository
 from storage.pymongo_internals import cancel_and_wait
 
 T = TypeVar("T")
@@ -41,7 +45,8 @@ async def connected(
     client, database = connect(
         settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
     )
-    publisher = Publisher(settings.kafka_connection())
+    growth = partial(GrowthRepository(database).of, Topic.REVIEW_CHANGES)
+    publisher = Publisher(settings.kafka_connection(), division=Division(growth))
     try:
         yield database, publisher
     finally:

@@ -157,13 +157,22 @@ class Migration:
 
 
 async def hold_lease(database: Database, holder: str, progress: Console) -> None:
-    """Take or renew the lease by which one migration runs at a time, once no other one has it."""
+    """Take or renew the lease by which one migration or growth of topics runs at a time, once no other one has it."""
     leases, is_told = LeaseRepository(database), False
     while await leases.take(_LEASE, holder, _LEASE_S) is None:
         if not is_told:
-            progress.print("Waiting for another `plaudit migrate`, or for a minute after it was killed")
+            progress.print("Waiting for another `migrate` or `topics grow`, or for a minute after it was killed")
             is_told = True
         await asyncio.sleep(_WAIT_S)
+
+
+@asynccontextmanager
+async def released_lease(database: Database, holder: str) -> AsyncIterator[None]:
+    """Let go of that lease at the end."""
+    try:
+        yield
+    finally:
+        await LeaseRepository(database).release(_LEASE, holder)
 
 
 async def migrate(
@@ -200,10 +209,8 @@ async def _migration(
     holder = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
     migration = Migration(settings, database, services, progress, holder)
     await hold_lease(database, migration.holder, progress)
-    try:
+    async with released_lease(database, holder):
         yield migration
-    finally:
-        await LeaseRepository(database).release(_LEASE, migration.holder)
 
 
 async def _dry_run(database: Database, mark: SchemaMark, missing: Sequence[Step]) -> MigrationReport:

@@ -32,6 +32,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 REVIEWS: Final = int(os.environ.get("PLAUDIT_TEST_EXPORTED", "500"))
+LIMIT_S: Final = 60 + REVIEWS / 500
 IMAGED: Final = max(1, REVIEWS // 20)
 """One review in so many has images."""
 
@@ -174,7 +175,7 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
     await origin.run("init")
     await fill(origin)
     began = monotonic()
-    await origin.run("export", "-o", str(first))
+    await origin.run("export", "-o", str(first), limit_s=LIMIT_S)
     exported_s = monotonic() - began
     assert len(first.read_bytes().splitlines()) >= REVIEWS
     images = [image for n in range(REVIEWS) for image in images_of(n) if not image.is_pending]
@@ -192,7 +193,7 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
         await copy.idle(deadline_s=90 + REVIEWS / 20)
         imported_s = monotonic() - began
         await eventually(partial(copy.lag, "image-uploads"), lambda lag: lag == 0, deadline_s=300)
-        await copy.run("export", "-o", str(second))
+        await copy.run("export", "-o", str(second), limit_s=LIMIT_S)
         assert second.read_bytes() == first.read_bytes()
         assert files_beside(second) == files_beside(first)
         assert len(files_beside(first)) == len(images)
@@ -207,7 +208,7 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
             for file in (first, table):
                 await copy.run("import", str(file))
             await copy.idle()
-            await copy.run("export", "-o", str(second))
+            await copy.run("export", "-o", str(second), limit_s=LIMIT_S)
             assert second.read_bytes() == first.read_bytes()
             assert files_beside(second) == files_beside(first)
             assert await ratings(facade) == there

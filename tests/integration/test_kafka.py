@@ -24,6 +24,7 @@ from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
+from storage.growth import GrowthRepository
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.service import Servers, Service
@@ -104,9 +105,9 @@ async def test_a_consumer_without_records_is_not_sent_to_sleep(
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
     inbox = Inbox(Topic.MAIL_COMMANDS, bytes, handle, publish)
     broker = subscribed_broker(connection, topics, [inbox], group_prefix=new_id("group"))
-    await subscriptions.start(broker)
     try:
-        async with asyncio.timeout(60):
+        async with service.mongo() as database, asyncio.timeout(60):
+            await subscriptions.start(broker, topics, GrowthRepository(database))
             for _ in range(10):
                 await looked.get()
             await service.publish("mail-commands", Message("key", b"a value"))

@@ -76,13 +76,15 @@ class ForkedCommand:
         self.send_signal(signal.SIGKILL)
 
 
-def run_forked(*command: str, environment: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a `plaudit` command to its end. Raises TimeoutExpired after a minute."""
+def run_forked(
+    *command: str, environment: Mapping[str, str], folder: Path, limit_s: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run a `plaudit` command to its end. Raises TimeoutExpired after so many seconds."""
     with tempfile.TemporaryDirectory() as said:
         log, errors = Path(said, "out"), Path(said, "err")
         process = ForkedCommand(*command, environment=environment, folder=folder, log=log, errors=errors)
         try:
-            code = process.wait(60)
+            code = process.wait(limit_s)
         finally:
             process.kill()
         return subprocess.CompletedProcess(command, code, log.read_text(), errors.read_text())

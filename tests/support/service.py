@@ -54,6 +54,8 @@ class Service:
     port: int = field(default_factory=free_port)
     prefix: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}.")
     environment: dict[str, str] = field(default_factory=dict)
+    count: int = PARTITIONS
+    """The partitions of each topic."""
     processes: dict[str, ForkedCommand] = field(default_factory=dict)
     log_starts: dict[str, int] = field(default_factory=dict)
     read: dict[TopicPartition, list[Any]] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class Service:
             **os.environ,
             "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": self.servers.kafka,
             "PLAUDIT_KAFKA__TOPIC_PREFIX": self.prefix,
-            "PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS),
+            "PLAUDIT_KAFKA__PARTITIONS": str(self.count),
             "PLAUDIT_KAFKA__IDEMPOTENCE": "false" if self.servers.is_tansu else "true",
             "PLAUDIT_MONGO__URI": self.servers.mongo,
             "PLAUDIT_MONGO__DATABASE": self.database,
@@ -89,9 +91,10 @@ class Service:
         environment = self.command_environment()
         self.processes[name] = ForkedCommand(command, environment=environment, folder=self.folder, log=log)
 
-    async def run(self, *command: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    async def run(self, *command: str, code: int | None = 0, limit_s: float = 60) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; the exit code must be this one, or any where it is None."""
-        run = partial(run_forked, *command, environment=self.command_environment(), folder=self.folder)
+        environment = self.command_environment()
+        run = partial(run_forked, *command, environment=environment, folder=self.folder, limit_s=limit_s)
         ended = await asyncio.to_thread(run)
         assert code in (None, ended.returncode), ended.stdout + ended.stderr
         return ended
@@ -268,7 +271,7 @@ class Service:
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic."""
-        return [TopicPartition(self.topic(topic), number) for number in range(PARTITIONS)]
+        return [TopicPartition(self.topic(topic), number) for number in range(self.count)]
 
     def group_member(self, topic: str) -> AIOKafkaConsumer:
         """A consumer that speaks for the worker's group of a topic without joining it."""

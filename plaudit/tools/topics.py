@@ -1,0 +1,205 @@
+"""`plaudit topics grow`: more partitions while everything runs, without losing the order of what has one key."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final, TypedDict
+from uuid import uuid4
+
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+
+from domain.places import BUCKETS
+from messaging.kafka.administration import admin_client, partitions_of
+from messaging.kafka.division import KNOWN_S
+from messaging.kafka.lag import ConsumerLag, Place
+from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.cli.terminal import Terminal
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from plaudit.processes.waiting import patiently
+from plaudit.tools.migrate import hold_lease, released_lease
+from storage.database import Database
+from storage.growth import Growth, GrowthRepository
+from storage.schema import SchemaMarks
+
+_TOPICS: Final = [topic for topic in Topic if topic.is_consumed]
+"""Those that Plaudit reads. Others keep their partitions: what reads `events` and `reviews` isn't ours to hold back."""
+
+_PAUSED_S: Final = KNOWN_S + 12.0
+"""By then nobody publishes changes of reviews any more: everybody has asked, and what was on its way is there."""
+
+_LOOK_S: Final = 1.0
+
+
+class GrowthReport(TypedDict):
+    """The topics that grew, and their partitions now."""
+
+    partitions: int
+    grown: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Grower:
+    """One run. Cut short, the next one goes on where it was."""
+
+    settings: Settings
+    database: Database
+    admin: AIOKafkaAdminClient
+    lag: ConsumerLag
+    progress: Terminal
+    holder: str
+
+    async def grow(self, count: int, wait_s: float) -> list[Topic]:
+        """Have so many partitions of each topic; returns the topics that grew."""
+        growing = await self._growing(count)
+        others = dict(growing)
+        changes = others.pop(Topic.REVIEW_CHANGES, None)
+        if changes:
+            await self._grow_paused({Topic.REVIEW_CHANGES: changes})
+        if others:
+            await self._grow_held(others, wait_s)
+        return list(growing)
+
+    async def _grow_paused(self, growing: Mapping[Topic, Growth]) -> None:
+        """Grow what we alone publish: nobody does from when it is known until it is divided anew. Commands wait."""
+        try:
+            await self._begin(growing)
+            await self._wait(_PAUSED_S, "until nobody publishes changes of reviews")
+            await self._until_applied(dict.fromkeys(growing, sys.maxsize), _nothing)
+        except BaseException:
+            # Nothing has changed yet: commands go on as before.
+            for topic, growth in growing.items():
+                await self._repository.save(topic, Growth(growth.count))
+            raise
+        await self._create(growing)
+        for topic, growth in growing.items():
+            await self._settle(topic, growth)
+
+    async def _grow_held(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
+        """Grow what others publish, too: new partitions are read once all that came before is applied."""
+        await self._begin(growing)
+        await self._create(growing)
+        self.progress.print(f"{len(growing)} topics have new partitions, which aren't read yet")
+        await self._wait(wait_s, "until whoever publishes knows of them")
+        old = {topic: growth.count for topic, growth in growing.items()}
+        await self._until_applied(old, lambda topic: self._settle(topic, growing[topic]))
+
+    @property
+    def _repository(self) -> GrowthRepository:
+        return GrowthRepository(self.database)
+
+    async def _growing(self, count: int) -> dict[Topic, Growth]:
+        """The topics that have to grow; raises UsageError and CommandError where one can't."""
+        there, known = await self._counts(), await self._repository.all()
+        growths = {topic: known.get(topic) or Growth(there[topic]) for topic in _TOPICS}
+        for topic, growth in growths.items():
+            _check(topic, growth, there[topic], count)
+        return {topic: Growth(each.count, to=count) for topic, each in growths.items() if each.to or each.count < count}
+
+    async def _begin(self, growing: Mapping[Topic, Growth]) -> None:
+        for topic, growth in growing.items():
+            await self._repository.save(topic, growth)
+
+    async def _create(self, growing: Mapping[Topic, Growth]) -> None:
+        there = await self._counts()
+        wanted = {
+            self.settings.topics.name(topic): NewPartitions(total_count=growth.to or growth.count)
+            for topic, growth in growing.items()
+            if there[topic] < (growth.to or 0)
+        }
+        if wanted:
+            await self.admin.create_partitions(wanted)
+
+    async def _settle(self, topic: Topic, growth: Growth) -> None:
+        await self._repository.save(topic, Growth(growth.to or growth.count))
+
+    async def _wait(self, seconds: float, until: str) -> None:
+        self.progress.print(f"Waiting for {seconds:.0f} s, {until}")
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            await self._look_again()
+
+    async def _until_applied(self, old: Mapping[Topic, int], then: Callable[[Topic], Awaitable[None]]) -> None:
+        """Wait until all that is in the first partitions of these topics now is applied; call `then` for each topic of
+        which it is."""
+        ends = {
+            (topic, number): backlog.next_offset + backlog.records
+            for (topic, number), backlog in (await self.lag.measure()).items()
+            if number < old.get(topic, 0)
+        }
+        waiting = set(old)
+        while True:
+            measured = await self.lag.measure()
+            ends = {place: end for place, end in ends.items() if measured[place].next_offset < end}
+            for topic in waiting - {topic for topic, _ in ends}:
+                await then(topic)
+                waiting.remove(topic)
+            if not waiting:
+                return
+            self.progress.print(f"Waiting for {_places(ends)}: not applied yet")
+            await self._look_again()
+
+    async def _look_again(self) -> None:
+        await hold_lease(self.database, self.holder, self.progress)
+        await asyncio.sleep(_LOOK_S)
+
+    async def _counts(self) -> dict[Topic, int]:
+        names = {self.settings.topics.name(topic): topic for topic in _TOPICS}
+        counts = dict.fromkeys(_TOPICS, 0)
+        for place in await partitions_of(self.admin, list(names)):
+            counts[names[place.topic]] += 1
+        return counts
+
+
+async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int, wait_s: float) -> None:
+    """Have so many partitions of each topic that Plaudit reads, while everything runs.
+
+    Raises UsageError for a number that keys can't be divided among anew, CommandError before the schema has places.
+    """
+    if count > BUCKETS:
+        raise UsageError(f"More than {BUCKETS} partitions: there are so many places.")
+    async with connected(settings) as (database, _), AsyncExitStack() as stack:
+        if not (await patiently("MongoDB", SchemaMarks(database).load)).has_places:
+            raise CommandError("The schema doesn't have places yet: run `plaudit migrate` first.")
+        admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))
+        lag = ConsumerLag(settings.kafka_connection(), settings.topics)
+        stack.push_async_callback(lag.stop)
+        holder = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
+        await hold_lease(database, holder, progress)
+        async with released_lease(database, holder):
+            grown = await Grower(settings, database, admin, lag, progress, holder).grow(count, wait_s)
+    names = [settings.topics.name(topic) for topic in grown]
+    report: GrowthReport = {"partitions": count, "grown": names}
+    out.tell(report)
+    if not names:
+        out.print(f"Every topic has {count} partitions.")
+        return
+    out.print(f"{len(names)} topics have {count} partitions: {', '.join(names)}.")
+    out.print(f"Set PLAUDIT_KAFKA__PARTITIONS to {count}.")
+
+
+def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
+    if not there:
+        raise CommandError(f"There is no topic {topic}: `plaudit init` creates it.")
+    if growth.to not in (None, count):
+        raise UsageError(f"A growth to {growth.to} isn't finished: `plaudit topics grow {growth.to}` goes on with it.")
+    if there not in (growth.count, count):
+        raise CommandError(f"{topic} has {there} partitions, but keys are divided among {growth.count} of them.")
+    if count % growth.count:
+        raise UsageError(f"{topic} has {growth.count} partitions: the new number must be a multiple of that.")
+
+
+async def _nothing(topic: Topic) -> None:
+    """What follows where all topics are waited for."""
+
+
+def _places(ends: Mapping[Place, int]) -> str:
+    first, *others = (f"{topic} {number}" for topic, number in sorted(ends))
+    return f"partition {first}" + (f" and {len(others)} others" if others else "")

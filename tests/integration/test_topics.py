@@ -1,0 +1,165 @@
+"""Topics that grow: more partitions while everything runs, and what has one key keeps its order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from domain.places import murmur2
+from storage.growth import Growth, GrowthRepository
+from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
+from tests.support.forks import ForkedCommand
+from tests.support.messages import review_message
+from tests.support.service import PARTITIONS, Json, Servers, Service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+GROWN = 2 * PARTITIONS
+
+
+async def save(service: Service, topic: str, growth: Growth) -> None:
+    async with service.mongo() as database:
+        await GrowthRepository(database).save(topic, growth)
+
+
+async def stored(service: Service) -> set[str]:
+    async with service.mongo() as database:
+        return set(await database["reviews"].distinct("entityId"))
+
+
+async def test_new_partitions_are_read_once_that_is_settled(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    await save(service, "review-submissions", Growth(2, to=PARTITIONS))
+    products = [new_id() for _ in range(40)]
+    readable = {id for id in products if murmur2(f"Product:{id}".encode()) % PARTITIONS < 2}
+    assert 0 < len(readable) < 40
+    await service.publish("review-submissions", *(review_message(submission(id)) for id in products))
+    async with service.running(api=False):
+        assert await eventually(partial(stored, service), lambda found: found >= readable) == readable
+        await save(service, "review-submissions", Growth(PARTITIONS))
+        await eventually(partial(stored, service), set(products).__eq__)
+
+
+async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    for number in (PARTITIONS + 2, PARTITIONS // 2):
+        said = (await service.run("topics", "grow", str(number), code=2)).stderr
+        assert f"has {PARTITIONS} partitions: the new number must be a multiple of that" in " ".join(said.split())
+    assert "More than 4096" in (await service.run("topics", "grow", "8192", code=2)).stderr
+    said = (await service.run("topics", "grow", str(PARTITIONS))).stdout
+    assert said == f"Every topic has {PARTITIONS} partitions.\n"
+    told = json.loads((await service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
+    assert told == {"partitions": PARTITIONS, "grown": []}
+
+
+class Upstream:
+    """Those who publish while the topics grow: each thing has its steps, one after the other, told by `steps`."""
+
+    def __init__(self, service: Service, facade: Facade, producer: AIOKafkaProducer) -> None:
+        self._service = service
+        self._facade = facade
+        self._producer = producer
+        self._is_over = False
+        self.steps: dict[str, int] = {}
+
+    async def send(self, topic: str, key: str, value: Json) -> None:
+        await self._producer.send_and_wait(self._service.topic(topic), json.dumps(value).encode(), key.encode())
+
+    async def moderate(self, id: str, number: int) -> None:
+        action = "reject" if number % 2 else "approve"
+        await self.send("moderation-commands", id, {"action": action, "ids": [id], "reason": f"{number}"})
+
+    async def moderate_by_http(self, id: str, number: int) -> None:
+        action = "reject" if number % 2 else "approve"
+        assert (await self._facade.http.post(f"{REVIEWS}/{action}", json=[id])).status_code == 202
+
+    async def edit(self, product: str, number: int) -> None:
+        review = submission(product, number % 5 + 1, id=f"{product}-review", review=f"Edit {number}")
+        await self.send("review-submissions", f"Product:{product}", review)
+
+    async def go_on(self, thing: str, step: Callable[[str, int], Coroutine[Any, Any, None]]) -> None:
+        for number in count(self.steps.get(thing, 0)):
+            await step(thing, number)
+            self.steps[thing] = number + 1
+            if self._is_over:
+                return
+            await asyncio.sleep(0.5)  # a step of each thing twice a second, for as long as the topics grow
+
+    @asynccontextmanager
+    async def running(self, *going: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            for each in going:
+                tasks.create_task(each)
+            yield
+            self._is_over = True
+
+
+@pytest.mark.slow
+async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    products = [new_id() for _ in range(36)]
+    edited, foreign, ours = products[:12], products[12:24], products[24:]
+    async with service.running(("worker", "worker2")), facade_of(service) as facade:
+        # It hears of new partitions late.
+        producer = AIOKafkaProducer(bootstrap_servers=servers.kafka, metadata_max_age_ms=45_000)
+        async with producer:
+            upstream = Upstream(service, facade, producer)
+            named = {product: f"{product}-review" for product in foreign}
+            await facade.submit(*(submission(product, id=id) for product, id in named.items()))
+            given = dict(zip(ours, await facade.submit(*map(submission, ours)), strict=True))
+            going = [
+                *(upstream.go_on(product, upstream.edit) for product in edited),
+                *(upstream.go_on(id, upstream.moderate) for id in named.values()),
+                *(upstream.go_on(id, upstream.moderate_by_http) for id in given.values()),
+            ]
+            async with upstream.running(*going):
+                cut_short = grower(service)
+                await eventually(partial(said_by, service), lambda said: "aren't read yet" in said)
+                cut_short.send_signal(signal.SIGKILL)
+                await asyncio.to_thread(cut_short.wait, 10)
+                doctor = (await service.run("doctor", code=None)).stdout
+                assert f"`plaudit topics grow {GROWN}` goes on" in " ".join(doctor.split())
+                assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
+                assert await asyncio.to_thread(grower(service, "--wait", "60").wait, 300) == 0
+        assert f"topics have {GROWN} partitions: {service.prefix}" in await said_by(service)
+        service.count = GROWN
+        await service.idle()
+        assert "no topic is growing" in (await service.run("doctor", code=None)).stdout
+        for topic in ("review-submissions", "moderation-commands", "review-changes"):
+            used = {record.partition for record in await service.records(topic)}
+            assert used > set(range(PARTITIONS)), topic
+        service.count = PARTITIONS  # those of events are as they were
+        for product, id in (named | given).items():
+            decisions = [data for _, data in await service.events(f"Product:{product}") if "statusBefore" in data]
+            # Out of order, one would find its status there already, and change nothing.
+            assert len(decisions) == upstream.steps[id]
+            if product in named:
+                assert [data["reason"] for data in decisions] == [f"{n}" for n in range(len(decisions))]
+        for product in edited:
+            (row,) = (await facade.page(entityIds=[product]))["results"]
+            assert row["review"] == f"Edit {upstream.steps[product] - 1}"
+            edits = [kind for kind, _ in await service.events(f"Product:{product}") if kind == "ReviewEdited"]
+            assert len(edits) == upstream.steps[product] - 1
+
+
+def grower(service: Service, *options: str) -> ForkedCommand:
+    command = ("topics", "grow", f"{GROWN}", *options)
+    environment = service.command_environment()
+    return ForkedCommand(*command, environment=environment, folder=service.folder, log=service.folder / "grow.log")
+
+
+async def said_by(service: Service) -> str:
+    return (service.folder / "grow.log").read_text()
