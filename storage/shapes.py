@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from storage.database import Document
@@ -34,6 +35,7 @@ _PYTHON: Final[Mapping[str, type]] = {
     "bool": bool,
     "binData": bytes,
 }
+_NOTHING: Final = object()
 _UNREADABLE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
@@ -115,13 +117,8 @@ def filled(shape: Shape, document: Document) -> Document:
 
 def is_wanting(shape: Shape, document: Document, name: str) -> bool:
     """True if a field is missing or of another type."""
-    field = shape.fields[name]
-    if _is_missing(field, document, name):
-        return True
-    value = document[name]
-    if isinstance(value, bool) and "bool" not in field.types:
-        return True
-    return not isinstance(value, tuple(_PYTHON[each] for each in field.types))
+    value, classes = document.get(name, _NOTHING), _classes(shape.fields[name].types)
+    return type(value) not in classes and (isinstance(value, bool) or not isinstance(value, classes))
 
 
 def is_whole(shape: Shape, document: Document) -> bool:
@@ -134,6 +131,11 @@ def damaged(shape: Shape) -> Document:
     properties = {name: {"bsonType": list(field.types)} for name, field in shape.fields.items()}
     schema = {"required": list(shape.fields), "properties": properties}
     return {**shape.where, "$nor": [{"$jsonSchema": schema}]}
+
+
+@cache
+def _classes(types: tuple[str, ...]) -> tuple[type, ...]:
+    return tuple(_PYTHON[each] for each in types)
 
 
 def _is_missing(field: Field, document: Document, name: str) -> bool:
