@@ -63,7 +63,7 @@ def prepare() -> None:
         copy.write_text(with_open_properties(source.read_text()))
     for folder in ("tests", "tests/support", "tests/unit"):
         (WORK / folder).mkdir(exist_ok=True)
-        for source in (ROOT / folder).glob("*.py"):
+        for source in (each for each in (ROOT / folder).iterdir() if each.is_file()):
             shutil.copy(source, WORK / folder)
     tests = [f"tests/unit/test_{source.stem}.py" for source in (ROOT / "domain").glob("*.py")]
     chosen = sorted(test for test in tests if (ROOT / test).exists())
