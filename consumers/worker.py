@@ -39,6 +39,7 @@ from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
@@ -68,10 +69,10 @@ class RunningWorker:
     topics: TopicNames
 
     def partitions(self) -> set[tuple[Topic, int]]:
-        """Those that this worker consumes at the moment."""
+        """Those that this worker reads at the moment."""
         names = {self.topics.name(topic): topic for topic in Topic}
         consumers = [each.consumer for each in self.broker.subscribers if isinstance(each, BatchSubscriber)]
-        places = [place for consumer in consumers if consumer for place in consumer.assignment()]
+        places = [place for consumer in consumers if isinstance(consumer, PatientConsumer) for place in consumer.read]
         return {(names[place.topic], place.partition) for place in places}
 
 

@@ -111,6 +111,11 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 continue
             self._cleared |= {p for p in unclear if p.topic == topic and (limit is None or p.partition < limit)}
 
+    @property
+    def read(self) -> frozenset[TopicPartition]:
+        """The partitions that are read: of those that are assigned, the ones that may be."""
+        return frozenset(self._cleared)
+
     async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
         """Commit these offsets, after which the records of the last poll are processed."""
         await super().commit(offsets)

@@ -18,7 +18,7 @@ def _topics() -> None:
 
 @app.command("grow")
 def grow(
-    partitions: Annotated[int, typer.Argument(min=1, help="Of each topic; a multiple of what it has.")],
+    partitions: Annotated[int, typer.Argument(min=1, max=1_000, help="Of each topic; a multiple of what it has.")],
     wait: Annotated[
         float,
         typer.Option(min=0, help="Seconds: more than the longest `metadata.max.age.ms` of all who publish."),

@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
-from domain.places import BUCKETS
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.division import KNOWN_S
 from messaging.kafka.lag import ConsumerLag, Place
@@ -163,8 +162,6 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
 
     Raises UsageError for a number that keys can't be divided among anew, CommandError before the schema has places.
     """
-    if count > BUCKETS:
-        raise UsageError(f"More than {BUCKETS} partitions: there are so many places.")
     async with connected(settings) as (database, _), AsyncExitStack() as stack:
         if not (await patiently("MongoDB", SchemaMarks(database).load)).has_places:
             raise CommandError("The schema doesn't have places yet: run `plaudit migrate` first.")
