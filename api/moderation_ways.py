@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -39,9 +40,10 @@ class ModerationWays:
         try:
             return (await self._looks.of([_ROUTED]))[_ROUTED]
         except Exception as error:
-            if not (is_broker_away(error) or isinstance(error, TimeoutError)):
-                raise
-            log.debug("Kafka doesn't tell what the router has passed on", error=repr(error))
+            # Whatever it is, the router is right; aiokafka has many errors for a broker that goes away.
+            is_usual = is_broker_away(error) or isinstance(error, TimeoutError)
+            level = logging.DEBUG if is_usual else logging.WARNING
+            log.log(level, "Kafka doesn't tell what the router has passed on", error=repr(error)[:300])
             return False
 
     async def _look(self, topics: Collection[Topic]) -> Mapping[Topic, bool]:

@@ -1,0 +1,36 @@
+"""The way of moderation where Kafka doesn't tell what is on its way: by the router, which is always right."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError, NodeNotReadyError
+
+from api.moderation_ways import ModerationWays
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.division import Division, never_grew
+from messaging.kafka.lag import ConsumerLag
+from messaging.topics import Topic, TopicNames
+
+
+class Told(ConsumerLag):
+    """What Kafka tells, or the error that it raises instead."""
+
+    def __init__(self, told: bool | Exception) -> None:
+        super().__init__(KafkaConnection("127.0.0.1:1"), TopicNames(""))
+        self._told = told
+
+    async def is_read(self, topic: Topic) -> bool:
+        if isinstance(self._told, Exception):
+            raise self._told
+        return self._told
+
+
+@pytest.mark.parametrize(
+    "told", [False, TimeoutError(), NodeNotReadyError(), ConsumerStoppedError(), IllegalStateError(), KeyError(1)]
+)
+async def test_in_doubt_commands_go_by_the_router(told: bool | Exception) -> None:
+    assert not await ModerationWays(Told(told), Division(never_grew)).is_straight()
+
+
+async def test_they_go_straight_while_nothing_is_on_its_way() -> None:
+    assert await ModerationWays(Told(True), Division(never_grew)).is_straight()
