@@ -14,7 +14,7 @@ from messaging.kafka.connection import BrokerAwayError
 log = structlog.get_logger()
 
 KNOWN_S: Final = 20.0
-"""What is known is good for so long. For longer than that nothing ordered is published before the topic is
+"""A number that was told is good for so long. For longer than that nothing ordered is published before the topic is
 divided anew."""
 
 _KEPT_S: Final = 5.0
@@ -51,6 +51,8 @@ class Division:
             async with self._asking:
                 if monotonic() >= self._ask_at:
                     await self._look()
+        if monotonic() >= self._known_at + KNOWN_S:
+            raise BrokerAwayError("it isn't known how the topic of changes is divided: the database doesn't tell")
         if self._divided and self._divided.to:
             raise BrokerAwayError(f"the topic of changes is growing to {self._divided.to} partitions")
 
@@ -73,10 +75,9 @@ class Division:
             async with asyncio.timeout(_ASK_S):
                 self._divided = await self._ask()
         except Exception as error:
-            if monotonic() >= self._known_at + KNOWN_S:
-                raise BrokerAwayError(f"it isn't known how the topic of changes is divided: {error!r}") from error
-            log.debug("the growth of topics can't be asked for", error=repr(error)[:300])
+            # Those who wait for the same answer don't ask again, one after the other.
             self._ask_at = monotonic() + _AGAIN_S
+            log.debug("the growth of topics can't be asked for", error=repr(error)[:300])
             return
         self._known_at, self._ask_at = began, began + (_AGAIN_S if self._divided and self._divided.to else _KEPT_S)
 

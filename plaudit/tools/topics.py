@@ -194,7 +194,7 @@ def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
 
 
 async def _nothing(topic: Topic) -> None:
-    """What follows where all topics are waited for."""
+    """Go on waiting for the other topics."""
 
 
 def _places(ends: Mapping[Place, int]) -> str:

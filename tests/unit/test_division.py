@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from messaging.kafka import division
@@ -70,8 +72,12 @@ async def test_what_is_known_is_good_for_a_while_without_the_database(asked: Ask
     await known.check()
 
 
-async def test_what_was_never_known_is_waited_for(asked: Asked) -> None:
+async def test_what_was_never_known_is_asked_for_once_by_all(asked: Asked) -> None:
     asked.is_away = True
     known = Division(asked)
-    assert not await known.is_settled()
+    assert await asyncio.gather(*(known.is_settled() for _ in range(50))) == [False] * 50
     assert await known.count() is None
+    assert asked.times == 1
+    asked.now += 1
+    assert not await known.is_settled()
+    assert asked.times == 2
