@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -55,15 +56,19 @@ async def rulings_about(
     """The rulings about reviews that are about to be stored, by id; those for which no rule fires are left out."""
     # One that is brought along from elsewhere has been decided about there.
     own = [review for review in reviews if review.facts.source is not Source.IMPORT]
-    ruled = [(review, rules) for review in own if (rules := rules_of(stores, review.store_id))]
-    keys = {r.id: text_keys(r.identity, r.text) for r, rules in ruled if rules.looks_for_duplicates}
-    holders = await services.texts.holders(keys.items())
-    rulings = {}
-    for review, rules in ruled:
-        ruling = rules.judge(judged(review, is_duplicate=is_duplicate(review.id, keys.get(review.id, ()), holders)))
-        if ruling is not NO_RULING:
-            rulings[review.id] = ruling
-    return rulings
+    sets = {store_id: rules_of(stores, store_id) for store_id in {review.store_id for review in own}}
+    ruled = {review.id: (review, rules) for review in own if (rules := sets[review.store_id])}
+    keys = {id: text_keys(r.identity, r.text) for id, (r, rules) in ruled.items() if rules.looks_for_duplicates}
+    holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), _judged(ruled))
+    for id in [id for id, of_text in keys.items() if is_duplicate(id, of_text, holders)]:
+        review, rules = ruled[id]
+        rulings[id] = rules.judge(judged(review, is_duplicate=True))
+    return {id: ruling for id, ruling in rulings.items() if ruling is not NO_RULING}
+
+
+async def _judged(ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
+    """The rulings as if there were no duplicates. It waits for nothing: the database looks for these meanwhile."""
+    return {id: rules.judge(judged(review)) for id, (review, rules) in ruled.items()}
 
 
 def with_ruling(review: Review, ruling: Ruling) -> Review:

@@ -33,6 +33,7 @@ from messaging.events import review_submitted, submission_refused
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
+from storage.outbox import Owed
 from storage.outcomes import Answer
 from storage.reviews_places import RefusedSubmission, TakenId
 
@@ -48,6 +49,8 @@ class _Decisions:
     edits: list[Submission] = field(default_factory=list)
     told: set[Key] = field(default_factory=set)
     """Those that were told in the transaction that stored their reviews."""
+    owed: list[Owed] = field(default_factory=list)
+    """The messages of those transactions."""
 
     def reason(self, submission: Submission) -> Refusal | None:
         return self.rules.reasons.get(submission.key)
@@ -97,6 +100,7 @@ class SubmissionConsumer:
         untold = [submissions[k] for k, v in verdicts.items() if v.is_stored and k not in decisions.told]
         await asyncio.gather(
             self._finish(submissions, verdicts),
+            self.services.transactions.outbox.settle(decisions.owed),
             self.services.publisher.publish([self._submitted(s, s.accepted()) for s in untold]),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.parked.release(settled_entities(verdicts)),
@@ -158,7 +162,8 @@ class SubmissionConsumer:
             return taken
         beside = Beside(claims, ruled, decisions.rules.uploaded)
         insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], beside)
-        taken_too, lost = await self.services.transactions.run(insert)
+        (taken_too, lost), owed = await self.services.transactions.commit(insert)
+        decisions.owed += owed
         decisions.follow((accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost)
         await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
         return taken | taken_too | lost.keys()
@@ -211,10 +216,8 @@ class SubmissionConsumer:
         beside = Beside({again.id: claims or ()}, ruled, decisions.rules.uploaded)
         replace = partial(replace_whole, self.services, before, reviews[again.id], beside)
         is_replaced, reason = await self.services.transactions.run(replace)
-        if reason:
-            await self._refuse([(again, reason)], decisions)
-        if is_replaced:
-            decisions.follow((again, each) for each in ruled.values())
+        await self._refuse([(again, reason)] if reason else [], decisions)
+        decisions.follow((again, each) for each in ruled.values() if is_replaced)
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: _Decisions) -> None:

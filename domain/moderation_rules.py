@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +10,15 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from domain.moderation_rules_text import WordLists, has_contact, has_link, has_repetition, searched, text_key
+from domain.moderation_rules_text import (
+    WordLists,
+    has_contact,
+    has_link,
+    has_repetition,
+    normalised,
+    searched,
+    text_key,
+)
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewIdentity, ReviewStatus
 
@@ -150,39 +159,46 @@ class RuleSet:
         self._words = WordLists({rule.id: rule.words for rule in rules if rule.kind is RuleKind.WORDS})
         self._detectors = {kind: detect for kind, detect in _DETECTORS.items() if kind in kinds}
         self._reads_text = bool(self._detectors) or RuleKind.WORDS in kinds
+        self._checks = [(rule, _check(rule)) for rule in rules]
 
     def judge(self, review: JudgedReview) -> Ruling:
         """The rules that fire for a review."""
         text = searched(review.title, review.text) if self._reads_text else ""
         found = {kind for kind, detect in self._detectors.items() if detect(text)}
         lists = self._words.found_in(text)
-        fired = tuple(rule for rule in self.rules if _fires(rule, review, found, lists))
+        fired = tuple([rule for rule, fires in self._checks if fires(review, found, lists)])
         return Ruling(fired) if fired else NO_RULING
 
 
-def _fires(rule: ModerationRule, review: JudgedReview, found: Collection[RuleKind], lists: Collection[str]) -> bool:
+_Check = Callable[[JudgedReview, Collection[RuleKind], Collection[str]], bool]
+"""True if a rule fires: for a review, the kinds of detectors that found something, and the lists with a word of it."""
+
+
+def _check(rule: ModerationRule) -> _Check:
     is_approval = rule.outcome is RuleOutcome.APPROVE
     match rule.kind:
         case RuleKind.WORDS:
-            return rule.id in lists
+            return lambda review, found, lists: rule.id in lists
         case RuleKind.DUPLICATE:
-            return review.is_duplicate
+            return lambda review, found, lists: review.is_duplicate
         case RuleKind.LANGUAGES:
-            return bool(review.language) and _is_welcome(rule, review.language or "") is is_approval
+            tags = frozenset(map(_tag, rule.languages))
+            return lambda review, found, lists: (
+                bool(review.language) and _is_welcome(tags, review.language or "") is is_approval
+            )
         case RuleKind.VERIFIED:
-            return review.is_verified is is_approval
+            return lambda review, found, lists: review.is_verified is is_approval
         case RuleKind.STARS:
-            is_below = rule.below is not None and review.rating < rule.below
-            return is_below or (rule.above is not None and review.rating > rule.above)
+            below, above = rule.below or 0, math.inf if rule.above is None else rule.above
+            return lambda review, found, lists: not below <= review.rating <= above
         case RuleKind.ALWAYS:
-            return True
+            return lambda review, found, lists: True
         case _:
-            return rule.kind in found
+            return lambda review, found, lists: rule.kind in found
 
 
-def _is_welcome(rule: ModerationRule, language: str) -> bool:
-    """True if a language, or the one that it is a form of, is among those of the rule."""
-    tags = {_tag(each) for each in rule.languages}
+def _is_welcome(tags: Collection[str], language: str) -> bool:
+    """True if a language, or the one that it is a form of, is among these."""
     return _tag(language) in tags or _tag(language).partition("-")[0] in tags
 
 
@@ -192,6 +208,7 @@ def _tag(language: str) -> str:
 
 def text_keys(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
     """The keys of a review's text: one as its author's, if it has one, and one as that of a review of its object."""
+    text = normalised(text)
     of_object = text_key((identity.store_id, "object", *identity.entity), text)
     if identity.user_id is None:
         return (of_object,)

@@ -77,7 +77,7 @@ def text_hash(title: str | None, text: str) -> str:
 
 def text_key(parts: Sequence[str | None], text: str) -> str:
     """The key under which the same normalised text of the same author, or of the same object, is found again."""
-    told = "\n".join([*(repr(part) for part in parts), normalised(text)])
+    told = "\n".join([*map(repr, parts), text])
     return blake2b(told.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 

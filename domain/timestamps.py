@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+_REMEMBERED: Final = 4_096
 
 
+# A moment is written several times for each review: in its events, its state, its answers.
+@lru_cache(maxsize=_REMEMBERED)
 def timestamp(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds: 2022-10-04T03:46:43.433Z. The moment must be aware."""
     text = moment.isoformat("T", "milliseconds")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import lru_cache
+from time import time_ns
 from typing import Final
 
 import orjson
@@ -15,7 +16,7 @@ from uuid_utils import uuid7
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import OutgoingMessage
-from domain.timestamps import timestamp
+from domain.timestamps import from_milliseconds, timestamp
 from messaging.tracing import trace_headers
 
 Header = tuple[str, bytes | None]
@@ -49,10 +50,16 @@ class Envelope:
             ("ce_id", (id or str(uuid7())).encode()),
             ("ce_type", f"plaudit.{kind}".encode()),
             ("ce_source", self.source.encode()),
-            ("ce_time", timestamp(datetime.now(UTC)).encode()),
+            ("ce_time", _time(time_ns() // 1_000_000)),
             *trace_headers(cause),
         )
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
+
+
+@lru_cache(maxsize=1)
+def _time(milliseconds: int) -> bytes:
+    """The moment as the header has it, once for all messages of the same millisecond."""
+    return timestamp(from_milliseconds(milliseconds)).encode()
 
 
 def of_command(message: OutgoingMessage, command_id: str, mark: CommandMark | None = None) -> OutgoingMessage:

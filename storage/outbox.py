@@ -72,8 +72,8 @@ class Outbox:
         return [Owed(d["_id"], [_unpacked(*fields) for fields in d["messages"]]) async for d in found]
 
 
-def _packed(message: OutgoingMessage) -> list[object]:
-    return [message.topic, message.key, message.value, [list(header) for header in message.headers]]
+def _packed(message: OutgoingMessage) -> tuple[object, ...]:
+    return message.topic, message.key, message.value, message.headers
 
 
 def _unpacked(

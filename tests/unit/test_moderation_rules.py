@@ -21,6 +21,7 @@ from domain.moderation_rules import (
     Ruling,
     faults,
     rule_set,
+    text_keys,
 )
 from domain.moderation_rules_text import (
     WordLists,
@@ -31,7 +32,8 @@ from domain.moderation_rules_text import (
     text_hash,
     text_key,
 )
-from domain.reviews import ReviewStatus
+from domain.ratings import Entity
+from domain.reviews import ReviewIdentity, ReviewStatus
 from messaging.moderation_rules import MODERATION_RULES, shown_rule
 from storage.moderation_rules import rule_from
 
@@ -331,7 +333,10 @@ def test_hashes_and_keys_of_texts() -> None:
         == text_hash("", "Good")
         == "1d9a5eb57ff77c92c6658677aea11c8089b73c8af4963aa4f9521a70924cdf95"
     )
-    assert text_key(("s", "a"), "Good  pictures") == text_key(("s", "a"), "GOOD pictures")
+    ann = ReviewIdentity(Entity("Product", "camera"), "s", "ann")
+    assert text_keys(ann, "Good  pictures") == text_keys(ann, "GOOD pictures")
+    assert len({*text_keys(ann, "x"), *text_keys(ann._replace(user_id="bob"), "x")}) == 3
+    assert text_keys(ann._replace(user_id=None), "x") == text_keys(ann, "x")[1:]
     assert len({text_key(("s", "a"), "x"), text_key(("s", "b"), "x"), text_key(("s", None), "x")}) == 3
     assert text_key(("s", "a"), "x") != text_key(("s", "a"), "y")
 
