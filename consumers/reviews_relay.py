@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
-from uuid import uuid4
 
 import structlog
 from uuid_utils import uuid7
@@ -23,7 +20,7 @@ from messaging.metrics import note_wait
 from messaging.reviews_state import review_state, state_record, tombstone
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.leases import LeaseRepository
+from storage.leases import LeaseRepository, new_holder
 from storage.reviews_changes import (
     HistoryLostError,
     Progress,
@@ -70,7 +67,7 @@ class ReviewRelay:
         self._topic: Final = topics.name(Topic.REVIEWS)
         self._progress = RelayProgress(database)
         self._leases = LeaseRepository(database)
-        self._holder: Final = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
+        self._holder: Final = new_holder()
         self._renew_at = 0.0
         self._wanted: str | None = None
 

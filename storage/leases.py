@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from datetime import datetime
 from typing import Final, NamedTuple
+from uuid import uuid4
 
 from pymongo import ReturnDocument
 
@@ -28,6 +31,11 @@ class Schedule(NamedTuple):
     cron: str | None
     since: datetime
     done: datetime
+
+
+def new_holder() -> str:
+    """A name for a holder, of this process and nobody else."""
+    return f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
 
 
 class LeaseRepository:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-from uuid import uuid4
-
 import structlog
 
 from messaging.kafka.publisher import Publisher
@@ -15,7 +11,7 @@ from plaudit.processes.probes import Probes
 from scheduler.clock import ReminderClock
 from scheduler.reminders import ReminderJob
 from storage.database import Database
-from storage.leases import LeaseRepository
+from storage.leases import LeaseRepository, new_holder
 from storage.stores import StoreRepository
 
 log = structlog.get_logger()
@@ -35,7 +31,7 @@ async def run_scheduler(settings: Settings) -> None:
             ),
             StoreRepository(database),
             LeaseRepository(database),
-            holder=f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}",
+            holder=new_holder(),
             lease_s=settings.scheduler.lease,
         )
         probes.is_ready = True

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypedDict
-from uuid import uuid4
 
 from rich.console import Console
 
@@ -27,16 +24,13 @@ from plaudit.cli.terminal import print_json, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
+from plaudit.tools.turn import Turn, turn
 from storage.database import Database
-from storage.leases import LeaseRepository
 from storage.mending import SHAPES, Mended, Mender
 from storage.migrations import WORK
 from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress
 from storage.unit_of_work import UnitOfWork
 
-_LEASE: Final = "migration"
-_LEASE_S: Final = 60.0
-_WAIT_S: Final = 1.0
 _PAUSE_S: Final = 0.02
 """Between slices, for the service that runs on."""
 
@@ -89,7 +83,7 @@ class Migration:
     database: Database
     services: Services
     progress: Console
-    holder: str
+    turn: Turn
 
     @property
     def marks(self) -> SchemaMarks:
@@ -152,27 +146,8 @@ class Migration:
         return found
 
     async def _breathe(self) -> None:
-        await hold_lease(self.database, self.holder, self.progress)
+        await self.turn.hold()
         await asyncio.sleep(_PAUSE_S)
-
-
-async def hold_lease(database: Database, holder: str, progress: Console) -> None:
-    """Take or renew the lease by which one migration or growth of topics runs at a time, once no other one has it."""
-    leases, is_told = LeaseRepository(database), False
-    while await leases.take(_LEASE, holder, _LEASE_S) is None:
-        if not is_told:
-            progress.print("Waiting for another `migrate` or `topics grow`, or for a minute after it was killed")
-            is_told = True
-        await asyncio.sleep(_WAIT_S)
-
-
-@asynccontextmanager
-async def released_lease(database: Database, holder: str) -> AsyncIterator[None]:
-    """Let go of that lease at the end."""
-    try:
-        yield
-    finally:
-        await LeaseRepository(database).release(_LEASE, holder)
 
 
 async def migrate(
@@ -206,11 +181,8 @@ async def migrate(
 async def _migration(
     settings: Settings, database: Database, services: Services, progress: Console
 ) -> AsyncIterator[Migration]:
-    holder = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
-    migration = Migration(settings, database, services, progress, holder)
-    await hold_lease(database, migration.holder, progress)
-    async with released_lease(database, holder):
-        yield migration
+    async with turn(database, progress) as mine:
+        yield Migration(settings, database, services, progress, mine)
 
 
 async def _dry_run(database: Database, mark: SchemaMark, missing: Sequence[Step]) -> MigrationReport:

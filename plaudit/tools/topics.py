@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final, TypedDict
-from uuid import uuid4
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
@@ -23,7 +20,7 @@ from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
-from plaudit.tools.migrate import hold_lease, released_lease
+from plaudit.tools.turn import Turn, turn
 from storage.database import Database
 from storage.growth import Growth, GrowthRepository
 from storage.schema import SchemaMarks
@@ -53,7 +50,7 @@ class Grower:
     admin: AIOKafkaAdminClient
     lag: ConsumerLag
     progress: Terminal
-    holder: str
+    turn: Turn
 
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
         """Have so many partitions of each topic; returns the topics that grew."""
@@ -146,7 +143,7 @@ class Grower:
             await self._look_again()
 
     async def _look_again(self) -> None:
-        await hold_lease(self.database, self.holder, self.progress)
+        await self.turn.hold()
         await asyncio.sleep(_LOOK_S)
 
     async def _counts(self) -> dict[Topic, int]:
@@ -168,10 +165,8 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
         admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
-        holder = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}"
-        await hold_lease(database, holder, progress)
-        async with released_lease(database, holder):
-            grown = await Grower(settings, database, admin, lag, progress, holder).grow(count, wait_s)
+        mine = await stack.enter_async_context(turn(database, progress))
+        grown = await Grower(settings, database, admin, lag, progress, mine).grow(count, wait_s)
     names = [settings.topics.name(topic) for topic in grown]
     report: GrowthReport = {"partitions": count, "grown": names}
     out.tell(report)
