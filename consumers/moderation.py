@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -128,7 +128,7 @@ def _behind(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> lis
     times = {command.review_id: command.at for command in reversed(commands)}
     known = {(command.source, command.review_id) for command in parked}
     fresh = [command for command in commands if (command.source, command.review_id) not in known]
-    return [*(replace(command, at=times[command.review_id]) for command in parked), *fresh]
+    return [*(command._replace(at=times[command.review_id]) for command in parked), *fresh]
 
 
 def _applied(
@@ -151,7 +151,7 @@ def _answer(command_id: str, command: Moderation, result: ModerationResult) -> A
     reason = result.reason and result.reason.value
     answer = Answer(command_id, command.review_id, result.outcome, reason, command.mark)
     if result.reason is ModerationRefusal.STATUS_CHANGED and result.after is not None:
-        return replace(answer, status=result.after.label, moderator=result.moderator)
+        return answer._replace(status=result.after.label, moderator=result.moderator)
     return answer
 
 

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as with_changes
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -42,11 +41,12 @@ _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 @dataclass(slots=True)
 class _Decisions:
-    """The decisions about a batch so far, and the submissions that are edits, in order."""
+    """The decisions about a batch so far, the reviews that new submissions are, and those that are edits, in order."""
 
     rules: Rules
     verdicts: dict[Key, Verdict] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
+    reviews: dict[Key, Review] = field(default_factory=dict)
     told: set[Key] = field(default_factory=set)
     """Those that were told in the transaction that stored their reviews."""
     owed: list[Owed] = field(default_factory=list)
@@ -101,7 +101,7 @@ class SubmissionConsumer:
         await asyncio.gather(
             self._finish(submissions, verdicts),
             self.services.transactions.outbox.settle(decisions.owed),
-            self.services.publisher.publish([self._submitted(s, s.accepted()) for s in untold]),
+            self.services.publisher.publish([self._submitted(s, decisions.reviews.get(s.key)) for s in untold]),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.parked.release(settled_entities(verdicts)),
         )
@@ -117,8 +117,7 @@ class SubmissionConsumer:
         languages = await detect_languages([each.language_sample for each in wanted])
         detected = {each.key: language for each, language in zip(wanted, languages, strict=True)}
         ruled = {
-            key: with_changes(
-                each,
+            key: each._replace(
                 object_name=rules.names.get(key),
                 is_bought=key in rules.bought,
                 is_proven=key in rules.proven,
@@ -154,6 +153,7 @@ class SubmissionConsumer:
             else:
                 accepted[submission.id] = submission
         reviews, ruled = await self._judge(accepted, decisions)
+        decisions.reviews |= {accepted[id].key: review for id, review in reviews.items()}
         known = decisions.rules.claims
         claims = {id: known[s.key] for id, s in accepted.items() if s.key in known}
         apart = claims.keys() | ruled.keys()
@@ -250,8 +250,9 @@ class SubmissionConsumer:
             )
         await self.services.publisher.publish(events)
 
-    def _submitted(self, submission: Submission, review: Review) -> OutgoingMessage:
+    def _submitted(self, submission: Submission, review: Review | None) -> OutgoingMessage:
         """The event for a review that is stored; a redelivery makes its id again."""
+        review = review or submission.accepted()
         return self.services.event(
             entity_key(review.entity),
             "ReviewSubmitted",
@@ -267,14 +268,9 @@ class SubmissionConsumer:
 
     async def _answer(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
         answers = [
-            Answer(
-                *submissions[key].answer_key,
-                verdict.outcome,
-                verdict.reason and verdict.reason.value,
-                submissions[key].mark,
-            )
-            for key, verdict in verdicts.items()
-            if submissions[key].review.command_id and not verdict.is_edit
+            Answer(*submission.answer_key, v.outcome, v.reason and v.reason.value, submission.mark)
+            for submission, v in ((submissions[key], v) for key, v in verdicts.items() if not v.is_edit)
+            if submission.review.command_id
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
 

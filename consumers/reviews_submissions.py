@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
@@ -58,8 +57,7 @@ class Verdict(NamedTuple):
 STORED = Verdict(Outcome.APPLIED, is_stored=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """A submission with its id, and the records that held it, the first of which counts. `mark`: of its command.
     `other_id`: that which a process before the schema had places, or after that, gives to the same.
     `is_bought`: an order is known already. `is_proven`: it came with a valid review token."""
@@ -113,7 +111,8 @@ class Submission:
         """The review that it becomes."""
         facts = self.review.facts(self.detected_language, is_bought=self.is_bought, is_proven=self.is_proven)
         review = self.review.accepted(self.id, self.created, self.written, facts)
-        return replace(review, entity_name=review.entity_name or self.object_name)
+        review.entity_name = review.entity_name or self.object_name
+        return review
 
     def place(self, refused: RefusedSubmission | None) -> TakenId:
         """The holder of its id once it is stored, or refused."""
@@ -128,7 +127,7 @@ class Submission:
 
     def repeated(self, position: RecordPosition) -> Submission:
         """The same, held by one more record."""
-        return replace(self, positions=(*self.positions, position))
+        return self._replace(positions=(*self.positions, position))
 
     def verifiable(self, verdict: Verdict) -> VerifiableReview | None:
         """Its review, for which purchases are to be looked up now that it is stored; None where none can verify it."""
@@ -165,7 +164,7 @@ class Submission:
         if place.refused is None:
             return None
         fresh = tuple(p for p in self.positions if not place.refused.seen.covers(p))
-        return replace(self, positions=fresh) if fresh else None
+        return self._replace(positions=fresh) if fresh else None
 
     def at(self, place: TakenId) -> Verdict | None:
         """The decision where a review has the id, or had it until it was deleted; None where it is to be edited."""
@@ -226,7 +225,7 @@ async def known_submissions(
     submissions = submissions_of(batch, token_keys, has_places=has_places).values()
     taken = await reviews.taken({each.other_id for each in submissions if each.other_id})
     found = (
-        replace(each, key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
+        each._replace(key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
         for each in submissions
     )
     return {each.key: each for each in found}

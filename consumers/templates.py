@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 
 from domain.commands import CommandMark, Outcome
@@ -46,10 +46,10 @@ async def apply_template(
     if not named.deleted:
         saved, changed = await _merged(named, work)
         await templates.save(saved, seen, work.session)
-        work.audit([replace(entry, fields=changed)])
+        work.audit([entry._replace(fields=changed)])
     elif await templates.get(id, work.session):
         await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
-        work.audit([replace(entry, action=ModerationAction.DELETE)])
+        work.audit([entry._replace(action=ModerationAction.DELETE)])
     else:
         outcome = Outcome.UNCHANGED
         await templates.mark(id, seen, work.session)

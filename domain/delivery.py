@@ -56,6 +56,9 @@ class Seen:
         return Seen({**self.marks, position.partition: mark})
 
 
+NOTHING_SEEN: Final = Seen()
+
+
 class Written(NamedTuple):
     """The last record that wrote a review, and marks of the messages that did, the oldest first.
 

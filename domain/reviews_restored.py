@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,9 +41,8 @@ def restore(review: ModeratedReview, command: Moderation, restored: Restored, se
     """
     modified = min(restored.modified, command.at)
     if review.imported is None or review.modified is None or review.modified > max(modified, review.imported):
-        return replace(review, seen=seen)
-    return replace(
-        review,
+        return review._replace(seen=seen)
+    return review._replace(
         status=restored.status,
         seen=seen,
         modified=modified,

@@ -6,7 +6,6 @@ The one codec of `domain.moderation.Moderation`: for both topics, for parked com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -189,7 +188,7 @@ def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
     record = received.position
     source = record._replace(partition=record.partition + _STRAIGHT)
     command = received.message.moderation(source, received.at, cause_of(record), mark_in(received.record.headers))
-    return replace(command, arrived=record.offset)
+    return command._replace(arrived=record.offset)
 
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
@@ -197,7 +196,7 @@ def moderation_from(value: Mapping[str, Any]) -> Moderation:
     message = ModerationOfReview.model_validate(value, strict=False)
     source, trace = RecordPosition(*value["source"]), value.get(_PARKED_TRACE, "")
     command = message.moderation(source, from_milliseconds(source.timestamp), trace, None)
-    return replace(command, arrived=value.get(_ARRIVED))
+    return command._replace(arrived=value.get(_ARRIVED))
 
 
 def parked_value(command: Moderation) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
@@ -88,8 +88,7 @@ class Replaying(StrEnum):
 AuditedAction = ModerationAction | Editing | Replying | RuleAction | Imaging | Configuring | Replaying
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(NamedTuple):
     """One moderation or edit of a review, reply to one, deletion of a return, change of settings, a store or a
     template, or replay of a dead letter, that took effect.
 

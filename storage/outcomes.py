@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import BulkWriteError
@@ -19,8 +18,7 @@ REMEMBERED_SECONDS: Final = 86_400
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=REMEMBERED_SECONDS)]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The outcome of one item of a command.
 
     `status` and `moderator`: those of a review that another one had moderated meanwhile. `mark`: that of the command,

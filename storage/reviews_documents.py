@@ -142,7 +142,7 @@ def moderated_from(document: Document) -> ModeratedReview:
     Raises StoredDocumentError.
     """
     review = read(REVIEW, _moderated, document)
-    return replace(review, is_uncertain=True) if is_uncertain(document) else review
+    return review._replace(is_uncertain=True) if is_uncertain(document) else review
 
 
 def _moderated(document: Document) -> ModeratedReview:

@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -100,7 +99,7 @@ async def _write(entries: AsyncIterator[ArchivedEntry], draft: BinaryIO) -> int:
 
 def _without_author(entry: AuditEntry) -> AuditEntry:
     """The entry without the name of a customer, whom nobody could take out of a file."""
-    return replace(entry, subject=None) if entry.action is Editing.EDIT else entry
+    return entry._replace(subject=None) if entry.action is Editing.EDIT else entry
 
 
 async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: datetime) -> Archive:

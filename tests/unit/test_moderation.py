@@ -1,5 +1,4 @@
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -129,7 +128,7 @@ def test_a_command_repeated_within_a_batch_is_applied_once() -> None:
 @pytest.mark.parametrize("stores", [None, (), ("shop",), ("other", "shop"), ("other",)])
 @pytest.mark.parametrize("store", ["shop", None])
 def test_whose_business_a_review_is(stores: tuple[str, ...] | None, store: str | None) -> None:
-    command = replace(a_command("a", ModerationAction.APPROVE, 0), stores=stores)
+    command = a_command("a", ModerationAction.APPROVE, 0)._replace(stores=stores)
     may = stores is None or store in stores
     assert command.may_touch(store) is may
     moderated = moderate([command], {"a": a_review(store=store)})
@@ -139,19 +138,19 @@ def test_whose_business_a_review_is(stores: tuple[str, ...] | None, store: str |
 
 def test_a_change_says_who_when_and_why_and_what_changes_nothing_does_not() -> None:
     later = AT + timedelta(hours=1)
-    reject = replace(a_command("a", ModerationAction.REJECT, 3), at=later, moderator="mia", reason="Spam")
+    reject = a_command("a", ModerationAction.REJECT, 3)._replace(at=later, moderator="mia", reason="Spam")
     before = a_review()
     rejected = moderate([reject], {"a": before}).reviews["a"]
-    expected = replace(before, status=ReviewStatus.REJECTED, modified=later, moderator="mia", reason="Spam")
-    assert replace(rejected, seen=before.seen) == expected
-    again = replace(reject, source=RecordPosition(0, 4, 1_004), moderator="max", reason="Other")
+    expected = before._replace(status=ReviewStatus.REJECTED, modified=later, moderator="mia", reason="Spam")
+    assert rejected._replace(seen=before.seen) == expected
+    again = reject._replace(source=RecordPosition(0, 4, 1_004), moderator="max", reason="Other")
     unchanged = moderate([again], {"a": rejected}).reviews["a"]
-    assert replace(unchanged, seen=rejected.seen) == rejected
+    assert unchanged._replace(seen=rejected.seen) == rejected
     assert unchanged.seen.covers(again.source)
 
 
 def test_a_rejection_says_its_kind_of_reason_until_the_next_decision() -> None:
-    reject = replace(a_command("a", ModerationAction.REJECT, 1), reason_code=ReasonCode.FAKE)
+    reject = a_command("a", ModerationAction.REJECT, 1)._replace(reason_code=ReasonCode.FAKE)
     rejected = moderate([reject], {"a": a_review()}).reviews
     assert rejected["a"].reason_code is ReasonCode.FAKE
     unchanged = moderate([a_command("a", ModerationAction.REJECT, 2)], rejected).reviews
@@ -162,7 +161,7 @@ def test_a_rejection_says_its_kind_of_reason_until_the_next_decision() -> None:
 @pytest.mark.parametrize("status", ReviewStatus)
 @pytest.mark.parametrize("action", ModerationAction)
 def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationAction) -> None:
-    reported = replace(a_review(status), reports=2)
+    reported = a_review(status)._replace(reports=2)
     first, second = a_command("a", action, 1), a_command("a", ModerationAction.RESET, 2)
     moderated = moderate([first, second], {"a": reported, "b": a_review()})
     assert (moderated.reviews["a"].reports, moderated.settled) == (0, {"a": first})
@@ -170,9 +169,9 @@ def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationActi
 
 
 def test_what_decides_nothing_settles_no_reports() -> None:
-    reported = replace(a_review(), reports=2)
-    unexpected = replace(a_command("a", ModerationAction.APPROVE, 1), expected=ReviewStatus.REJECTED)
-    foreign = replace(a_command("a", ModerationAction.APPROVE, 2), stores=("other",))
+    reported = a_review()._replace(reports=2)
+    unexpected = a_command("a", ModerationAction.APPROVE, 1)._replace(expected=ReviewStatus.REJECTED)
+    foreign = a_command("a", ModerationAction.APPROVE, 2)._replace(stores=("other",))
     repeat = a_command("a", ModerationAction.APPROVE, 3, command_id="c1")
     moderated = moderate([unexpected, foreign, repeat], {"a": reported}, answered={("c1", "a")})
     assert (moderated.reviews["a"].reports, moderated.settled) == (2, {})
@@ -181,8 +180,8 @@ def test_what_decides_nothing_settles_no_reports() -> None:
 def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_review() -> None:
     command = a_command("a", ModerationAction.APPROVE, 0, command_id="c1")
     assert command.answer_key == ("c1", "a")
-    assert replace(command, command_id=None).answer_key is None
-    gone = replace(a_review(), status=None)
+    assert command._replace(command_id=None).answer_key is None
+    gone = a_review()._replace(status=None)
     moderated = moderate([command], {"a": gone})
     assert (moderated.outcomes, moderated.reviews, moderated.tallies) == ([Outcome.NOT_FOUND], {}, {})
 
@@ -200,7 +199,7 @@ def test_a_command_that_expects_another_status_is_refused_and_told_so(
     before: dict[str, ModeratedReview], history: list[tuple[str, ModerationAction, ReviewStatus | None, str]]
 ) -> None:
     commands = [
-        replace(a_command(id, action, offset), expected=expected, moderator=moderator)
+        a_command(id, action, offset)._replace(expected=expected, moderator=moderator)
         for offset, (id, action, expected, moderator) in enumerate(history)
     ]
     now: dict[str, tuple[ReviewStatus | None, str | None]] = {id: (r.status, r.moderator) for id, r in before.items()}
@@ -224,20 +223,20 @@ def test_a_command_that_expects_another_status_is_refused_and_told_so(
 
 
 def test_a_refused_command_is_not_decided_anew_when_it_is_delivered_again() -> None:
-    approve = replace(a_command("a", ModerationAction.APPROVE, 1, command_id="c1"), expected=ReviewStatus.NEW)
+    approve = a_command("a", ModerationAction.APPROVE, 1, command_id="c1")._replace(expected=ReviewStatus.NEW)
     first = moderate([approve], {"a": a_review(ReviewStatus.REJECTED)})
     assert first.outcomes == [Outcome.REFUSED]
     assert first.reviews["a"].seen.covers(approve.source)
     assert first.tallies == {}
     reset = moderate([a_command("a", ModerationAction.RESET, 2)], first.reviews)
-    again = replace(approve, source=RecordPosition(0, 3, 1_003))
+    again = approve._replace(source=RecordPosition(0, 3, 1_003))
     assert moderate([approve, again], reset.reviews, answered={("c1", "a")}).outcomes == [None, None]
 
 
 def test_two_moderators_in_one_batch() -> None:
-    approve = replace(a_command("a", ModerationAction.APPROVE, 1, "c1"), expected=ReviewStatus.NEW, moderator="anna")
-    reject = replace(a_command("a", ModerationAction.REJECT, 2, "c2"), expected=ReviewStatus.NEW, moderator="bert")
-    moderated = moderate([approve, reject, replace(approve, source=RecordPosition(0, 3, 1_003))], {"a": a_review()})
+    approve = a_command("a", ModerationAction.APPROVE, 1, "c1")._replace(expected=ReviewStatus.NEW, moderator="anna")
+    reject = a_command("a", ModerationAction.REJECT, 2, "c2")._replace(expected=ReviewStatus.NEW, moderator="bert")
+    moderated = moderate([approve, reject, approve._replace(source=RecordPosition(0, 3, 1_003))], {"a": a_review()})
     assert moderated.outcomes == [Outcome.APPLIED, Outcome.REFUSED, None]
     assert moderated.results[1] is not None
     assert (moderated.results[1].after, moderated.results[1].moderator) == (ReviewStatus.APPROVED, "anna")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -85,7 +84,7 @@ def test_what_comes_straight_is_the_command_itself(command: Moderation, position
     value = straight_value(moderation_fields(command), command.review_id)
     change = REVIEW_CHANGE.validate_json(json.dumps(value))
     assert change.kind == "moderation"
-    assert change.moderation(position, command.at, command.trace, command.mark) == replace(command, source=position)
+    assert change.moderation(position, command.at, command.trace, command.mark) == command._replace(source=position)
 
 
 def test_positions_of_straight_commands_are_marked_apart() -> None:
@@ -106,7 +105,7 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
 def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
     document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_value(command)}
     assert moderation_from(bson.decode(bson.encode(document))) == command
-    late = replace(command, arrived=12)
+    late = command._replace(arrived=12)
     assert moderation_from(parked_value(late)).turn == late.turn > command.turn
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -46,7 +45,7 @@ def command(offset: int = 0, status: ReviewStatus = ReviewStatus.APPROVED, at: d
 @pytest.mark.parametrize("status", ReviewStatus)
 def test_a_review_becomes_what_it_was(status: ReviewStatus) -> None:
     code = ReasonCode.SPAM if status is ReviewStatus.REJECTED else None
-    moderated = moderate([replace(command(status=status), reason_code=code)], {"a": IMPORTED})
+    moderated = moderate([command(status=status)._replace(reason_code=code)], {"a": IMPORTED})
     after = moderated.reviews["a"]
     assert (after.status, after.modified, after.moderator, after.reason) == (status, DECIDED, "eve", "Why")
     assert after.reason_code is code
@@ -62,46 +61,46 @@ def test_a_repeat_changes_nothing() -> None:
     first = moderate([command()], {"a": IMPORTED}).reviews["a"]
     again = moderate([command(1)], {"a": first})
     assert again.outcomes == [Outcome.UNCHANGED]
-    assert replace(again.reviews["a"], seen=first.seen) == first
+    assert again.reviews["a"]._replace(seen=first.seen) == first
     assert not again.tallies
     assert moderate([command(0)], {"a": first}).results == [None]
 
 
 def test_what_was_decided_here_since_then_stays() -> None:
-    here = replace(IMPORTED, status=ReviewStatus.REJECTED, modified=DECIDED + timedelta(milliseconds=1))
+    here = IMPORTED._replace(status=ReviewStatus.REJECTED, modified=DECIDED + timedelta(milliseconds=1))
     moderated = moderate([command()], {"a": here})
     assert moderated.outcomes == [Outcome.UNCHANGED]
-    assert replace(moderated.reviews["a"], seen=here.seen) == here
+    assert moderated.reviews["a"]._replace(seen=here.seen) == here
     assert moderated.reviews["a"].seen.covers(command().source)
-    at_once = replace(here, modified=DECIDED)
+    at_once = here._replace(modified=DECIDED)
     assert moderate([command()], {"a": at_once}).reviews["a"].status is ReviewStatus.APPROVED
 
 
 def test_an_import_is_a_change_that_comes_before_its_past() -> None:
-    late = replace(IMPORTED, modified=NOW, imported=NOW)
+    late = IMPORTED._replace(modified=NOW, imported=NOW)
     assert moderate([command()], {"a": late}).reviews["a"].modified == DECIDED
-    changed = replace(late, modified=NOW + timedelta(milliseconds=1))
+    changed = late._replace(modified=NOW + timedelta(milliseconds=1))
     assert moderate([command()], {"a": changed}).reviews["a"].restored is None
 
 
 def test_a_review_that_has_its_source_back_is_restored_no_more() -> None:
     past = Restored(ReviewStatus.APPROVED, DECIDED, source=Source.API)
-    after = moderate([replace(command(), restored=past)], {"a": IMPORTED}).reviews["a"]
+    after = moderate([command()._replace(restored=past)], {"a": IMPORTED}).reviews["a"]
     assert after.imported is None
     assert moderate([command(1, ReviewStatus.REJECTED)], {"a": after}).reviews["a"].status is ReviewStatus.APPROVED
 
 
 @given(st.lists(pasts, min_size=1, max_size=4))
 def test_pasts_come_to_the_same_in_one_batch_as_in_several(told: list[Restored]) -> None:
-    commands = [replace(command(place), restored=past) for place, past in enumerate(told)]
+    commands = [command(place)._replace(restored=past) for place, past in enumerate(told)]
     present, stored = IMPORTED, restored_fields(Restored(ReviewStatus.NEW, WRITTEN))
     for each in commands:
-        present = moderate([each], {"a": replace(present, restored=None)}).reviews["a"]
+        present = moderate([each], {"a": present._replace(restored=None)}).reviews["a"]
         stored |= restored_fields(present.restored) if present.restored else {}
     at_once = moderate(commands, {"a": IMPORTED}).reviews["a"]
     assert at_once.restored is not None
     assert restored_fields(Restored(ReviewStatus.NEW, WRITTEN)) | restored_fields(at_once.restored) == stored
-    assert replace(at_once, restored=None) == replace(present, restored=None)
+    assert at_once._replace(restored=None) == present._replace(restored=None)
 
 
 def test_no_decision_is_from_the_future() -> None:
@@ -110,14 +109,14 @@ def test_no_decision_is_from_the_future() -> None:
 
 
 def test_only_an_imported_review_is_restored() -> None:
-    submitted = replace(IMPORTED, imported=None)
+    submitted = IMPORTED._replace(imported=None)
     moderated = moderate([command()], {"a": submitted})
     assert moderated.outcomes == [Outcome.UNCHANGED]
-    assert replace(moderated.reviews["a"], seen=submitted.seen) == submitted
+    assert moderated.reviews["a"]._replace(seen=submitted.seen) == submitted
 
 
 def test_a_review_of_another_store_is_not_restored() -> None:
-    bound = replace(command(), stores=["t"])
+    bound = command()._replace(stores=["t"])
     assert moderate([bound], {"a": IMPORTED}).results == [
         ModerationResult(Outcome.REFUSED, ModerationRefusal.OTHER_STORE)
     ]
@@ -152,14 +151,14 @@ def test_the_event_follows_the_status(status: ReviewStatus | None, event: str) -
 def test_the_author_of_a_rejected_review_is_told_why() -> None:
     source = RecordPosition(0, 0, 1_000)
     rejection = Moderation("a", ModerationAction.REJECT, source, NOW, moderator="eve", reason="Why")
-    statement = statement_of_reasons(replace(rejection, reason_code=ReasonCode.SPAM), "anna")
+    statement = statement_of_reasons(rejection._replace(reason_code=ReasonCode.SPAM), "anna")
     assert statement is not None
     told = (statement["userId"], statement["reasonCode"], statement["reason"], statement["decidedBy"])
     assert told == ("anna", "spam", "Why", "moderator")
     assert "Write to the store" in statement["contest"]
-    nameless = statement_of_reasons(replace(rejection, moderator=None), "anna")
+    nameless = statement_of_reasons(rejection._replace(moderator=None), "anna")
     assert nameless is not None
     assert (nameless["decidedBy"], nameless["reasonCode"]) == ("system", None)
     assert statement_of_reasons(rejection, None) is None
-    assert statement_of_reasons(replace(rejection, action=ModerationAction.APPROVE), "anna") is None
+    assert statement_of_reasons(rejection._replace(action=ModerationAction.APPROVE), "anna") is None
     assert statement_of_reasons(command(status=ReviewStatus.REJECTED), "anna") is None
