@@ -46,10 +46,11 @@ _GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?
 _CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
 _MOST_SAME_WORDS: Final = 3
 _PUNCTUATION: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
+_ASCII_PUNCTUATION: Final = bytes.maketrans(string.punctuation.encode(), b" " * len(string.punctuation))
 
 # The same once more for ASCII, as nearly all of most texts is: an automaton is twenty times as fast as the expression.
 _RUNS: Final = AhoCorasick([sign * 5 for sign in string.ascii_lowercase] + [sign * 10 for sign in string.punctuation])
-_DIGITS: Final = AhoCorasick(list(string.digits))
+_DIGITS: Final = string.digits.encode()
 
 _FEWEST_DIGITS: Final = 7
 _FEWEST_PLAIN, _MOST_PLAIN = 10, 12
@@ -59,14 +60,15 @@ _FEWEST_PLAIN, _MOST_PLAIN = 10, 12
 def normalised(text: str) -> str:
     """The text for comparisons: NFKC, case-folded, without invisible characters, white space as one blank."""
     if text.isascii():
-        return " ".join(text.lower().split())
+        is_plain = text.isprintable() and "  " not in text
+        return text.lower().strip() if is_plain else " ".join(text.lower().split())
     folded = normalize("NFKC", normalize("NFKC", text.translate(_INVISIBLE)).casefold())
     return " ".join(folded.split())
 
 
 def searched(title: str | None, text: str) -> str:
     """Title and text, normalised, as the detectors take them."""
-    return normalised(f"{title}{_BETWEEN}{text}" if title else text)
+    return f"{normalised(title)}{_BETWEEN}{normalised(text)}" if title else normalised(text)
 
 
 def text_hash(title: str | None, text: str) -> str:
@@ -124,7 +126,7 @@ def has_contact(text: str) -> bool:
     """True if a normalised text has an e-mail address or a phone number."""
     if any(each.search(text) for each in _ADDRESSES):
         return True
-    if text.isascii() and len(_DIGITS.find_matches_as_indexes(text)) < _FEWEST_DIGITS:
+    if text.isascii() and len(text) - len(text.encode().translate(None, _DIGITS)) < _FEWEST_DIGITS:
         return False
     return any(_is_phone(match[0]) for match in _NUMBER.finditer(text))
 
@@ -144,7 +146,9 @@ def has_repetition(text: str) -> bool:
     """True if in a normalised text a letter comes 5 times running, another sign 10 times, or a word 4 times."""
     if _RUNS.find_matches_as_indexes(text) or (not text.isascii() and _CHARACTERS.search(text)):
         return True
-    words = text.translate(_PUNCTUATION).split()
+    words: Sequence[str | bytes] = (
+        text.encode().translate(_ASCII_PUNCTUATION).split() if text.isascii() else text.translate(_PUNCTUATION).split()
+    )
     if not any(map(eq, words, islice(words, 1, None))):
         return False
     return any(len(list(same)) > _MOST_SAME_WORDS for _, same in groupby(words))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from multiprocessing.context import ForkServerProcess
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError
 from aiokafka.structs import OffsetAndMetadata
 
 from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
@@ -128,9 +130,20 @@ async def redeliver(stage: Stage) -> None:
         async with service.group_member(topic) as member:
             member.assign(partitions)
             committed = {p: await member.committed(p) or 0 for p in partitions}
-            await member.commit({p: OffsetAndMetadata(max(0, c - REWOUND), "") for p, c in committed.items()})
+            earlier = {p: OffsetAndMetadata(max(0, c - REWOUND), "") for p, c in committed.items()}
+            # Not before Kafka has noticed that the last worker is gone.
+            await eventually(partial(_is_committed, member, earlier), deadline_s=6 * SESSION_S, pause_s=1.0)
     for name in workers:
         stage.fleet.start(name)
+
+
+async def _is_committed(member: AIOKafkaConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
+    """Commit from outside of the group, which Kafka refuses while that has members."""
+    try:
+        await member.commit(offsets)
+    except CommitFailedError:
+        return False
+    return True
 
 
 async def jump_clocks(stage: Stage) -> None:

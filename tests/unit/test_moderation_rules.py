@@ -109,6 +109,12 @@ def test_normalising_twice_changes_nothing_more(said: str) -> None:
     assert normalised(normalised(said)) == normalised(said)
 
 
+@given(text(alphabet=[chr(code) for code in range(128)], max_size=60))
+def test_what_is_plain_ascii_goes_a_short_way_to_the_same(said: str) -> None:
+    # A letter beyond ASCII, which stays as it is, has all of it go the long way.
+    assert normalised(f"{said} é") == f"{normalised(said)} é".strip()
+
+
 @given(text(alphabet="aé ß\u0301\uff58好", max_size=30))
 def test_the_form_of_characters_makes_no_difference(said: str) -> None:
     assert normalised(unicodedata.normalize("NFD", said)) == normalised(said)
