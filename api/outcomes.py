@@ -106,7 +106,7 @@ async def results_within(
     answers = await services.waits.answers(command_id, ids, seconds)
     waiting: Mapping[str, Any] = {}
     missing = [id for id in ids if id not in answers]
-    if missing:
+    if missing and not services.waits.is_over:
         last = await unless_away(services.outcomes.answers([(command_id, id) for id in missing]), {})
         answers |= {answer.item_id: answer for answer in last.values()}
         waiting = await unless_away(_waiting_for(services, command_id), {})

@@ -54,6 +54,14 @@ class Waits:
         self._looks = _LOOKS_AT_ONCE
         self._looked_at = 0.0
         self._looking: asyncio.Task[None] | None = None
+        self.is_over = False
+
+    def end(self) -> None:
+        """End all waits, as the process stops: each with the answers that were found. Whoever comes doesn't wait."""
+        self.is_over = True
+        for wait in self._waits:
+            if not wait.done.done():
+                wait.done.set_result(None)
 
     @contextmanager
     def place(self, client: str) -> Iterator[bool]:
@@ -74,6 +82,8 @@ class Waits:
 
         Raises the errors of `ask`, unless they mean that the database is unavailable.
         """
+        if self.is_over:
+            return {}
         done = asyncio.get_running_loop().create_future()
         wait = _Wait(command_id, dict.fromkeys(ids), {}, done)
         self._waits.append(wait)

@@ -25,7 +25,8 @@ _WAIT_S: Final = 35.0
 
 
 class LastResort:
-    """Turns uncaught errors into problems: 503 if MongoDB or Kafka is unavailable, else 500 and a logged traceback."""
+    """Turns uncaught errors into problems: 503 if MongoDB or Kafka is unavailable, or the process stops before there is
+    an answer, else 500 and a logged traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,11 +50,21 @@ class LastResort:
         try:
             async with deadline:
                 await self._app(scope, receive, watched)
+        except asyncio.CancelledError:
+            if started:
+                raise
+            # A process that stops ends what is in hand after a while. Its server wants no more than an answer.
+            await problem_response(scope, _stopping())(scope, receive, send)
         except Exception as error:
             if started:
                 raise
             problem = unavailable("MongoDB or Kafka") if deadline.expired() else _problem(scope, error)
             await problem_response(scope, problem)(scope, receive, send)
+
+
+def _stopping() -> ProblemError:
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return ProblemError(ProblemKind.UNAVAILABLE, "This process stops. Send the request again.", headers=headers)
 
 
 def _problem(scope: Scope, error: Exception) -> ProblemError:

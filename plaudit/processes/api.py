@@ -48,6 +48,11 @@ from storefront.app import add_storefront
 log = structlog.get_logger()
 
 _GRACE_S: Final = 8
+"""What is in hand at a stop may take so long."""
+
+_WAITS_S: Final = 3.0
+"""Whoever waits for the outcome of a command then may so long."""
+
 _RATE_WITH_AUTHENTICATION: Final = 500.0
 _INDEXES_S: Final = 86_400.0
 _SPARE_FILES: Final = 256
@@ -89,7 +94,12 @@ async def run_api(settings: Settings) -> None:
             probes.is_ready = started
 
         server = QuietServer(_uvicorn_config(app, settings.http), on_start)
-        stop.add_done_callback(lambda _: server.request_stop())
+
+        def end(_: object) -> None:
+            server.request_stop()
+            asyncio.get_running_loop().call_later(_WAITS_S, services.waits.end)
+
+        stop.add_done_callback(end)
         preparing.add_done_callback(lambda task: server.request_stop() if _refusal(task) else None)
         try:
             await server.serve()

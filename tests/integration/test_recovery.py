@@ -336,6 +336,17 @@ async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp
     assert await service.stop("worker") == 0
 
 
+async def test_who_waits_is_answered_when_the_facade_stops(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    async with service.running(workers=()), service.client() as http:
+        review = submission(new_id("stopped"))
+        waiting = asyncio.create_task(http.post(REVIEWS, json=[review], headers={"Prefer": "wait=25"}))
+        await eventually(partial(service.lag, "review-submissions"))
+        assert await service.stop("api") == 0
+        answer = await waiting
+        assert (answer.status_code, answer.json()["outcome"]) == (202, "accepted"), answer.text
+
+
 @pytest.fixture
 def up(servers: Servers, tmp_path: Path) -> Up:
     return Up(tmp_path, Marked(), "tansu" if servers.is_tansu else "kafka")

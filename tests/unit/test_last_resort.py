@@ -59,5 +59,20 @@ async def test_a_request_that_may_wait_is_waited_for() -> None:
     assert (await get(take_a_moment, {"Prefer": "wait=1"})).text == "done"
 
 
+async def test_a_request_that_the_stop_of_the_process_ends_is_answered_503() -> None:
+    in_hand = asyncio.Event()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        in_hand.set()
+        await asyncio.Event().wait()
+
+    answer = asyncio.create_task(get(wait, {"Prefer": "wait=1"}))
+    await in_hand.wait()
+    answer.cancel()
+    stopped = await answer
+    assert stopped.status_code == 503
+    assert "stops" in stopped.json()["detail"]
+
+
 async def test_an_answer_that_has_begun_is_not_cut() -> None:
     assert (await get(begin_and_go_on)).text == "ab"

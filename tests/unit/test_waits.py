@@ -51,6 +51,18 @@ async def test_one_look_serves_all_who_wait() -> None:
     assert len(outcomes.asked) == before + 1
 
 
+async def test_at_a_stop_nobody_waits_any_more() -> None:
+    outcomes = Outcomes()
+    waits = Waits(outcomes, most=100, most_per_client=100)
+    outcomes.tell("c", "a")
+    waiting = asyncio.create_task(waits.answers("c", ["a", "b"], 20))
+    await eventually(lambda: outcomes.asked)
+    waits.end()
+    assert set(await waiting) == {"a"}
+    assert waits.is_over
+    assert await waits.answers("d", ["a"], 20) == {}
+
+
 async def test_a_look_is_bounded_however_much_is_waited_for() -> None:
     outcomes = Outcomes()
     waits = Waits(outcomes, most=100, most_per_client=100)
