@@ -32,7 +32,6 @@ from messaging.events import review_submitted, submission_refused
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
-from storage.outbox import Owed
 from storage.outcomes import Answer
 from storage.reviews_places import RefusedSubmission, TakenId
 
@@ -41,16 +40,15 @@ _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 @dataclass(slots=True)
 class _Decisions:
-    """The decisions about a batch so far, the reviews that new submissions are, and those that are edits, in order."""
+    """The decisions about a batch so far, and the submissions that are edits, in order."""
 
     rules: Rules
     verdicts: dict[Key, Verdict] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)
+    """New reviews that no moderation rule fired for."""
     told: set[Key] = field(default_factory=set)
     """Those that were told in the transaction that stored their reviews."""
-    owed: list[Owed] = field(default_factory=list)
-    """The messages of those transactions."""
 
     def reason(self, submission: Submission) -> Refusal | None:
         return self.rules.reasons.get(submission.key)
@@ -100,7 +98,6 @@ class SubmissionConsumer:
         untold = [submissions[k] for k, v in verdicts.items() if v.is_stored and k not in decisions.told]
         await asyncio.gather(
             self._finish(submissions, verdicts),
-            self.services.transactions.outbox.settle(decisions.owed),
             self.services.publisher.publish([self._submitted(s, decisions.reviews.get(s.key)) for s in untold]),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
             self.parked.release(settled_entities(verdicts)),
@@ -153,7 +150,7 @@ class SubmissionConsumer:
             else:
                 accepted[submission.id] = submission
         reviews, ruled = await self._judge(accepted, decisions)
-        decisions.reviews |= {accepted[id].key: review for id, review in reviews.items()}
+        decisions.reviews |= {accepted[id].key: review for id, review in reviews.items() if id not in ruled}
         known = decisions.rules.claims
         claims = {id: known[s.key] for id, s in accepted.items() if s.key in known}
         apart = claims.keys() | ruled.keys()
@@ -162,8 +159,7 @@ class SubmissionConsumer:
             return taken
         beside = Beside(claims, ruled, decisions.rules.uploaded)
         insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in apart], beside)
-        (taken_too, lost), owed = await self.services.transactions.commit(insert)
-        decisions.owed += owed
+        taken_too, lost = await self.services.transactions.run(insert)
         decisions.follow((accepted[id], each) for id, each in ruled.items() if id not in taken_too and id not in lost)
         await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
         return taken | taken_too | lost.keys()

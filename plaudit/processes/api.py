@@ -100,7 +100,7 @@ async def run_api(settings: Settings) -> None:
             asyncio.get_running_loop().call_later(_WAITS_S, services.waits.end)
 
         stop.add_done_callback(end)
-        preparing.add_done_callback(lambda task: server.request_stop() if _refusal(task) else None)
+        preparing.add_done_callback(lambda task: end(task) if _refusal(task) else None)
         try:
             await server.serve()
         except SystemExit as failed:
