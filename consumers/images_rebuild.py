@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,28 +58,42 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
     heic = "heic" if find_spec("pillow_heif") else "no"
     kept = "ours" if is_exported else "none"
     arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, kept, *SIZES)]
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(_CHILD), *arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+    child = started((sys.executable, "-I", str(_CHILD), *arguments))
+    try:
+        out = await asyncio.to_thread(_answer_of, child, raw)
+    except subprocess.TimeoutExpired:
+        log.warning("an image took too long to rebuild", bytes=len(raw))
+        return Answer(UploadRefusal.TOO_COSTLY)
+    finally:
+        child.kill()  # nothing to one that has ended
+    if child.returncode == -signal.SIGKILL:
+        return None
+    return _read(out) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
+
+
+def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A child process, started without running Python in it.
+
+    uvloop's own way does so between fork and exec, where the interpreter's locks may be held by threads that aren't
+    there any more: the child hangs then, and the event loop with it, which waits for it to begin.
+    """
+    return subprocess.Popen(  # noqa: S603 - our own program
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         env={},
         # Signals to our group, such as Ctrl-C, aren't for it: what it rebuilds would be refused.
         start_new_session=True,
     )
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            out, _ = await child.communicate(raw)
-    except TimeoutError:
-        log.warning("an image took too long to rebuild", bytes=len(raw))
-        return Answer(UploadRefusal.TOO_COSTLY)
-    finally:
-        if child.returncode is None:
+
+
+def _answer_of(child: subprocess.Popen[bytes], raw: bytes) -> bytes:
+    with child:
+        try:
+            return child.communicate(raw, PATIENCE_S)[0]
+        finally:
             child.kill()
-            await child.wait()
-    if child.returncode == -signal.SIGKILL:
-        return None
-    return _read(out) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
 
 
 def _read(out: bytes) -> Answer:

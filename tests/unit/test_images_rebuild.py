@@ -1,0 +1,50 @@
+"""Children that rebuild images are started beside whatever threads the worker has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+_BESIDE_THREADS = """
+import asyncio, ctypes, os, subprocess, threading
+import uvloop
+from consumers.images_rebuild import started
+
+# Threads that aren't Python's own take the interpreter's locks as they come and go.
+libc = ctypes.CDLL(None)
+nothing = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda _: None)
+
+def come_and_go():
+    while True:
+        threads = [ctypes.c_ulong() for _ in range(16)]
+        for thread in threads:
+            libc.pthread_create(ctypes.byref(thread), None, nothing, None)
+        for thread in threads:
+            libc.pthread_join(thread, None)
+
+async def main():
+    for _ in range(2):
+        threading.Thread(target=come_and_go, daemon=True).start()
+    for _ in range(400):
+        child = started(("/bin/true",))
+        await asyncio.to_thread(child.communicate)
+        assert child.returncode == 0
+    print("all ended", flush=True)
+    os._exit(0)
+
+uvloop.run(main())
+"""
+
+
+def test_children_start_while_threads_come_and_go() -> None:
+    # Of a start by uvloop one in a hundred hangs here, and its event loop with it.
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BESIDE_THREADS], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.communicate(timeout=60)[0] == "all ended\n"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, 9)
+        process.wait()
