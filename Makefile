@@ -52,7 +52,7 @@ chaos: $(VENV)/dev.stamp ## the fault suite at full length: SEED, FAULTS, COMMAN
 bad-input: $(VENV)/dev.stamp ## what nobody sends by intention: SEED, REQUESTS, MESSAGES, EXAMPLES
 	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
-# Minutes on two cores. `ARGS=--report` tells of the last run again.
+# The better part of an hour on two cores. `ARGS=moderation` is one module, `ARGS=--report` tells of the last run again.
 mutants: $(VENV)/mutants.stamp ## small changes of the domain that its unit tests have to notice
 	@$(BIN)/python -m tests.mutants $(ARGS)
 

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,10 +88,12 @@ def with_open_properties(source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def results() -> dict[str, int | None]:
-    """Read the exit code of the tests of each mutant, by its name at mutmut."""
+def results(stems: Sequence[str]) -> dict[str, int | None]:
+    """Read the exit code of the tests of each mutant, of some modules or of all, by its name at mutmut."""
     codes: dict[str, int | None] = {}
     for file in (WORK / "mutants" / "domain").rglob("*.meta"):
+        if stems and file.name.removesuffix(".py.meta") not in stems:
+            continue
         codes |= json.loads(file.read_text())["exit_code_by_key"]
     return codes
 
@@ -111,7 +113,7 @@ def named() -> dict[Change, str]:
     return {Change(each["function"], each["was"], each["now"]): each["reason"] for each in entries}
 
 
-def told(codes: dict[str, int | None]) -> Iterator[str]:
+def told(codes: dict[str, int | None], *, is_whole: bool) -> Iterator[str]:
     """Yield a text for each fault of the results; print the share of killed mutants."""
     living = [mutant for mutant, code in codes.items() if code not in _KILLED | _ENDLESS]
     killed = len(codes) - len(living)
@@ -124,7 +126,7 @@ def told(codes: dict[str, int | None]) -> Iterator[str]:
     for change in living_changes:
         if change not in known:
             yield f"No test of the domain notices, and it is not named:\n{_entry(change)}"
-    for change in known.keys() - set(living_changes):
+    for change in known.keys() - set(living_changes) if is_whole else ():
         yield f"Killed by now, strike it out:\n{_entry(change)}"
 
 
@@ -140,13 +142,15 @@ def _mutmut(*arguments: str) -> list[str]:
 def main() -> int:
     """Make the mutants, run their tests, and say what lives."""
     arguments = argparse.ArgumentParser(prog="make mutants")
+    arguments.add_argument("stems", nargs="*", help="modules of the domain; all of them without any")
     arguments.add_argument("--children", type=int, default=os.cpu_count() or 1, help="so many mutants at a time")
     arguments.add_argument("--report", action="store_true", help="of the last run; nothing is run")
     options = arguments.parse_args()
     if not options.report:
         prepare()
-        subprocess.run(_mutmut("run", "--max-children", str(options.children)), cwd=WORK, check=True)
-    wrong = list(told(results()))
+        names = [f"domain.{stem}.*" for stem in options.stems]
+        subprocess.run(_mutmut("run", "--max-children", str(options.children), *names), cwd=WORK, check=True)
+    wrong = list(told(results(options.stems), is_whole=not options.stems))
     for line in wrong:
         print(line)  # noqa: T201
     return 1 if wrong else 0
