@@ -32,6 +32,13 @@ async def outcomes_of(service: Service, command_id: str, id: str) -> str:
     return str(found["outcome"])
 
 
+async def sent(facade: Facade, action: str, id: str) -> str:
+    """Send a moderation that can't take effect yet; its command id."""
+    answer = await facade.http.post(f"{REVIEWS}/{action}", json=[id])
+    assert answer.status_code == 202
+    return str(answer.json()["commandId"])
+
+
 async def parked(service: Service, id: str) -> int:
     async with service.mongo() as database:
         return await database["parkedCommands"].count_documents({"reviewId": id})
@@ -76,7 +83,7 @@ async def test_a_database_of_before_gets_places_while_the_service_runs(
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": 1, "runsFrom": 0})
-    key, review = once(), submission(product)
+    key, review = {"Idempotency-Key": new_id("key")}, submission(product)
     unnamed = message(submission(product, rating=2), f"Product:{product}")
     async with service.running(), facade_of(service) as facade:
         await service.publish("review-submissions", unnamed)
@@ -135,20 +142,16 @@ async def test_by_both_ways_before_the_review(facade: Facade, service: Service, 
     async def by_kafka(action: str, command: str) -> None:
         await service.publish("moderation-commands", message({"action": action, "ids": [id], "commandId": command}, id))
 
-    async def by_http(action: str) -> str:
-        answer = await facade.http.post(f"{REVIEWS}/{action}", json=[id], headers=once())
-        return str(answer.json()["commandId"])
-
     async def until_parked(count: int) -> None:
         await eventually(partial(parked, service, id), count.__eq__)
 
     await by_kafka("approve", commands[0])
     await until_parked(1)
-    second = await by_http("reject")
+    second = await sent(facade, "reject", id)
     await until_parked(2)
     await by_kafka("reset", commands[1])
     await until_parked(3)
-    fourth = await by_http("approve")
+    fourth = await sent(facade, "approve", id)
     await until_parked(4)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=5)))
     for command in (commands[0], second, commands[1], fourth):
@@ -159,9 +162,10 @@ async def test_by_both_ways_before_the_review(facade: Facade, service: Service, 
 
 async def test_by_http_before_the_review_and_after_it(facade: Facade, service: Service, product: str) -> None:
     id = our_id(product)
-    answer = (await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
+    command = await sent(facade, "approve", id)
+    await eventually(partial(parked, service, id), (1).__eq__)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=4)))
-    assert await outcomes_of(service, answer["commandId"], id) == "applied"
+    assert await outcomes_of(service, command, id) == "applied"
     await facade.until_rated(product, 4, 1)
     await facade.moderate("delete", id)
     late = await facade.http.post(f"{REVIEWS}/approve", json=[id], headers={**once(), "Prefer": "wait=10"})
@@ -176,9 +180,9 @@ async def test_by_http_behind_what_upstream_systems_have_published(
     await service.idle()
     await service.stop("worker")
     await service.publish("moderation-commands", message({"action": "reject", "ids": [id]}, id))
-    answer = (await facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
+    command = await sent(facade, "approve", id)
     service.start("worker")
-    assert await outcomes_of(service, answer["commandId"], id) == "applied"
+    assert await outcomes_of(service, command, id) == "applied"
     told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
     assert told[-2:] == ["ReviewRejected", "ReviewApproved"]
     await facade.until_rated(product, 4, 1)
@@ -211,7 +215,7 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
 
 async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own_facade: Facade, product: str) -> None:
     id = our_id(product)
-    answer = (await own_facade.http.post(f"{REVIEWS}/approve", json=[id], headers=once())).json()
+    command = await sent(own_facade, "approve", id)
 
     async def make_overdue() -> bool:
         async with own_service.mongo() as database:
@@ -220,11 +224,11 @@ async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own
         return found.modified_count == 1
 
     await eventually(make_overdue)
-    assert await outcomes_of(own_service, answer["commandId"], id) == "not-found"
+    assert await outcomes_of(own_service, command, id) == "not-found"
     (letter,) = await own_service.letters("review-changes", id, 1)
     assert json.loads(letter.value) == {
         "kind": "moderation",
         "reviewId": id,
         "action": "approve",
-        "commandId": answer["commandId"],
+        "commandId": command,
     }
