@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Order, OrderLine, after_event, is_cancelled, is_of_other_store
+from domain.orders import Customer, Order, OrderLine, after_event, is_cancelled, is_of_other_store
 from tests.support.domain_orders import NOON, order_of
 
 Event = tuple[Order, str]
@@ -99,6 +99,19 @@ def test_what_was_returned_stays_with_the_order(history: list[Event]) -> None:
 def test_what_is_available_is_never_below_nothing() -> None:
     order = replace(an_event(quantity=3)[0], returned={"a": 1, "b": 9})
     assert order.available() == {"a": 2, "b": 0}
+
+
+@pytest.mark.parametrize(
+    ("email", "address"),
+    [
+        *((None, None), ("", None), ("anna", None), ("anna@", None), ("a b@example.com", None), ("a@b@c", None)),
+        *(("anna@example.com\x00", None), ("Anna <anna@example.com", None), ("Anna <anna>", None), ("A <a@[>", None)),
+        *((f"{name}anna@example.com{end}", "anna@example.com") for name, end in ((" ", "\n"), ("Anna <", ">"))),
+    ],
+    ids=ascii,
+)
+def test_the_address_of_a_customer_is_usable(email: str | None, address: str | None) -> None:
+    assert Customer(email=email).address == address
 
 
 def test_lines_with_one_id_are_one() -> None:

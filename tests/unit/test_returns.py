@@ -398,6 +398,9 @@ def test_statuses_are_those_of_the_settings() -> None:
     made = created(request, order, "RET1", statuses)
     assert isinstance(made, Return)
     assert made.status == "In transit"
+    assert decide(request, None, order, "RET1", statuses) == made
+    again = replace(request, is_new=False)
+    assert decide(again, made, order, None, statuses) == changed(made, again, order, statuses)
     refused = created(replace(request, status="Approved"), order, "RET1", statuses)
     message = "Approved is no status of returns. There are: New, In transit, Canceled"
     assert refused == [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]
