@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Customer, Order, OrderLine, after_event, is_cancelled, is_of_other_store
+from domain.orders import Customer, Order, OrderLine, ReminderState, after_event, is_cancelled, is_of_other_store
 from tests.support.domain_orders import NOON, order_of
 
 Event = tuple[Order, str]
@@ -171,3 +171,9 @@ def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then
 def test_late_events_of_one_moment_stand_as_they_came(statuses: tuple[str, str]) -> None:
     order = known_after(an_event(5, "Complete"), *(an_event(3, status) for status in statuses))
     assert [status for _, status in order.observations] == [*statuses, "Complete"]
+
+
+@pytest.mark.parametrize("is_viewed", [False, True])
+def test_news_let_a_reminder_be_decided_again_unless_the_request_was_seen(is_viewed: bool) -> None:
+    state = ReminderState(1, NOON, sent_to_customer=2, is_over=True, limit_since=NOON, is_viewed=is_viewed)
+    assert state.after_news() == ReminderState(1, NOON, is_over=is_viewed, is_viewed=is_viewed)
