@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,7 +51,7 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
         *(f"\t{ANNA}", f"Anna\tBerg <{ANNA}>", f"Anna\nBerg <{ANNA}>", f"Anna\x1fBerg <{ANNA}>"),
         *("a\u200bb@example.com", "anna@\u200b", "anna@" + "é" * 64, f"anna@{domain_of(256)}", named(641)),
     ],
-    ids=lambda text: ascii(text)[:30],
+    ids=count(),
 )
 def test_anything_else_is_refused_and_stays_as_it_is(text: str) -> None:
     with pytest.raises(InvalidAddressError) as refused:
@@ -69,7 +71,6 @@ def test_a_text_is_an_address_or_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [("Good\r\nBcc: bert", "Good Bcc: bert"), (" a \t\u200b b\x00c ", "a b c"), ("\n", ""), ("größer", "größer")],
-    ids=ascii,
 )
 def test_one_line_shows_what_can_be_seen(text: str, line: str) -> None:
     assert one_line(text) == line

@@ -51,7 +51,7 @@ def test_what_is_signed_is_the_same_in_every_version() -> None:
     assert check_key(PLACE, KEY) == hmac.digest(KEY, f"plaudit form check 1\n{about}".encode(), "sha256")
 
 
-@pytest.mark.parametrize("text", [".", "x", "1", "1.\ud800", "\ud800.", "1767268800000.x.y"], ids=ascii)
+@pytest.mark.parametrize("text", [".", "x", "1", "1.\ud800", "\ud800.", "1767268800000.x.y"])
 def test_what_is_no_stamp(text: str) -> None:
     assert refusal_of_stamp(text, PLACE, [KEY], NOON) is FormRefusal.STAMP_INVALID
 

@@ -108,7 +108,6 @@ def test_what_is_available_is_never_below_nothing() -> None:
         *(("anna@example.com\x00", None), ("Anna <anna@example.com", None), ("Anna <anna>", None), ("A <a@[>", None)),
         *((f"{name}anna@example.com{end}", "anna@example.com") for name, end in ((" ", "\n"), ("Anna <", ">"))),
     ],
-    ids=ascii,
 )
 def test_the_address_of_a_customer_is_usable(email: str | None, address: str | None) -> None:
     assert Customer(email=email).address == address
