@@ -400,7 +400,8 @@ def test_statuses_are_those_of_the_settings() -> None:
     assert made.status == "In transit"
     assert decide(request, None, order, "RET1", statuses) == made
     again = replace(request, is_new=False)
-    assert decide(again, made, order, None, statuses) == changed(made, again, order, statuses)
+    before = replace(made, status="New")
+    assert decide(again, before, order, None, statuses) == changed(before, again, order, statuses)
     refused = created(replace(request, status="Approved"), order, "RET1", statuses)
     message = "Approved is no status of returns. There are: New, In transit, Canceled"
     assert refused == [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]

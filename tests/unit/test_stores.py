@@ -174,6 +174,7 @@ def test_parts_of_a_return_number(template: str, number: str, series: str) -> No
     [
         ("{date}-{sequence}{nonsense:x}", r"\{nonsense:x\}$"),
         ("{0:d}-{1}", r", not \{0:d\}$"),
+        ("{0:yyX}-{1}", r", not \{0:yyX\}$"),
         ("{0:yy}-{1:N0}", r", not \{1:N0\}$"),
         ("{date}", r"^The template needs both \{date:%y%m%d\} and \{sequence:05d\}$"),
         ("{", "can't be read"),
