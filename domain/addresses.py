@@ -28,7 +28,7 @@ def mailbox(text: str) -> Address:
         (group,) = header.groups
         (address,) = group.addresses
         domain = address.domain.encode("idna").decode()
-    except (ValueError, IndexError) as failure:  # IndexError is how the parser takes "anna@"
+    except Exception as failure:  # the parser stumbles over "anna@" (IndexError), "anna@[" (AttributeError) and more
         raise InvalidAddressError from failure
     wrong = [defect for defect in header.defects if not isinstance(defect, NonASCIILocalPartDefect)]
     if wrong or group.display_name is not None or not address.username or not 0 < len(domain) <= _LONGEST_DOMAIN:

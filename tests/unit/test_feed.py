@@ -91,6 +91,23 @@ def test_a_review_with_as_little_as_can_be() -> None:
     )
 
 
+def test_a_named_author_is_not_anonymous() -> None:
+    assert "is_anonymous" not in review_element(review_of(user_name="Anna"), Description(), PAGE, IMAGES)
+
+
+@pytest.mark.parametrize(("tag", "language"), [("en", "en"), ("DE-at", "de"), ("zh-Hant-TW", "zh")])
+def test_a_language_is_told_without_its_country(tag: str, language: str) -> None:
+    assert shown(review_of(facts=Facts(language=tag)))["review_language"] == language
+
+
+@pytest.mark.parametrize(
+    ("left_out", "foot"),
+    [(0, "</feed>\n"), (3, "<!-- left out, for their objects have no url: 3 -->\n</feed>\n")],
+)
+def test_the_foot_tells_of_what_was_left_out(left_out: int, foot: str) -> None:
+    assert feed_foot(left_out) == foot
+
+
 @pytest.mark.parametrize("text", XSS)
 def test_hostile_texts_are_texts(text: str) -> None:
     about = Description(text, PAGE, None, (text,), (text,), (text,), (text,))

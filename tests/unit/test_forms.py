@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+import hmac
+from base64 import b64encode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
 from json import dumps
 
@@ -39,6 +40,20 @@ def test_a_stamp_holds_for_its_object_and_store(place: ObjectPlace, other: Objec
     assert refusal_of_stamp(text, place, [], at + LEAST_TIME) is FormRefusal.STAMP_INVALID
     expected = None if other == place else FormRefusal.STAMP_INVALID
     assert refusal_of_stamp(text, other, [KEY], at + LEAST_TIME) is expected
+
+
+def test_what_is_signed_is_the_same_in_every_version() -> None:
+    about = dumps(["shop", "Product", "camera"])
+    moment = str(round(NOON.timestamp() * 1_000))
+    signed = f"plaudit form stamp 1\n{dumps(['shop', 'Product', 'camera', moment])}".encode()
+    signature = urlsafe_b64encode(hmac.digest(KEY, signed, "sha256")).decode().rstrip("=")
+    assert stamped(PLACE, NOON, KEY) == f"{moment}.{signature}"
+    assert check_key(PLACE, KEY) == hmac.digest(KEY, f"plaudit form check 1\n{about}".encode(), "sha256")
+
+
+@pytest.mark.parametrize("text", [".", "x", "1", "1.\ud800", "\ud800.", "1767268800000.x.y"])
+def test_what_is_no_stamp(text: str) -> None:
+    assert refusal_of_stamp(text, PLACE, [KEY], NOON) is FormRefusal.STAMP_INVALID
 
 
 def test_the_time_that_a_form_takes() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.orders import Order, OrderLine, after_event, is_cancelled, is_of_other_store
+from domain.orders import Customer, Order, OrderLine, ReminderState, after_event, is_cancelled, is_of_other_store
 from tests.support.domain_orders import NOON, order_of
 
 Event = tuple[Order, str]
@@ -101,6 +101,18 @@ def test_what_is_available_is_never_below_nothing() -> None:
     assert order.available() == {"a": 2, "b": 0}
 
 
+@pytest.mark.parametrize(
+    ("email", "address"),
+    [
+        *((None, None), ("", None), ("anna", None), ("anna@", None), ("a b@example.com", None), ("a@b@c", None)),
+        *(("anna@example.com\x00", None), ("Anna <anna@example.com", None), ("Anna <anna>", None), ("A <a@[>", None)),
+        *((f"{name}anna@example.com{end}", "anna@example.com") for name, end in ((" ", "\n"), ("Anna <", ">"))),
+    ],
+)
+def test_the_address_of_a_customer_is_usable(email: str | None, address: str | None) -> None:
+    assert Customer(email=email).address == address
+
+
 def test_lines_with_one_id_are_one() -> None:
     order = an_event()[0]
     assert replace(order, lines=order.lines * 3).available() == {"a": 3, "b": 6}
@@ -158,3 +170,9 @@ def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then
 def test_late_events_of_one_moment_stand_as_they_came(statuses: tuple[str, str]) -> None:
     order = known_after(an_event(5, "Complete"), *(an_event(3, status) for status in statuses))
     assert [status for _, status in order.observations] == [*statuses, "Complete"]
+
+
+@pytest.mark.parametrize("is_viewed", [False, True])
+def test_news_let_a_reminder_be_decided_again_unless_the_request_was_seen(is_viewed: bool) -> None:
+    state = ReminderState(1, NOON, sent_to_customer=2, is_over=True, limit_since=NOON, is_viewed=is_viewed)
+    assert state.after_news() == ReminderState(1, NOON, is_over=is_viewed, is_viewed=is_viewed)

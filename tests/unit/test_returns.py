@@ -398,6 +398,10 @@ def test_statuses_are_those_of_the_settings() -> None:
     made = created(request, order, "RET1", statuses)
     assert isinstance(made, Return)
     assert made.status == "In transit"
+    assert decide(request, None, order, "RET1", statuses) == made
+    again = replace(request, is_new=False)
+    before = replace(made, status="New")
+    assert decide(again, before, order, None, statuses) == changed(before, again, order, statuses)
     refused = created(replace(request, status="Approved"), order, "RET1", statuses)
     message = "Approved is no status of returns. There are: New, In transit, Canceled"
     assert refused == [RefusalReason(ReturnRefusal.UNKNOWN_STATUS, message)]

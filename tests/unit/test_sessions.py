@@ -209,6 +209,25 @@ def test_keys_of_cookies() -> None:
         assert url not in str(refused.value.json(include_input=False))
 
 
+def test_a_key_with_more_behind_it_is_none() -> None:
+    key = urlsafe_b64encode(NEW).decode().rstrip("=")
+    assert cookie_key(f" {key}=\n") == NEW
+    for more in ("X", "A", "==X"):
+        with pytest.raises(ValueError, match="32 bytes in base64"):
+            cookie_key(key + more)
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        *(("", b""), ("Fw", b"\x17"), ("ABc", b"\0\x17"), ("AAAX", b"\0\0\x17"), ("-_8", b"\xfb\xff")),
+        *(("A", None), ("Fx", None), ("Fw==", None), ("+/8", None), ("Fw ", None), ("é", None), ("AAAXX", None)),
+    ],
+)
+def test_bytes_have_one_spelling(text: str, content: bytes | None) -> None:
+    assert bytes_in(text) == content
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [

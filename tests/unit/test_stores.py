@@ -87,7 +87,7 @@ def test_templates_of_net(template: str, number: str) -> None:
     ["{0:yyMMdd}{1:D5}", "{0}-{1}", "{0:}-{1}", "{0:d}-{1}", "{0:yyyMMdd}-{1}", "{0:yyM}-{1}", "{0:MMMdd}-{1}",
      "{0:yyMMddHH}-{1}", "{0:yyMMdd}-{1:N0}", "{0:yyMMdd}-{1,5:D5}", "{0:yyMMdd}-{1:X4}", "{0:yyMMdd}-{1:D100}",
      "{0:yyMMdd}-{2}", "{1:yyMMdd}-{0:D5}", "{0:yyMMdd}", "{1:D5}", "{0:%y}-{1}", "{0:yyMMdd}-{1:05d}",
-     "{0:yy'x'}-{1}", "{0:'yyMMdd'}-{1}", "{:yy}-{:D5}"],
+     "{0:yy'x'}-{1}", "{0:'yyMMdd'}-{1}", "{0:yyX}-{1}", "{:yy}-{:D5}"],
 )  # fmt: skip
 def test_templates_of_net_without_sense(template: str) -> None:
     with pytest.raises(InvalidTemplateError):
@@ -173,6 +173,9 @@ def test_parts_of_a_return_number(template: str, number: str, series: str) -> No
     ("template", "message"),
     [
         ("{date}-{sequence}{nonsense:x}", r"\{nonsense:x\}$"),
+        ("{0:d}-{1}", r", not \{0:d\}$"),
+        ("{0:yyX}-{1}", r", not \{0:yyX\}$"),
+        ("{0:yy}-{1:N0}", r", not \{1:N0\}$"),
         ("{date}", r"^The template needs both \{date:%y%m%d\} and \{sequence:05d\}$"),
         ("{", "can't be read"),
         ("{date:-}{sequence}", r"^The template shows no date: use \{date:%y%m%d\}$"),

@@ -1,0 +1,76 @@
+"""Mail addresses: what is one, and that no text makes anything but an address or a refusal."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.addresses import InvalidAddressError, bare_address, mailbox, one_line
+
+ANNA = "anna@example.com"
+PIECES = st.sampled_from([*'ab @<>()[]"\\.,:;=?\t\u200bä', "=?utf-8?q?", "=?utf-8?b?", "?=", "a@b", "\udc80"])
+
+
+def domain_of(length: int) -> str:
+    return ".".join([*["x" * 63] * 3, "y" * (length - 194), "z"])
+
+
+def named(characters: int) -> str:
+    """An address with a name, of so many characters."""
+    return f"{'A' * (characters - len(ANNA) - 3)} <{ANNA}>"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "user", "domain"),
+    [
+        (ANNA, "", "anna", "example.com"),
+        (f"Anna Berg <{ANNA}>", "Anna Berg", "anna", "example.com"),
+        (f'"Berg, Anna" <{ANNA}>', "Berg, Anna", "anna", "example.com"),
+        (f"Anna\u200b\u2028Berg <{ANNA}>", "Anna Berg", "anna", "example.com"),
+        ("Änna <ä@münchen.example>", "Änna", "ä", "xn--mnchen-3ya.example"),
+        ("anna@x", "", "anna", "x"),
+        (f"anna@{domain_of(255)}", "", "anna", domain_of(255)),
+        (named(640), "A" * 621, "anna", "example.com"),
+    ],
+    ids=["bare", "named", "quoted", "unseen", "not ASCII", "short", "longest domain", "longest name"],
+)
+def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str) -> None:
+    found = mailbox(text)
+    assert (found.display_name, found.username, found.domain) == (name, user, domain)
+    assert bare_address(text) == f"{user}@{domain}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "anna", "anna@", "anna@[", "anna@[ ", ", .)", "@example.com", f"{ANNA}, bert@example.com"),
+        *(f"Anna <{ANNA}", "an na@example.com", "anna@example..com", f"Friends: {ANNA};", '""@example.com'),
+        *(f"\t{ANNA}", f"Anna\tBerg <{ANNA}>", f"Anna\nBerg <{ANNA}>", f"Anna\x1fBerg <{ANNA}>"),
+        *("a\u200bb@example.com", "anna@\u200b", "anna@" + "é" * 64, f"anna@{domain_of(256)}", named(641)),
+    ],
+    ids=count(),
+)
+def test_anything_else_is_refused_and_stays_as_it_is(text: str) -> None:
+    with pytest.raises(InvalidAddressError) as refused:
+        mailbox(text)
+    assert str(refused.value) == "Must be one e-mail address, like shop@example.org or Shop <shop@example.org>"
+    assert bare_address(text) == text
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_a_text_is_an_address_or_is_refused(text: str) -> None:
+    try:
+        assert mailbox(text).addr_spec == bare_address(text)
+    except InvalidAddressError:
+        assert bare_address(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("Good\r\nBcc: bert", "Good Bcc: bert"), (" a \t\u200b b\x00c ", "a b c"), ("\n", ""), ("größer", "größer")],
+)
+def test_one_line_shows_what_can_be_seen(text: str, line: str) -> None:
+    assert one_line(text) == line

@@ -1,0 +1,32 @@
+"""Claims, by ids that stay the same, as they are stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.claims import Claim, only_review
+from domain.ratings import Entity
+from domain.reviews import ReviewIdentity
+from domain.stores import Refusal
+
+ANNAS = ReviewIdentity(Entity("Product", "camera"), "shop", "anna")
+
+
+def test_the_claim_of_an_only_review_is_known_again() -> None:
+    digest = "ca13c6b6a9c1510c966a90f264c3e74f6c1d913a5edfb88f2b14016cba01bd17"
+    assert only_review(ANNAS) == Claim(f"only-review/{digest}", Refusal.DUPLICATE_REVIEW, is_kept=False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ANNAS._replace(user_id="bert"),
+        ANNAS._replace(store_id=None),
+        ANNAS._replace(entity=Entity("Lens", "camera")),
+        ANNAS._replace(entity=Entity("Product", "tripod")),
+        ANNAS._replace(entity=Entity("shop", "Product"), store_id="camera"),
+    ],
+    ids=["customer", "store", "type", "object", "order of the parts"],
+)
+def test_another_review_has_another_claim(other: ReviewIdentity) -> None:
+    assert only_review(other).id != only_review(ANNAS).id
