@@ -14,6 +14,7 @@ from domain.images import (
     StoredImage,
     UploadRefusal,
     chosen,
+    digest_of,
     first,
     format_of,
     held,
@@ -56,6 +57,11 @@ REBUILT = Rebuilt(4, 3, (b"large", b"small"))
 )
 def test_formats(head: bytes, expected: ImageFormat | None) -> None:
     assert format_of(head) is expected
+
+
+def test_an_upload_is_named_by_128_bits_of_blake2b() -> None:
+    assert digest_of(b"") == "cae66941d9efbd404e4d88758ea67670"
+    assert digest_of(b"a") != digest_of(b"b")
 
 
 @pytest.mark.parametrize(

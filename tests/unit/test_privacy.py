@@ -55,6 +55,20 @@ def test_an_order_without_whoever_ordered() -> None:
     assert forgotten_order(forgotten) == forgotten
 
 
+def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
+    order = replace(told_order(), body=b'{"Status": "Paid", "lines": {"p": 2}, "buyer": "Anna"}')
+    forgotten = forgotten_order(order)
+    assert json.loads(forgotten.body) == {
+        "id": "o",
+        "number": "CO1",
+        "status": "New",
+        "storeId": "shop",
+        "items": [{"id": "line", "productId": "p", "name": "Camera", "quantity": 2, "price": 3.5}],
+    }
+    assert forgotten_order(forgotten) == forgotten
+    assert forgotten_order(replace(order, lines=())).body == b'{"status": "Paid"}'
+
+
 def test_events_that_were_known_bring_nobody_back() -> None:
     forgotten = forgotten_order(after_event(None, told_order(5), "d5"))
     assert after_event(forgotten, told_order(5), "d5") is forgotten

@@ -3,9 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.ratings import (
+    STARS,
     RatingMethod,
     RatingTally,
     highest_to,
+    highest_with,
     histogram_by_stars,
     hundredths,
     lowest_from,
@@ -37,7 +39,12 @@ def test_taking_out_what_was_put_in_changes_nothing(a: list[int], b: list[int]) 
 )
 def test_stars_are_rounded_halves_up(rating: int, number: int) -> None:
     assert stars(rating) == number
-    assert lowest_with(number) <= rating < lowest_with(number + 1)
+    assert lowest_with(number) <= rating <= highest_with(number)
+
+
+def test_each_rating_has_the_stars_between_whose_bounds_it_lies() -> None:
+    bounds = [(lowest_with(number), highest_with(number)) for number in STARS]
+    assert bounds == [(50, 149), (150, 249), (250, 349), (350, 449), (450, 500)]
 
 
 @given(st.lists(ratings))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from domain.orders import Customer
 from domain.ratings import Entity
 from domain.reminders import Item, Reminder, ReviewableOrder
-from domain.review_tokens import VALIDITY, ReviewToken, proof, read, signed, tokens_of
+from domain.review_tokens import VALIDITY, ReviewToken, TokenLine, proof, read, signed, tokens_of
 from domain.review_urls import URL_LENGTH, InvalidUrlError, check_review_url, review_url
 from domain.reviews import ReviewIdentity
 from domain.stores import Refusal
@@ -105,6 +105,7 @@ def test_the_tokens_of_a_reminder() -> None:
     first, second = tokens_of(Reminder("r", "anna@example.com", "anna", items), order, NOON)
     assert first == TOKEN
     assert second == replace(TOKEN, product_id="tripod", line_id="7")
+    assert [first.line, second.line] == [TokenLine("o1", "1"), TokenLine("o1", "7")]
 
 
 @pytest.mark.parametrize(
