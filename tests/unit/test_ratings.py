@@ -15,6 +15,7 @@ from domain.ratings import (
     rating_number,
     rating_value,
     stars,
+    wilson_lower_bound,
 )
 from tests.support.ratings import average, histogram, wilson
 
@@ -70,6 +71,18 @@ def test_an_unknown_histogram_stays_unknown_until_no_review_is_left() -> None:
     assert histogram_by_stars(UNKNOWN) is None
 
 
+def test_a_sum_is_never_forgotten() -> None:
+    assert UNKNOWN.after(-RatingTally(3, 1_100)).after(-RatingTally(0, 100)) == RatingTally()
+
+
+def test_a_histogram_has_all_numbers_of_stars() -> None:
+    short = RatingTally(1, 100, (1,))
+    with pytest.raises(ValueError, match="argument"):
+        histogram_by_stars(short)
+    with pytest.raises(ValueError, match="argument"):
+        short + RatingTally()
+
+
 def test_a_stored_histogram_of_another_number_of_reviews_is_unknown() -> None:
     one = RatingTally.of([400])
     assert RatingTally.stored(1, 400, [0, 0, 0, 1, 0]) == one
@@ -94,6 +107,10 @@ def test_average_lies_between_the_extremes(a: list[int]) -> None:
 def test_wilson_is_more_careful_than_the_average(a: list[int]) -> None:
     tally = RatingTally.of(a)
     assert 0 <= rating_value(tally, RatingMethod.WILSON) <= rating_value(tally, RatingMethod.AVERAGE)
+
+
+def test_the_lower_bound_has_forty_digits() -> None:
+    assert len(wilson_lower_bound(RatingTally.of([300, 400])).as_tuple().digits) == 40
 
 
 @given(st.lists(ratings, min_size=1), st.integers(min_value=2, max_value=50))
