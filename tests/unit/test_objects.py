@@ -70,9 +70,10 @@ def test_a_store_knows_better(here: bool | None, everywhere: bool | None, expect
 
 
 def test_an_object_is_described_by_what_was_told() -> None:
-    texts = {"name": "Camera", "url": "https://shop.example/c", "imageUrl": "https://shop.example/c.jpg"}
+    texts = {"name": "Camera", "url": "https://shop.example/c", "imageUrl": "https://shop.example/i"}
     codes = {"gtins": ("1", "2"), "mpns": ("3",), "skus": ("4",), "brands": ("Acme",)}
-    expected = Description(*texts.values(), *codes.values())
+    pages = ("Camera", "https://shop.example/c", "https://shop.example/i")
+    expected = Description(*pages, ("1", "2"), ("3",), ("4",), ("Acme",))
     assert description({HERE: ObjectFacts({**texts, **codes})}, HERE) == expected
     assert description({HERE: ObjectFacts(texts), EVERYWHERE: ObjectFacts(codes)}, HERE) == expected
 

@@ -89,6 +89,8 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"action": "create", "user": "a", "return": {"createdBy": "b", "orderId": "o"}}', {"a", "b"}),
         (b'{"order": {"customer": {"id": 7, "name": "Anna"}}}', {"7"}),
         (b'{"customer": {"account": {"userId": "a"}}}', {"a"}),
+        (b'{"customer": {"id": 7, "userId": "a", "Id": "b", "email": "c"}}', {"7", "a", "b", "c"}),
+        (b'{"customer": {"id": {"userId": "a"}, "user": {"id": null}}}', {"a"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),
