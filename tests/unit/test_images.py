@@ -142,14 +142,15 @@ def test_new_reviews_have_images_that_are_to_be_ready() -> None:
 
 def test_imports_come_without_what_they_cannot_have() -> None:
     stored = {"i": READY, "x": replace(READY, id="x", review_id="other"), "g": replace(READY, state=ImageState.GONE)}
-    images = first(["x", "new", "g", "i", "none"], ["i"])
-    assert [each.id for each in to_be_had(stored, {"new"}, images, "r", "anna")] == ["new", "i"]
+    stored |= {"own": replace(READY, id="own", review_id="r"), "b": replace(READY, id="b", uploader="berta")}
+    images = first(["x", "new", "g", "i", "none", "own", "b"], ["i"])
+    assert [each.id for each in to_be_had(stored, {"new"}, images, "r", "anna")] == ["new", "i", "own"]
 
 
 def test_one_image_is_hidden_or_shown() -> None:
-    images = (ReviewImage("a"), ReviewImage("b", is_hidden=True))
-    assert with_visibility(images, "a", hidden=True) == (ReviewImage("a", is_hidden=True), images[1])
-    assert with_visibility(images, "b", hidden=False) == (images[0], ReviewImage("b"))
+    images = tuple(ReviewImage(id, is_hidden=id in "bd") for id in "abcd")
+    assert with_visibility(images, "a", hidden=True) == (ReviewImage("a", is_hidden=True), *images[1:])
+    assert with_visibility(images, "b", hidden=False) == (images[0], ReviewImage("b"), *images[2:])
 
 
 def test_one_image_becomes_ready_or_goes() -> None:
@@ -166,7 +167,9 @@ def test_reviews_get_images_once() -> None:
     assert holders_after(stored, (), ["new"], "r", None) is Refusal.UNKNOWN_IMAGE
     holders = holders_after(stored, {"new"}, ["i", "new"], "r", None)
     assert holders == {"i": "r", "new": "r"}
+    assert holders_after({"i": replace(READY, uploader="anna")}, (), ["i"], "r", "berta") is Refusal.IMAGE_OF_ANOTHER
     after = held(stored, holders, NOW)
+    assert holders_after(after, (), ["i"], "r", None) == {"i": "r"}
     assert after["i"] == replace(READY, review_id="r")
     assert after["new"] == StoredImage("new", ImageState.AWAITED, NOW, review_id="r")
     assert after["x"] is stored["x"]

@@ -164,9 +164,10 @@ def test_an_id_that_is_no_text_has_marks_too() -> None:
 
 
 def test_nothing_of_the_person_stays_in_an_order() -> None:
-    order = replace(told_order(), customer=Customer("anna", "Anna Berg", "anna@example.com", "de"))
+    anna = Customer("anna", "Anna Berg", "anna@example.com", "de")
+    order = replace(told_order(), customer=anna, former_customers=("berta",))
     forgotten = forgotten_order(order)
-    assert forgotten == replace(order, customer=Customer(), body=forgotten.body)
+    assert forgotten == replace(order, customer=Customer(), former_customers=(), body=forgotten.body)
 
 
 def test_names_of_things_stay_as_they_were_written() -> None:

@@ -45,7 +45,7 @@ def test_stars_are_rounded_halves_up(rating: int, number: int) -> None:
 
 def test_each_rating_has_the_stars_between_whose_bounds_it_lies() -> None:
     bounds = [(lowest_with(number), highest_with(number)) for number in STARS]
-    assert bounds == [(50, 149), (150, 249), (250, 349), (350, 449), (450, 500)]
+    assert repr(bounds) == "[(50, 149), (150, 249), (250, 349), (350, 449), (450, 500)]"
 
 
 @given(st.lists(ratings))

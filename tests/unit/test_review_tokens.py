@@ -140,7 +140,7 @@ NAMES = "use {productId}, {token}, {storeId}, {orderId}, {orderLineItemId}, {lan
         *((each, NO_BEGINNING) for each in ("https://shop.example:0/", "https://@shop.example/")),
         *((each, NO_HOST) for each in ("https://{storeId}.example/", "https://s{token}/")),
         *((f"https://s/{each}", NO_TEXT) for each in (" {token}", '"{token}', "ö", "\n", "{token}\x7f")),
-        ("https://s/{tokn}", f"There is no {{tokn}}: {NAMES}"),
+        *((each, f"There is no {{tokn}}: {NAMES}") for each in ("https://s/{tokn}", "https://s/{{}}{tokn}")),
         *((f"https://s/{{{each}}}", f"There is no {{{each}}}: {NAMES}") for each in ("", "0", "token.x")),
         *((f"https://s/{{token{each}}}", "Write {token} without a format") for each in ("!r", ":9")),
         ("https://s/{token", "The address can't be read: "),
