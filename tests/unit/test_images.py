@@ -46,6 +46,7 @@ REBUILT = Rebuilt(4, 3, (b"large", b"small"))
         (b"\x89PNG\r\n\x1a\n" + bytes(4), ImageFormat.PNG),
         (b"\x89PNG\r\n\x1a\r" + bytes(4), None),
         (b"RIFF\0\0\0\0WEBP", ImageFormat.WEBP),
+        (b"RIFF\0\0\0\0WEBPVP8 ", ImageFormat.WEBP),
         (b"RIFF\0\0\0\0WAVE", None),
         (b"RIFX\0\0\0\0WEBP", None),
         (b"\0\0\0\x18ftypheic", ImageFormat.HEIC),

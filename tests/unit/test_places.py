@@ -64,6 +64,19 @@ def test_a_partition_is_a_range_of_buckets(bucket: int, partitions: int) -> None
     assert before in (at, at - 1)
 
 
+@pytest.mark.parametrize(
+    ("bucket", "partitions", "expected"),
+    [(0, 3, 0), (1_365, 3, 0), (1_366, 3, 1), (4_095, 3, 2), (4_095, 4_096, 4_095), (2_048, 1, 0)],
+)
+def test_partitions_have_equal_shares_of_the_buckets(bucket: int, partitions: int, expected: int) -> None:
+    assert partition_at(placed(SOME, bucket).encode(), partitions) == expected
+
+
+def test_the_key_of_an_object_tells_its_bucket() -> None:
+    assert entity_key(CAMERA) == "Product:camera"
+    assert partition_at(entity_key(CAMERA).encode(), BUCKETS) == bucket_of(CAMERA)
+
+
 def test_an_object_and_its_reviews_lie_in_one_partition_of_changes_alone() -> None:
     key, id = entity_key(CAMERA).encode(), placed(uuid4(), bucket_of(CAMERA)).encode()
     for count in (1, 3, 12, 96):
