@@ -72,7 +72,7 @@ def test_an_unknown_histogram_stays_unknown_until_no_review_is_left() -> None:
 
 
 def test_a_sum_is_never_forgotten() -> None:
-    assert UNKNOWN.after(-RatingTally(3, 1_100)).after(-RatingTally(0, 100)) == RatingTally()
+    assert UNKNOWN.after(-RatingTally(3, 1_100)) == RatingTally(0, 100)
 
 
 def test_a_histogram_has_all_numbers_of_stars() -> None:
