@@ -39,7 +39,7 @@ def test_taking_out_what_was_put_in_changes_nothing(a: list[int], b: list[int]) 
     [(100, 1), (149, 1), (150, 2), (249, 2), (250, 3), (349, 3), (350, 4), (449, 4), (450, 5), (500, 5)],
 )
 def test_stars_are_rounded_halves_up(rating: int, number: int) -> None:
-    assert stars(rating) == number
+    assert (stars(rating), type(stars(rating))) == (number, int)
     assert lowest_with(number) <= rating <= highest_with(number)
 
 
@@ -151,6 +151,11 @@ def test_half_a_hundredth_is_rounded_up(lower: int, half: int) -> None:
     tally = RatingTally(2 * half, (2 * lower + 1) * half)
     assert rating_value(tally, RatingMethod.AVERAGE) == (lower + 1) / 100
     assert rating_value(tally - RatingTally(0, 1), RatingMethod.AVERAGE) == lower / 100
+
+
+def test_a_lower_bound_of_half_a_hundredth_is_rounded_up() -> None:
+    # (p - x)² = z² · x · (1 - x) / n holds exactly for x = 0.625, which is 3.125 of 5.
+    assert rating_value(RatingTally(61_440, 19_298_691), RatingMethod.WILSON) == 3.13
 
 
 def test_nothing_counted_is_zero() -> None:
