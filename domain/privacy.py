@@ -104,19 +104,17 @@ def _parsed(value: bytes) -> Any:
 
 
 def _named(told: Any, fields: Collection[str]) -> set[str]:
-    """The texts of these fields at any depth; of a field that is an object, its id."""
+    """The texts of these fields at any depth; of a field that is an object, its id as well."""
     if isinstance(told, list):
         return {id for each in told for id in _named(each, fields)}
     if not isinstance(told, tuple):
         return set()
     found: set[str] = set()
     for name, content in told:
-        if name in fields and isinstance(content, tuple):
-            content = dict(content).get("id", content)
-        if name in fields and isinstance(content, str) and content:
-            found.add(content)
-        else:
-            found |= _named(content, fields)
+        found |= _named(content, fields)
+        if name in fields:
+            ids = [id for key, id in content if key == "id"] if isinstance(content, tuple) else [content]
+            found |= {id for id in ids if id and isinstance(id, str)}
     return found
 
 

@@ -14,6 +14,7 @@ from domain.images import (
     StoredImage,
     UploadRefusal,
     chosen,
+    digest_of,
     first,
     format_of,
     held,
@@ -45,6 +46,7 @@ REBUILT = Rebuilt(4, 3, (b"large", b"small"))
         (b"\x89PNG\r\n\x1a\n" + bytes(4), ImageFormat.PNG),
         (b"\x89PNG\r\n\x1a\r" + bytes(4), None),
         (b"RIFF\0\0\0\0WEBP", ImageFormat.WEBP),
+        (b"RIFF\0\0\0\0WEBPVP8 ", ImageFormat.WEBP),
         (b"RIFF\0\0\0\0WAVE", None),
         (b"RIFX\0\0\0\0WEBP", None),
         (b"\0\0\0\x18ftypheic", ImageFormat.HEIC),
@@ -56,6 +58,11 @@ REBUILT = Rebuilt(4, 3, (b"large", b"small"))
 )
 def test_formats(head: bytes, expected: ImageFormat | None) -> None:
     assert format_of(head) is expected
+
+
+def test_an_upload_is_named_by_128_bits_of_blake2b() -> None:
+    assert digest_of(b"") == "cae66941d9efbd404e4d88758ea67670"
+    assert digest_of(b"a") != digest_of(b"b")
 
 
 @pytest.mark.parametrize(
@@ -136,14 +143,15 @@ def test_new_reviews_have_images_that_are_to_be_ready() -> None:
 
 def test_imports_come_without_what_they_cannot_have() -> None:
     stored = {"i": READY, "x": replace(READY, id="x", review_id="other"), "g": replace(READY, state=ImageState.GONE)}
-    images = first(["x", "new", "g", "i", "none"], ["i"])
-    assert [each.id for each in to_be_had(stored, {"new"}, images, "r", "anna")] == ["new", "i"]
+    stored |= {"own": replace(READY, id="own", review_id="r"), "b": replace(READY, id="b", uploader="berta")}
+    images = first(["x", "new", "g", "i", "none", "own", "b"], ["i"])
+    assert [each.id for each in to_be_had(stored, {"new"}, images, "r", "anna")] == ["new", "i", "own"]
 
 
 def test_one_image_is_hidden_or_shown() -> None:
-    images = (ReviewImage("a"), ReviewImage("b", is_hidden=True))
-    assert with_visibility(images, "a", hidden=True) == (ReviewImage("a", is_hidden=True), images[1])
-    assert with_visibility(images, "b", hidden=False) == (images[0], ReviewImage("b"))
+    images = tuple(ReviewImage(id, is_hidden=id in "bd") for id in "abcd")
+    assert with_visibility(images, "a", hidden=True) == (ReviewImage("a", is_hidden=True), *images[1:])
+    assert with_visibility(images, "b", hidden=False) == (images[0], ReviewImage("b"), *images[2:])
 
 
 def test_one_image_becomes_ready_or_goes() -> None:
@@ -160,7 +168,9 @@ def test_reviews_get_images_once() -> None:
     assert holders_after(stored, (), ["new"], "r", None) is Refusal.UNKNOWN_IMAGE
     holders = holders_after(stored, {"new"}, ["i", "new"], "r", None)
     assert holders == {"i": "r", "new": "r"}
+    assert holders_after({"i": replace(READY, uploader="anna")}, (), ["i"], "r", "berta") is Refusal.IMAGE_OF_ANOTHER
     after = held(stored, holders, NOW)
+    assert holders_after(after, (), ["i"], "r", None) == {"i": "r"}
     assert after["i"] == replace(READY, review_id="r")
     assert after["new"] == StoredImage("new", ImageState.AWAITED, NOW, review_id="r")
     assert after["x"] is stored["x"]

@@ -30,7 +30,15 @@ def review_of(text: str = "Sharp.", **fields: Any) -> Review:
 
 
 def test_the_document_of_a_product() -> None:
-    about = Description("Camera", "https://shop.example/c", None, ("4006381333931",), (), ("c-1", "c-2"), ("Acme",))
+    about = Description(
+        "Camera",
+        "https://shop.example/c",
+        "https://shop.example/i",
+        ("4006381333931",),
+        ("m-1",),
+        ("c-1", "c-2"),
+        ("Acme",),
+    )
     reviews = [review_of(title="Good", user_name="Anna", facts=Facts(language="en")), review_of(rating=400)]
     scale = {"bestRating": 5, "worstRating": 1}
     assert structured_data("Product", "Camera", about, RatingTally(3, 1300), reviews) == {
@@ -38,8 +46,10 @@ def test_the_document_of_a_product() -> None:
         "@type": "Product",
         "name": "Camera",
         "url": "https://shop.example/c",
+        "image": "https://shop.example/i",
         "sku": ["c-1", "c-2"],
         "gtin": "4006381333931",
+        "mpn": "m-1",
         "brand": {"@type": "Brand", "name": "Acme"},
         "aggregateRating": {
             "@type": "AggregateRating",
@@ -81,6 +91,7 @@ def test_types(entity_type: str, shown: str | None) -> None:
     document = structured_data(entity_type, "It", Description(skus=("s",)), RatingTally(1, 500), [])
     assert document.get("@type") == shown
     assert ("sku" in document) == (shown == "Product")
+    assert "review" not in document
 
 
 def test_nothing_is_told_without_reviews() -> None:

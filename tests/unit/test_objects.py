@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from domain.delivery import RecordPosition
-from domain.objects import Fact, ObjectFacts, ObjectPlace, is_closed, object_name
+from domain.objects import Description, Fact, ObjectFacts, ObjectPlace, description, is_closed, object_name
 from domain.ratings import Entity
 from messaging.objects import OBJECT_UPDATE
 
@@ -67,6 +67,28 @@ def test_a_store_knows_better(here: bool | None, everywhere: bool | None, expect
     name = "shop" if here is not None else "None" if everywhere is not None else None
     assert object_name(objects, HERE) == name
     assert not is_closed({HERE: ObjectFacts({"name": "x"}), **objects}, ObjectPlace(Entity("Vendor", "camera"), "shop"))
+
+
+def test_an_object_is_described_by_what_was_told() -> None:
+    texts = {"name": "Camera", "url": "https://shop.example/c", "imageUrl": "https://shop.example/i"}
+    codes = {"gtins": ("1", "2"), "mpns": ("3",), "skus": ("4",), "brands": ("Acme",)}
+    pages = ("Camera", "https://shop.example/c", "https://shop.example/i")
+    expected = Description(*pages, ("1", "2"), ("3",), ("4",), ("Acme",))
+    assert description({HERE: ObjectFacts({**texts, **codes})}, HERE) == expected
+    assert description({HERE: ObjectFacts(texts), EVERYWHERE: ObjectFacts(codes)}, HERE) == expected
+
+
+@pytest.mark.parametrize("fact", [True, ("a",)], ids=str)
+def test_what_is_no_text_names_nothing(fact: Fact) -> None:
+    told = {HERE: ObjectFacts(dict.fromkeys(("name", "url", "imageUrl"), fact))}
+    assert object_name(told, HERE) is None
+    assert description(told, HERE) == Description()
+
+
+@pytest.mark.parametrize("fact", [True, "a"], ids=str)
+def test_what_is_no_list_holds_no_codes(fact: Fact) -> None:
+    told = {HERE: ObjectFacts(dict.fromkeys(("gtins", "mpns", "skus", "brands"), fact))}
+    assert description(told, HERE) == Description()
 
 
 def test_an_update_says_what_it_names() -> None:

@@ -9,7 +9,7 @@ from aiokafka.partitioner import murmur2 as murmur2_of_kafka
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.places import BUCKETS, bucket_in, bucket_of, entity_key, murmur2, partition_at, placed
+from domain.places import BUCKETS, bucket_in, bucket_of, entity_key, murmur2, partition_at, placed, tells_place
 from domain.ratings import Entity
 from messaging.kafka.packing import partition_of
 from messaging.topics import Topic
@@ -32,6 +32,7 @@ def test_an_object_has_one_of_4096_buckets() -> None:
 def test_an_id_tells_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> None:
     made = placed(id, bucket)
     assert bucket_in(made) == bucket
+    assert tells_place(made.encode())
     assert UUID(made).int >> 76 & 0xF == 8
     assert UUID(made).int >> 80 == id.int >> 80
     assert UUID(made).int & (1 << 64) - 1 == id.int & (1 << 64) - 1
@@ -52,6 +53,7 @@ def test_an_id_tells_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> Non
 )
 def test_other_ids_tell_none(id: str) -> None:
     assert bucket_in(id) is None
+    assert not tells_place(id.encode(errors="surrogatepass"))
 
 
 @given(st.integers(0, BUCKETS - 1), st.integers(1, 500))
@@ -60,6 +62,19 @@ def test_a_partition_is_a_range_of_buckets(bucket: int, partitions: int) -> None
     assert 0 <= at < partitions
     before = partition_at(placed(uuid4(), max(0, bucket - 1)).encode(), partitions)
     assert before in (at, at - 1)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "partitions", "expected"),
+    [(0, 3, 0), (1_365, 3, 0), (1_366, 3, 1), (4_095, 3, 2), (4_095, 4_096, 4_095), (2_048, 1, 0)],
+)
+def test_partitions_have_equal_shares_of_the_buckets(bucket: int, partitions: int, expected: int) -> None:
+    assert partition_at(placed(SOME, bucket).encode(), partitions) == expected
+
+
+def test_the_key_of_an_object_tells_its_bucket() -> None:
+    assert entity_key(CAMERA) == "Product:camera"
+    assert partition_at(entity_key(CAMERA).encode(), BUCKETS) == bucket_of(CAMERA)
 
 
 def test_an_object_and_its_reviews_lie_in_one_partition_of_changes_alone() -> None:

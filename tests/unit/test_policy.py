@@ -72,6 +72,21 @@ def test_the_policy_follows_the_other_settings() -> None:
     assert "changes stays published" in " ".join(other.sentences())
 
 
+def test_the_policy_in_words() -> None:
+    settings = replace(OPEN, reviews_enabled=False, one_review_per_customer=True)
+    assert list(policy_of(settings).sentences()) == [
+        "No reviews are taken at present.",
+        "A review whose author is known to have bought the product from an order is marked as verified.",
+        "A review is published once it is approved, by a moderator or by a rule named here.",
+        "Reviews are rejected for these reasons: spam, offensive, personal-data, off-topic, illegal, fake, duplicate, "
+        "other.",
+        "A review is never rejected because of its rating: favourable and critical ones are treated alike.",
+        "A customer can write one review of a product.",
+        "A published review that its author changes is checked again before it is shown.",
+        "A review for which its author got something in return is marked.",
+    ]
+
+
 def test_the_policy_names_the_rules_in_force() -> None:
     rules = (
         ModerationRule("a", RuleKind.LINKS, RuleOutcome.HOLD),
@@ -134,6 +149,8 @@ def decided(*numbers: tuple[int, int]) -> Decisions:
         # 20 of 100 against 10 of 100: z = 1.98; 19 against 10: z = 1.81.
         ([(80, 20), (0, 0), (0, 0), (90, 10), (0, 0)], True),
         ([(81, 19), (0, 0), (0, 0), (90, 10), (0, 0)], False),
+        # 14 of 100 against 14 of 200: z = 1.965.
+        ([(86, 14), (0, 0), (0, 0), (186, 14), (0, 0)], True),
     ],
 )
 def test_low_stars_that_are_rejected_more_often(numbers: list[tuple[int, int]], is_more: bool) -> None:

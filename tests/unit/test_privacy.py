@@ -55,6 +55,20 @@ def test_an_order_without_whoever_ordered() -> None:
     assert forgotten_order(forgotten) == forgotten
 
 
+def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
+    order = replace(told_order(), body=b'{"Status": "Paid", "lines": {"p": 2}, "buyer": "Anna"}')
+    forgotten = forgotten_order(order)
+    assert json.loads(forgotten.body) == {
+        "id": "o",
+        "number": "CO1",
+        "status": "New",
+        "storeId": "shop",
+        "items": [{"id": "line", "productId": "p", "name": "Camera", "quantity": 2, "price": 3.5}],
+    }
+    assert forgotten_order(forgotten) == forgotten
+    assert forgotten_order(replace(order, lines=())).body == b'{"status": "Paid"}'
+
+
 def test_events_that_were_known_bring_nobody_back() -> None:
     forgotten = forgotten_order(after_event(None, told_order(5), "d5"))
     assert after_event(forgotten, told_order(5), "d5") is forgotten
@@ -75,6 +89,8 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b'{"action": "create", "user": "a", "return": {"createdBy": "b", "orderId": "o"}}', {"a", "b"}),
         (b'{"order": {"customer": {"id": 7, "name": "Anna"}}}', {"7"}),
         (b'{"customer": {"account": {"userId": "a"}}}', {"a"}),
+        (b'{"customer": {"id": 7, "userId": "a", "Id": "b", "email": "c"}}', {"7", "a", "b", "c"}),
+        (b'{"customer": {"id": {"userId": "a"}, "user": {"id": null}}}', {"a"}),
         (b'{"entityId": "a", "rating": 5}', set()),
         (b'"anna"', set()),
         (b"null", set()),
@@ -148,9 +164,10 @@ def test_an_id_that_is_no_text_has_marks_too() -> None:
 
 
 def test_nothing_of_the_person_stays_in_an_order() -> None:
-    order = replace(told_order(), customer=Customer("anna", "Anna Berg", "anna@example.com", "de"))
+    anna = Customer("anna", "Anna Berg", "anna@example.com", "de")
+    order = replace(told_order(), customer=anna, former_customers=("berta",))
     forgotten = forgotten_order(order)
-    assert forgotten == replace(order, customer=Customer(), body=forgotten.body)
+    assert forgotten == replace(order, customer=Customer(), former_customers=(), body=forgotten.body)
 
 
 def test_names_of_things_stay_as_they_were_written() -> None:

@@ -3,9 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.ratings import (
+    STARS,
     RatingMethod,
     RatingTally,
     highest_to,
+    highest_with,
     histogram_by_stars,
     hundredths,
     lowest_from,
@@ -13,6 +15,7 @@ from domain.ratings import (
     rating_number,
     rating_value,
     stars,
+    wilson_lower_bound,
 )
 from tests.support.ratings import average, histogram, wilson
 
@@ -36,8 +39,13 @@ def test_taking_out_what_was_put_in_changes_nothing(a: list[int], b: list[int]) 
     [(100, 1), (149, 1), (150, 2), (249, 2), (250, 3), (349, 3), (350, 4), (449, 4), (450, 5), (500, 5)],
 )
 def test_stars_are_rounded_halves_up(rating: int, number: int) -> None:
-    assert stars(rating) == number
-    assert lowest_with(number) <= rating < lowest_with(number + 1)
+    assert (stars(rating), type(stars(rating))) == (number, int)
+    assert lowest_with(number) <= rating <= highest_with(number)
+
+
+def test_each_rating_has_the_stars_between_whose_bounds_it_lies() -> None:
+    bounds = [(lowest_with(number), highest_with(number)) for number in STARS]
+    assert repr(bounds) == "[(50, 149), (150, 249), (250, 349), (350, 449), (450, 500)]"
 
 
 @given(st.lists(ratings))
@@ -61,6 +69,18 @@ def test_an_unknown_histogram_stays_unknown_until_no_review_is_left() -> None:
     assert (-UNKNOWN).histogram is None
     assert (one + UNKNOWN).histogram is None
     assert histogram_by_stars(UNKNOWN) is None
+
+
+def test_a_sum_is_never_forgotten() -> None:
+    assert UNKNOWN.after(-RatingTally(3, 1_100)) == RatingTally(0, 100)
+
+
+def test_a_histogram_has_all_numbers_of_stars() -> None:
+    short = RatingTally(1, 100, (1,))
+    with pytest.raises(ValueError, match="argument"):
+        histogram_by_stars(short)
+    with pytest.raises(ValueError, match="argument"):
+        short + RatingTally()
 
 
 def test_a_stored_histogram_of_another_number_of_reviews_is_unknown() -> None:
@@ -87,6 +107,10 @@ def test_average_lies_between_the_extremes(a: list[int]) -> None:
 def test_wilson_is_more_careful_than_the_average(a: list[int]) -> None:
     tally = RatingTally.of(a)
     assert 0 <= rating_value(tally, RatingMethod.WILSON) <= rating_value(tally, RatingMethod.AVERAGE)
+
+
+def test_the_lower_bound_has_forty_digits() -> None:
+    assert len(wilson_lower_bound(RatingTally.of([300, 400])).as_tuple().digits) == 40
 
 
 @given(st.lists(ratings, min_size=1), st.integers(min_value=2, max_value=50))
@@ -127,6 +151,11 @@ def test_half_a_hundredth_is_rounded_up(lower: int, half: int) -> None:
     tally = RatingTally(2 * half, (2 * lower + 1) * half)
     assert rating_value(tally, RatingMethod.AVERAGE) == (lower + 1) / 100
     assert rating_value(tally - RatingTally(0, 1), RatingMethod.AVERAGE) == lower / 100
+
+
+def test_a_lower_bound_of_half_a_hundredth_is_rounded_up() -> None:
+    # (p - x)² = z² · x · (1 - x) / n holds exactly for x = 0.625, which is 3.125 of 5.
+    assert rating_value(RatingTally(61_440, 19_298_691), RatingMethod.WILSON) == 3.13
 
 
 def test_nothing_counted_is_zero() -> None:

@@ -1,16 +1,12 @@
-"""The texts by which rated objects are found and listed, and the weeks of their trends."""
+"""The texts by which rated objects are found and listed."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 from hypothesis import given
-from hypothesis.strategies import datetimes, text
+from hypothesis.strategies import text
 
-from domain.ratings import RatingTally
 from domain.ratings_names import KEY_LENGTH, folded, list_key, place_in_search, search_keys
-from domain.ratings_trend import WEEKS, mondays, trend
 
 
 @pytest.mark.parametrize(
@@ -43,11 +39,15 @@ def test_keys() -> None:
     assert found == ["camera", "camera bag", "red camera"]
 
 
-@given(datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1)))
-def test_weeks_end_with_the_present_one(naive: datetime) -> None:
-    now = naive.replace(tzinfo=UTC)
-    weeks = list(mondays(now))
-    assert len(weeks) == WEEKS
-    assert all((monday.weekday(), monday.hour) == (0, 0) for monday in weeks)
-    assert weeks[-1] <= now < weeks[-1] + timedelta(days=7)
-    assert [week.tally.count for week in trend(now, {weeks[3]: RatingTally(2, 700)}).weeks] == [0, 0, 0, 2, *[0] * 8]
+def test_a_long_name_is_found_from_its_first_twelve_words_on() -> None:
+    words = "a b c d e f g h i j k l m n"
+    assert search_keys(words, "1") == ["1", *(words[start:] for start in range(0, 24, 2))]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [("x" * 70, "x" * 64), ("x" * 63 + " y", "x" * 63), (" " * 9 + "x" * 64 + " y", "x" * 64)],
+    ids=["one word", "a word behind the end", "signs before"],
+)
+def test_of_long_texts_the_beginning_counts(said: str, found: str) -> None:
+    assert folded(said) == found

@@ -292,6 +292,15 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
     assert told[1].order.reminders == ReminderState(is_over=True)
 
 
+def test_orders_in_turn_are_decided_on_by_what_is_reviewed_and_what_takes_no_reviews() -> None:
+    reviewed, closed = {ReviewedProduct("shop", "anna", "camera")}, {PlacedProduct("shop", "tripod")}
+    orders = [ORDER, replace(ORDER, id="o2", items=(CAMERA,)), replace(ORDER, id="o3", customer=replace(ANNA, id="b"))]
+    told = decide_in_turn(orders, SETTINGS, {"shop": OPEN}, reviewed, {}, NOON + 10 * DAY, closed)
+    first, second, third = (each.decision for each in told)
+    assert (first, second) == (Skip.PRODUCTS_DISABLED, Skip.EVERYTHING_REVIEWED)
+    assert named(third) == (CAMERA,)
+
+
 @pytest.mark.parametrize("limit", [0, 1, 2])
 def test_a_customer_without_reminders_has_none(limit: int) -> None:
     rules = replace(SETTINGS, max_emails_per_customer=limit)

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from domain.orders import Customer
 from domain.ratings import Entity
 from domain.reminders import Item, Reminder, ReviewableOrder
-from domain.review_tokens import VALIDITY, ReviewToken, proof, read, signed, tokens_of
+from domain.review_tokens import VALIDITY, ReviewToken, TokenLine, proof, read, signed, tokens_of
 from domain.review_urls import URL_LENGTH, InvalidUrlError, check_review_url, review_url
 from domain.reviews import ReviewIdentity
 from domain.stores import Refusal
@@ -48,6 +48,7 @@ def test_no_change_goes_unnoticed(data: st.DataObject) -> None:
 
 
 @given(st.text() | st.binary().map(lambda b: urlsafe_b64encode(b).decode() + "."))
+@example("\ud800.\udfff")
 def test_no_text_is_a_token(text: str) -> None:
     assert read(text, [KEY], NOON) is Refusal.INVALID_PROOF
 
@@ -55,8 +56,8 @@ def test_no_text_is_a_token(text: str) -> None:
 def test_the_text_is_compact() -> None:
     token = replace(TOKEN, order_id="o" * 32, line_id="l" * 32, product_id="p" * 32, customer_id="c" * 32)
     assert len(signed(token, KEY)) < 300
-    payload, signature = signed(TOKEN, KEY).split(".")
-    assert urlsafe_b64decode(payload + "==") == b'["shop","o1","1","camera","anna",1775044800]'
+    payload, signature = signed(replace(TOKEN, customer_id="zoë"), KEY).split(".")
+    assert urlsafe_b64decode(payload + "==") == '["shop","o1","1","camera","zoë",1775044800]'.encode()
     assert len(signature) == 43
 
 
@@ -105,6 +106,7 @@ def test_the_tokens_of_a_reminder() -> None:
     first, second = tokens_of(Reminder("r", "anna@example.com", "anna", items), order, NOON)
     assert first == TOKEN
     assert second == replace(TOKEN, product_id="tripod", line_id="7")
+    assert [first.line, second.line] == [TokenLine("o1", "1"), TokenLine("o1", "7")]
 
 
 @pytest.mark.parametrize(
@@ -114,32 +116,50 @@ def test_the_tokens_of_a_reminder() -> None:
         "https://shop.example/review?product={productId}&token={token}",
         "http://localhost:3000/{storeId}/{orderId}/{orderLineItemId}/{languageCode}#{token}",
         "https://shop.example/review",
+        *("https://SHOP.example:1/X", "https://s/".ljust(URL_LENGTH, "x")),
     ],
 )
 def test_addresses_that_can_be_used(template: str) -> None:
     check_review_url(template)
 
 
+NO_BEGINNING = "Use an address that begins with https:// or http:// and a host"
+NO_HOST = "Placeholders can only stand behind the host"
+NO_TEXT = "The address holds characters that must be percent-encoded"
+NAMES = "use {productId}, {token}, {storeId}, {orderId}, {orderLineItemId}, {languageCode}"
+
+
 @pytest.mark.parametrize(
-    "template",
+    ("template", "reason"),
     [
         *(
-            "shop.example/{token}",
-            "ftp://shop.example/{token}",
-            "javascript:alert(1)",
-            "https:///x",
-            "//shop.example/x",
+            (each, NO_BEGINNING)
+            for each in ("shop.example/{token}", "ftp://shop.example/{token}", "javascript:alert(1)")
         ),
-        *("https://{storeId}.example/", "https://shop.example:{token}/", "{token}", "https://a@shop.example/"),
-        *("https://shop.example/{tokn}", "https://shop.example/{token!r}", "https://shop.example/{token:>9}"),
-        *("https://shop.example/{}", "https://shop.example/{0}", "https://shop.example/{token.x}", "https://s/{token"),
-        *("https://shop.example/ {token}", 'https://shop.example/"{token}', "https://shop.example/ö", "https://s/\n"),
-        *("https://[::1/{token}", "https://shop.example:x/", f"https://shop.example/{'x' * URL_LENGTH}"),
+        *((each, NO_BEGINNING) for each in ("https:///x", "//shop.example/x", "{token}", "https://a@shop.example/")),
+        *((each, NO_BEGINNING) for each in ("https://shop.example:0/", "https://@shop.example/")),
+        *((each, NO_HOST) for each in ("https://{storeId}.example/", "https://s{token}/")),
+        *((f"https://s/{each}", NO_TEXT) for each in (" {token}", '"{token}', "ö", "\n", "{token}\x7f")),
+        *((each, f"There is no {{tokn}}: {NAMES}") for each in ("https://s/{tokn}", "https://s/{{}}{tokn}")),
+        *((f"https://s/{{{each}}}", f"There is no {{{each}}}: {NAMES}") for each in ("", "0", "token.x")),
+        *((f"https://s/{{token{each}}}", "Write {token} without a format") for each in ("!r", ":9")),
+        ("https://s/{token", "The address can't be read: "),
+        ("https://[::1/{token}", "The address can't be read: "),
+        ("https://s:x/", "The address can't be read: "),
+        ("https://s/".ljust(URL_LENGTH + 1, "x"), "The address has more than 1024 characters"),
     ],
 )
-def test_addresses_that_cannot(template: str) -> None:
-    with pytest.raises(InvalidUrlError):
+def test_addresses_that_cannot_are_told_why(template: str, reason: str) -> None:
+    with pytest.raises(InvalidUrlError) as raised:
         check_review_url(template)
+    assert str(raised.value).startswith(reason)
+
+
+def test_each_placeholder_stands_for_its_value() -> None:
+    token = replace(TOKEN, store_id="a/b", order_id="c d", line_id="#1", product_id="ö")
+    template = "https://s/{storeId}/{orderId}/{orderLineItemId}/{productId}/{languageCode}#{token}"
+    assert review_url(template, token, "t.x", "de-AT") == "https://s/a%2Fb/c%20d/%231/%C3%B6/de-AT#t.x"
+    assert review_url(template, token, "t.x") == "https://s/a%2Fb/c%20d/%231/%C3%B6/#t.x"
 
 
 @given(texts.filter(bool), texts.filter(bool))

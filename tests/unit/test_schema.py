@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
 from domain.schema import (
@@ -58,8 +60,14 @@ def test_a_step_that_contracts_shuts_older_versions_out_from_its_beginning() -> 
 
 
 def test_a_refusal_says_what_to_do() -> None:
-    assert "Run a newer version" in (refusal(SchemaMark(9, 9)) or "")
-    assert "Run `plaudit migrate`" in (refusal(SchemaMark(0, 0), 4) or "")
+    assert refusal(SchemaMark(9, 8), 4) == (
+        "The database has schema 9, which takes a version of Plaudit that knows schema 8 at least; this one knows 4. "
+        "Run a newer version."
+    )
+    assert refusal(SchemaMark(2, 1), 7) == (
+        "The database has schema 2; this version of Plaudit runs on schemas 4 to 7. Run `plaudit migrate` of this "
+        "version first."
+    )
 
 
 def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
@@ -69,6 +77,21 @@ def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
     assert missing_steps(fresh_mark()) == ()
     compatible = missing_steps(SchemaMark(), compatible=True)
     assert compatible == tuple(step for step in STEPS if step.least < step.number)[: len(compatible)]
-    assert (fresh_mark().has_places, SchemaMark(1, 0).has_places) == (True, False)
-    assert (fresh_mark().has_queue, SchemaMark(2, 2).has_queue) == (True, False)
     assert all(step.least in (step.number - 1, step.number) for step in STEPS)
+
+
+def test_a_fresh_database_is_marked_as_if_all_steps_had_been_made() -> None:
+    assert fresh_mark() == reduce(done, STEPS, SchemaMark())
+
+
+@pytest.mark.parametrize(("version", "places", "queue"), [(1, False, False), (2, True, False), (3, True, True)])
+def test_what_a_schema_has(version: int, places: bool, queue: bool) -> None:
+    mark = SchemaMark(version, version)
+    assert (mark.has_places, mark.has_queue) == (places, queue)
+
+
+def test_a_step_that_is_made_again_takes_nothing_back() -> None:
+    later = SchemaMark(7, 6)
+    for step in (EXPAND, CONTRACT):
+        assert begun(later, step) == done(later, step) == later
+    assert begun(SchemaMark(4, 3), EXPAND) == SchemaMark(4, 4)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.timestamps import from_milliseconds, moment_in, timestamp
+from domain.timestamps import from_milliseconds, milliseconds, moment_in, timestamp
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,18 @@ def test_milliseconds_count_from_1970() -> None:
     moment = from_milliseconds(1_664_855_203_433)
     assert moment == datetime(2022, 10, 4, 3, 46, 43, 433_000, UTC)
     assert moment.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        (datetime(1970, 1, 1, 9, tzinfo=timezone(timedelta(hours=9))), 0),
+        (datetime(1970, 1, 1, 0, 0, 1, 1_999, tzinfo=UTC), 1_001),
+        (datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), -1),
+    ],
+)
+def test_milliseconds_of_a_moment(moment: datetime, number: int) -> None:
+    assert milliseconds(moment) == number
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)))
