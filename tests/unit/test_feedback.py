@@ -26,13 +26,16 @@ from domain.feedback import (
     Report,
     ReportReason,
     ReviewFeedback,
+    Settlement,
     TakenFeedback,
     Vote,
     VoteKey,
     counting,
     take_feedback,
+    visitor_id,
 )
 from domain.ratings import Entity
+from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply, Responses
 from messaging.feedback import FEEDBACK_COMMAND, feedback_from, feedback_value, parked_feedback
 
@@ -211,6 +214,28 @@ def test_there_is_none_on_what_is_gone(command: Feedback) -> None:
     result = taken(replace(command, review_id="gone"))
     assert result.results == [FeedbackResult(Outcome.NOT_FOUND)]
     assert (result.reviews, result.votes, result.reports) == ({}, {}, [])
+
+
+def test_what_is_not_taken_keeps_nothing_else_from_being_taken() -> None:
+    gone, foreign = replace(a_vote(True, 1), review_id="gone"), replace(a_vote(True, 2), stores=("other",))
+    result = taken(gone, a_reply("x", 3), foreign, a_vote(True, 4))
+    assert outcomes(result) == [Outcome.NOT_FOUND, Outcome.APPLIED, Outcome.REFUSED, Outcome.APPLIED]
+
+
+@pytest.mark.parametrize(("settled", "open"), [(None, 3), (Settlement(ModerationAction.REJECT, "eve", AT), 2)])
+def test_only_an_open_report_counts(settled: Settlement | None, open: int) -> None:
+    told = a_report("r1", 1)
+    assert told.report is not None
+    known = replace(REVIEW, responses=Responses(4, 6, 2))
+    result = taken(replace(told, report=told.report._replace(settled=settled)), reviews={"a": known})
+    assert result.reviews.get("a", known).responses == Responses(4, 6, open)
+    assert [report.settled for report in result.reports] == [settled]
+
+
+def test_a_browser_is_the_same_voter_in_every_version_and_another_one_in_each_store() -> None:
+    # Computed elsewhere: printf 'shop\n0b5e' | sha256sum | cut -c1-32.
+    assert visitor_id("shop", "0b5e") == "visitor:1116ca17932e9a5b66a86aa74be071fe"
+    assert len({visitor_id("shop", "0b5e"), visitor_id("other", "0b5e"), visitor_id("shop", "77aa")}) == 3
 
 
 texts = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)

@@ -142,6 +142,7 @@ def test_what_a_submission_names(fields: dict[str, Any], is_same: bool) -> None:
 
 def test_a_moderator_may_leave_the_author_out() -> None:
     assert is_same_review(IDENTITY._replace(user_id=None), IDENTITY, MODERATOR)
+    assert an_edit(target=IDENTITY._replace(user_id=None), right=MODERATOR).may_touch(IDENTITY)
     assert not is_same_review(IDENTITY._replace(user_id="bert"), IDENTITY, MODERATOR)
 
 
@@ -188,6 +189,25 @@ def test_a_command_never_edits_twice() -> None:
     assert (again.reviews, again.results[0].is_repeat) == ({}, True)
     gone = edit_reviews([an_edit()], {})
     assert gone.results == [Edited(Outcome.REFUSED, Refusal.ID_TAKEN)]
+
+
+def test_what_is_not_edited_keeps_nothing_else_from_being_edited() -> None:
+    edits = [
+        replace(an_edit(), review_id="gone"),
+        an_edit(content=Content("Good", 400)),
+        an_edit(command_id="c"),
+        an_edit(message=3, source=RecordPosition(0, 7, 300)),
+        replace(an_edit(content=Content("Fair", 300)), review_id="q"),
+    ]
+    told = edit_reviews(edits, {"r": REVIEW, "q": REVIEW}, {("c", "r")}, {"shop"})
+    outcomes = [Outcome.REFUSED, Outcome.UNCHANGED, Outcome.UNCHANGED, Outcome.APPLIED, Outcome.APPLIED]
+    assert [result.outcome for result in told.results] == outcomes
+    assert {id: review.content.rating for id, review in told.reviews.items()} == {"r": 500, "q": 300}
+    assert told.tallies == {TallyKey(CAMERA, "shop"): RatingTally.of([500, 300]) - RatingTally.of([400, 400])}
+
+
+def test_what_leaves_the_rating_as_it_was_changes_no_tally() -> None:
+    assert edit_reviews([an_edit(content=Content("Better", 400))], {"r": REVIEW}, (), {"shop"}).tallies == {}
 
 
 @given(
