@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -34,6 +34,7 @@ from domain.reviews_facts import Facts, ReasonCode, ReviewImage
 from domain.stores import Refusal
 
 NOW = datetime(2022, 10, 4, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
 CAMERA = Entity("Product", "camera")
 IDENTITY = ReviewIdentity(CAMERA, "shop", "anna")
 CONTENT = Content("Good", 400, "Title", "Anna", "Camera")
@@ -50,7 +51,7 @@ def an_edit(**fields: Any) -> Edit:
         "source": RecordPosition(0, 6, 200),
         "message": 2,
     }
-    return Edit("r", at=NOW, **given | fields)
+    return Edit("r", at=LATER, **given | fields)
 
 
 def edited(review: EditableReview = REVIEW, keeps: bool = False, **fields: Any) -> tuple[EditableReview, Edited]:
@@ -63,14 +64,16 @@ def test_an_author_changes_what_is_given() -> None:
         Outcome.APPLIED, None, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.NEW, is_repeat=False
     )
     assert after.content == Content("Better", 500, "Title", "Anna", "Camera")
-    assert (after.status, after.moderator, after.reason, after.modified) == (ReviewStatus.NEW, None, None, NOW)
+    assert (after.status, after.moderator, after.reason, after.modified) == (ReviewStatus.NEW, None, None, LATER)
     assert after.written == Written(RecordPosition(0, 6, 200), (1, 2))
 
 
 @pytest.mark.parametrize(("right", "keeps"), [(MODERATOR, False), (MODERATOR, True), (AUTHOR, True)])
 def test_the_status_stays(right: EditRight, keeps: bool) -> None:
     after, result = edited(right=right, keeps=keeps)
-    assert (after.status, after.moderator, result.after) == (ReviewStatus.APPROVED, "maria", ReviewStatus.APPROVED)
+    assert (after.status, after.moderator, after.modified) == (ReviewStatus.APPROVED, "maria", LATER)
+    expected = (Outcome.APPLIED, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.APPROVED)
+    assert (result.outcome, result.fields, result.before, result.after) == expected
 
 
 def test_the_names_of_fields() -> None:
