@@ -149,7 +149,7 @@ def test_a_repeated_command_moves_the_marks_alone() -> None:
     assert result.votes == {KEY: Vote(False, place(3))}
     assert result.reviews["a"].responses == Responses(0, 1)
     unknown = taken(again, answered={("c1", "a")})
-    assert (outcomes(unknown), unknown.votes, unknown.reviews) == ([None], {}, {})
+    assert (unknown.results, unknown.votes, unknown.reviews) == ([None], {}, {})
     replies = taken(a_reply("one", 1, "c1"), a_reply("two", 2), a_reply("one", 3, "c1"))
     assert outcomes(replies) == [Outcome.APPLIED, Outcome.APPLIED, None]
     assert replies.reviews["a"].reply == Reply("two", None, AT + timedelta(hours=1), AT + timedelta(hours=2))
