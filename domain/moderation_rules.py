@@ -153,7 +153,6 @@ class RuleSet:
     """The rules of a store, ready to be applied to many reviews."""
 
     def __init__(self, rules: Sequence[ModerationRule]) -> None:
-        self.rules = tuple(rules)
         kinds = {rule.kind for rule in rules}
         self.looks_for_duplicates = RuleKind.DUPLICATE in kinds
         self._words = WordLists({rule.id: rule.words for rule in rules if rule.kind is RuleKind.WORDS})

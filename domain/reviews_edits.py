@@ -248,7 +248,7 @@ def with_ruling(review: EditableReview, ruling: Ruling) -> EditableReview:
     """The review as a ruling leaves it: approved if it is New and a rule says so. Flags of before don't count."""
     after = replace(review, flags=ruling.flags, is_held=ruling.is_held)
     if ruling.approval and review.status is ReviewStatus.NEW:
-        return replace(after, status=ReviewStatus.APPROVED, moderator=ruling.approval.subject)
+        return replace(after, status=ReviewStatus.APPROVED, moderator=ruling.approval.subject, reason=None)
     return after
 
 

@@ -26,13 +26,16 @@ from domain.feedback import (
     Report,
     ReportReason,
     ReviewFeedback,
+    Settlement,
     TakenFeedback,
     Vote,
     VoteKey,
     counting,
     take_feedback,
+    visitor_id,
 )
 from domain.ratings import Entity
+from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply, Responses
 from messaging.feedback import FEEDBACK_COMMAND, feedback_from, feedback_value, parked_feedback
 
@@ -146,7 +149,7 @@ def test_a_repeated_command_moves_the_marks_alone() -> None:
     assert result.votes == {KEY: Vote(False, place(3))}
     assert result.reviews["a"].responses == Responses(0, 1)
     unknown = taken(again, answered={("c1", "a")})
-    assert (outcomes(unknown), unknown.votes, unknown.reviews) == ([None], {}, {})
+    assert (unknown.results, unknown.votes, unknown.reviews) == ([None], {}, {})
     replies = taken(a_reply("one", 1, "c1"), a_reply("two", 2), a_reply("one", 3, "c1"))
     assert outcomes(replies) == [Outcome.APPLIED, Outcome.APPLIED, None]
     assert replies.reviews["a"].reply == Reply("two", None, AT + timedelta(hours=1), AT + timedelta(hours=2))
@@ -184,6 +187,12 @@ def test_a_report_counts_once() -> None:
     assert (outcomes(repeat), repeat.reports, repeat.reviews) == ([None], [], {})
 
 
+def test_feedback_that_came_before_its_review_takes_effect_as_it_stands_in_its_topic() -> None:
+    places = [place(9, 0, 1_000), place(1, 0, 2_000), place(2, 0, 2_000), place(0, 1, 500)]
+    first, second, third, last = commands = [replace(a_vote(True, 0), origin=Origin(each)) for each in places]
+    assert sorted([third, last, first, second], key=lambda command: command.turn) == commands
+
+
 EACH: Sequence[Feedback] = (a_vote(True, 1), a_vote(None, 1), a_reply("x", 1), a_reply(None, 1), a_report("r", 1))
 
 
@@ -205,6 +214,28 @@ def test_there_is_none_on_what_is_gone(command: Feedback) -> None:
     result = taken(replace(command, review_id="gone"))
     assert result.results == [FeedbackResult(Outcome.NOT_FOUND)]
     assert (result.reviews, result.votes, result.reports) == ({}, {}, [])
+
+
+def test_what_is_not_taken_keeps_nothing_else_from_being_taken() -> None:
+    gone, foreign = replace(a_vote(True, 1), review_id="gone"), replace(a_vote(True, 2), stores=("other",))
+    result = taken(gone, a_reply("x", 3), foreign, a_vote(True, 4))
+    assert outcomes(result) == [Outcome.NOT_FOUND, Outcome.APPLIED, Outcome.REFUSED, Outcome.APPLIED]
+
+
+@pytest.mark.parametrize(("settled", "open"), [(None, 3), (Settlement(ModerationAction.REJECT, "eve", AT), 2)])
+def test_only_an_open_report_counts(settled: Settlement | None, open: int) -> None:
+    told = a_report("r1", 1)
+    assert told.report is not None
+    known = replace(REVIEW, responses=Responses(4, 6, 2))
+    result = taken(replace(told, report=told.report._replace(settled=settled)), reviews={"a": known})
+    assert result.reviews.get("a", known).responses == Responses(4, 6, open)
+    assert [report.settled for report in result.reports] == [settled]
+
+
+def test_a_browser_is_the_same_voter_in_every_version_and_another_one_in_each_store() -> None:
+    # Computed elsewhere: printf 'shop\n0b5e' | sha256sum | cut -c1-32.
+    assert visitor_id("shop", "0b5e") == "visitor:1116ca17932e9a5b66a86aa74be071fe"
+    assert len({visitor_id("shop", "0b5e"), visitor_id("other", "0b5e"), visitor_id("shop", "77aa")}) == 3
 
 
 texts = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)

@@ -186,6 +186,15 @@ def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_re
     assert (moderated.outcomes, moderated.reviews, moderated.tallies) == ([Outcome.NOT_FOUND], {}, {})
 
 
+def test_commands_that_came_before_their_review_take_effect_as_they_arrived_at_its_place() -> None:
+    in_their_topic = [(0, 9, 1_000), (0, 1, 2_000), (0, 2, 2_000), (1, 0, 500)]
+    kept = [
+        a_command("a", ModerationAction.APPROVE, 0)._replace(source=RecordPosition(*place)) for place in in_their_topic
+    ]
+    arrived = [kept[3]._replace(arrived=0), kept[0]._replace(arrived=1)]
+    assert sorted([*reversed(arrived), *reversed(kept)], key=lambda command: command.turn) == [*kept, *arrived]
+
+
 steps = st.tuples(
     st.sampled_from("ab"),
     st.sampled_from(ModerationAction),

@@ -15,15 +15,31 @@ def test_origins(origin: str) -> None:
     check_origin(origin)
 
 
+NO_HOST = "Use an origin that begins with https:// or http:// and a host"
+NOT_SMALL = "Write the host of an origin in small letters, as browsers do (xn-- for others)"
+TOO_MUCH = "An origin has no path, user or usual port: "
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("texts", "told"),
     [
-        *("", "*", "null", "shop.example", "ftp://shop.example", "https://", "https://shop.example/", "https://a b"),
-        *("https://Shop.example", "https://shop.example:443", "http://shop.example:80", "https://u@shop.example"),
-        *("https://shop.example?x", "https://shop.example#x", "https://bücher.example", "https://*.shop.example"),
-        *("https://shop.example:99999", "https://[::1", "https://-a.example", "https://shop.example\n"),
+        (("", "*", "null", "shop.example", "ftp://shop.example", "https://"), NO_HOST),
+        (("https://a b", "https://bücher.example", "https://*.shop.example", "https://-a.example"), NOT_SMALL),
+        (
+            ("https://shop.example/", "https://Shop.example", "https://u@shop.example"),
+            f"{TOO_MUCH}https://shop.example",
+        ),
+        (("https://shop.example?x", "https://shop.example#x"), f"{TOO_MUCH}https://shop.example"),
+        (("https://shop.example:443", "https://shop.example\n"), f"{TOO_MUCH}https://shop.example"),
+        (("http://shop.example:80", "http://shop.example/x"), f"{TOO_MUCH}http://shop.example"),
+        (("https://shop.example:8443/",), f"{TOO_MUCH}https://shop.example:8443"),
+        (("https://[::1]:443",), f"{TOO_MUCH}https://[::1]"),
+        (("https://shop.example:99999",), "The origin can't be read: Port out of range 0-65535"),
+        (("https://[::1",), "The origin can't be read: Invalid IPv6 URL"),
     ],
 )
-def test_what_is_none(text: str) -> None:
-    with pytest.raises(InvalidOriginError):
-        check_origin(text)
+def test_what_is_none(texts: tuple[str, ...], told: str) -> None:
+    for text in texts:
+        with pytest.raises(InvalidOriginError) as refused:
+            check_origin(text)
+        assert str(refused.value) == told

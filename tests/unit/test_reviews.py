@@ -1,9 +1,31 @@
-"""Statuses of reviews: their words, where actions lead, and what counts."""
+"""Reviews: what of them stays; statuses, their words, where actions lead, and what counts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import pytest
 
-from domain.ratings import RatingTally
-from domain.reviews import ModerationAction, ReviewStatus, counted, review_status, status_after
+from domain.ratings import Entity, RatingTally
+from domain.reviews import (
+    Content,
+    ModerationAction,
+    Review,
+    ReviewIdentity,
+    ReviewStatus,
+    counted,
+    review_status,
+    status_after,
+)
+from domain.reviews_facts import ReviewImage
+
+
+def test_the_part_of_a_review_that_stays_and_the_part_that_an_edit_can_change() -> None:
+    camera, at = Entity("Product", "camera"), datetime(2026, 3, 14, tzinfo=UTC)
+    images = (ReviewImage("i1", is_hidden=True), ReviewImage("i2"))
+    review = Review("r", camera, "Camera", "s", "anna", "Anna", "Title", "Good", 450, at, at, images=images)
+    assert review.identity == ReviewIdentity(camera, "s", "anna")
+    assert review.content == Content("Good", 450, "Title", "Anna", "Camera", ("i1", "i2"))
 
 
 @pytest.mark.parametrize(
@@ -18,6 +40,7 @@ from domain.reviews import ModerationAction, ReviewStatus, counted, review_statu
 @pytest.mark.parametrize("before", ReviewStatus)
 def test_where_an_action_leads(before: ReviewStatus, action: ModerationAction, status: ReviewStatus | None) -> None:
     assert status_after(before, action) is status
+    assert status_after(before, ModerationAction.RESTORE) is before
 
 
 @pytest.mark.parametrize("status", [*ReviewStatus, None])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from domain.claims import only_review
 from domain.commands import Outcome
 from domain.delivery import REMEMBERED_MESSAGES, RecordPosition, Written
+from domain.moderation_rules import JudgedReview, ModerationRule, RuleKind, RuleOutcome, Ruling
 from domain.permissions import ANYBODY, Caller, Permission
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus
@@ -29,10 +30,11 @@ from domain.reviews_edits import (
     right_to_edit,
     untold_language,
 )
-from domain.reviews_facts import Facts
+from domain.reviews_facts import Facts, ReasonCode, ReviewImage
 from domain.stores import Refusal
 
 NOW = datetime(2022, 10, 4, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
 CAMERA = Entity("Product", "camera")
 IDENTITY = ReviewIdentity(CAMERA, "shop", "anna")
 CONTENT = Content("Good", 400, "Title", "Anna", "Camera")
@@ -49,7 +51,7 @@ def an_edit(**fields: Any) -> Edit:
         "source": RecordPosition(0, 6, 200),
         "message": 2,
     }
-    return Edit("r", at=NOW, **given | fields)
+    return Edit("r", at=LATER, **given | fields)
 
 
 def edited(review: EditableReview = REVIEW, keeps: bool = False, **fields: Any) -> tuple[EditableReview, Edited]:
@@ -62,14 +64,16 @@ def test_an_author_changes_what_is_given() -> None:
         Outcome.APPLIED, None, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.NEW, is_repeat=False
     )
     assert after.content == Content("Better", 500, "Title", "Anna", "Camera")
-    assert (after.status, after.moderator, after.reason, after.modified) == (ReviewStatus.NEW, None, None, NOW)
+    assert (after.status, after.moderator, after.reason, after.modified) == (ReviewStatus.NEW, None, None, LATER)
     assert after.written == Written(RecordPosition(0, 6, 200), (1, 2))
 
 
 @pytest.mark.parametrize(("right", "keeps"), [(MODERATOR, False), (MODERATOR, True), (AUTHOR, True)])
 def test_the_status_stays(right: EditRight, keeps: bool) -> None:
     after, result = edited(right=right, keeps=keeps)
-    assert (after.status, after.moderator, result.after) == (ReviewStatus.APPROVED, "maria", ReviewStatus.APPROVED)
+    assert (after.status, after.moderator, after.modified) == (ReviewStatus.APPROVED, "maria", LATER)
+    expected = (Outcome.APPLIED, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.APPROVED)
+    assert (result.outcome, result.fields, result.before, result.after) == expected
 
 
 def test_the_names_of_fields() -> None:
@@ -141,6 +145,7 @@ def test_what_a_submission_names(fields: dict[str, Any], is_same: bool) -> None:
 
 def test_a_moderator_may_leave_the_author_out() -> None:
     assert is_same_review(IDENTITY._replace(user_id=None), IDENTITY, MODERATOR)
+    assert an_edit(target=IDENTITY._replace(user_id=None), right=MODERATOR).may_touch(IDENTITY)
     assert not is_same_review(IDENTITY._replace(user_id="bert"), IDENTITY, MODERATOR)
 
 
@@ -187,6 +192,25 @@ def test_a_command_never_edits_twice() -> None:
     assert (again.reviews, again.results[0].is_repeat) == ({}, True)
     gone = edit_reviews([an_edit()], {})
     assert gone.results == [Edited(Outcome.REFUSED, Refusal.ID_TAKEN)]
+
+
+def test_what_is_not_edited_keeps_nothing_else_from_being_edited() -> None:
+    edits = [
+        replace(an_edit(), review_id="gone"),
+        an_edit(content=Content("Good", 400)),
+        an_edit(command_id="c"),
+        an_edit(message=3, source=RecordPosition(0, 7, 300)),
+        replace(an_edit(content=Content("Fair", 300)), review_id="q"),
+    ]
+    told = edit_reviews(edits, {"r": REVIEW, "q": REVIEW}, {("c", "r")}, {"shop"})
+    outcomes = [Outcome.REFUSED, Outcome.UNCHANGED, Outcome.UNCHANGED, Outcome.APPLIED, Outcome.APPLIED]
+    assert [result.outcome for result in told.results] == outcomes
+    assert {id: review.content.rating for id, review in told.reviews.items()} == {"r": 500, "q": 300}
+    assert told.tallies == {TallyKey(CAMERA, "shop"): RatingTally.of([500, 300]) - RatingTally.of([400, 400])}
+
+
+def test_what_leaves_the_rating_as_it_was_changes_no_tally() -> None:
+    assert edit_reviews([an_edit(content=Content("Better", 400))], {"r": REVIEW}, (), {"shop"}).tallies == {}
 
 
 @given(
@@ -239,6 +263,142 @@ def test_marks_of_messages() -> None:
     assert len(marks) == 4
     assert message_mark("a", CONTENT) == message_mark("a", Content("x", 100))
     assert all(0 <= mark < 2**63 for mark in marks)
+
+
+@pytest.mark.parametrize(
+    ("identity", "content", "digest"),
+    [
+        ("a", CONTENT, 0x40F89E395B66422F),
+        ("\ud800", CONTENT, 0x4208783E927D0D68),
+        (None, CONTENT, 0xA3D81F1D82CB2245),
+        (None, CONTENT._replace(images=()), 0xA3D81F1D82CB2245),
+        (None, CONTENT._replace(images=("i1",)), 0x940F8949763BD1F1),
+    ],
+)
+def test_marks_are_stored_and_stay_what_they_are(identity: str | None, content: Content, digest: int) -> None:
+    # Computed elsewhere: printf a | b2sum -l 64, printf "('Good', 400, 'Title', 'Anna', 'Camera')" | b2sum -l 64, ...
+    assert message_mark(identity, content) == digest // 2
+
+
+def test_rules_look_at_a_part_of_an_edited_review() -> None:
+    review = replace(REVIEW, facts=Facts(True, False, None, "de"))
+    expected = JudgedReview("Title", "Good", 400, "de", is_verified=True, is_duplicate=True)
+    assert review.judged(is_duplicate=True) == expected
+    assert review.judged(is_duplicate=False) == expected._replace(is_duplicate=False)
+    assert not replace(REVIEW, facts=Facts(incentivized=True)).judged(is_duplicate=True).is_verified
+
+
+def a_ruling(*outcomes: RuleOutcome) -> Ruling:
+    return Ruling(tuple(ModerationRule(outcome.value, RuleKind.ALWAYS, outcome) for outcome in outcomes))
+
+
+APPROVES, FLAGS, HOLDS = (a_ruling(each) for each in (RuleOutcome.APPROVE, RuleOutcome.FLAG, RuleOutcome.HOLD))
+
+
+@pytest.mark.parametrize(
+    ("ruling", "after", "is_approved"),
+    [
+        (APPROVES, ReviewStatus.NEW, True),
+        (APPROVES, ReviewStatus.APPROVED, False),
+        (APPROVES, ReviewStatus.REJECTED, False),
+        (FLAGS, ReviewStatus.NEW, False),
+        (Ruling(), ReviewStatus.NEW, False),
+        (None, ReviewStatus.NEW, False),
+    ],
+)
+def test_rules_approve_what_is_new_after_an_edit(ruling: Ruling | None, after: ReviewStatus, is_approved: bool) -> None:
+    assert Edited(Outcome.APPLIED, after=after, ruling=ruling).is_approved is is_approved
+
+
+NEW, APPROVED, REJECTED = ReviewStatus.NEW, ReviewStatus.APPROVED, ReviewStatus.REJECTED
+BY_MARIA, BY_NOBODY, BY_RULE = ("maria", "fine"), (None, None), ("rule:approve", None)
+
+
+@pytest.mark.parametrize(
+    ("before", "keeps", "ruling", "told", "after", "decided"),
+    [
+        (APPROVED, False, APPROVES, NEW, APPROVED, BY_RULE),
+        (APPROVED, False, FLAGS, NEW, NEW, BY_NOBODY),
+        (APPROVED, True, APPROVES, APPROVED, APPROVED, BY_MARIA),
+        (APPROVED, True, FLAGS, APPROVED, APPROVED, BY_MARIA),
+        (APPROVED, True, HOLDS, NEW, NEW, BY_NOBODY),
+        (REJECTED, True, APPROVES, REJECTED, REJECTED, BY_MARIA),
+        (REJECTED, True, HOLDS, REJECTED, REJECTED, BY_MARIA),
+        (REJECTED, False, HOLDS, NEW, NEW, BY_NOBODY),
+        (NEW, True, APPROVES, NEW, APPROVED, BY_RULE),
+        (NEW, False, APPROVES, NEW, APPROVED, BY_RULE),
+        (NEW, False, HOLDS, NEW, NEW, BY_MARIA),
+    ],
+)
+def test_rules_judge_what_an_author_has_changed(
+    before: ReviewStatus,
+    keeps: bool,
+    ruling: Ruling,
+    told: ReviewStatus,
+    after: ReviewStatus,
+    decided: tuple[str | None, str | None],
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def judge(id: str, review: EditableReview) -> Ruling:
+        asked.append((id, review.content.review))
+        return ruling
+
+    code = ReasonCode.SPAM if before is REJECTED else None
+    review = replace(REVIEW, status=before, reason_code=code, flags=("old",), is_held=True)
+    edits = edit_reviews([an_edit()], {"r": review}, keeping_status={"shop"} if keeps else (), judge=judge)
+    (result,), changed = edits.results, edits.reviews["r"]
+    assert (result.before, result.after, result.ruling) == (before, told, ruling)
+    assert (changed.status, changed.moderator, changed.reason) == (after, *decided)
+    assert changed.reason_code is (code if after is REJECTED else None)
+    assert (changed.flags, changed.is_held) == (ruling.flags, ruling.is_held)
+    assert asked == [("r", "Better")]
+
+
+def test_rules_do_not_judge_what_a_moderator_has_changed() -> None:
+    review = replace(REVIEW, flags=("old",), is_held=True)
+    edits = edit_reviews([an_edit(right=MODERATOR)], {"r": review}, judge=lambda *_: APPROVES)
+    assert edits.results[0].ruling is None
+    assert (edits.reviews["r"].flags, edits.reviews["r"].is_held) == (("old",), True)
+
+
+def test_flags_of_before_do_not_count_where_a_store_has_no_rules() -> None:
+    after, result = edited(replace(REVIEW, flags=("old",), is_held=True))
+    assert (after.flags, after.is_held, result.ruling) == ((), False, None)
+
+
+def test_an_edit_takes_the_language_that_its_words_have_now() -> None:
+    review = replace(REVIEW, facts=Facts(True, language="en"))
+    for languages, language in (({"r": "de"}, "de"), ({"r": None}, None), ({"q": "de"}, "en")):
+        facts = edit_reviews([an_edit()], {"r": review}, languages=languages).reviews["r"].facts
+        assert facts == Facts(True, language=language)
+    assert edited(review)[0].facts == review.facts
+
+
+def test_an_edit_chooses_images() -> None:
+    hidden = ReviewImage("a", is_hidden=True)
+    review = replace(REVIEW, images=(hidden, ReviewImage("b")), content=CONTENT._replace(images=("a", "b")))
+    after, result = edited(review, content=Content("Good", 400, images=("c", "a", "d")), ready={"c"})
+    assert after.images == (ReviewImage("c"), hidden, ReviewImage("d", is_pending=True))
+    assert (after.content.images, result.fields) == (("c", "a", "d"), ("images",))
+    assert edited(review, content=Content("Better", 400))[0].images == review.images
+    assert edited()[0].images == ()
+
+
+@pytest.mark.parametrize("right", EditRight)
+def test_wrong_images_are_refused_whoever_sends_them(right: EditRight) -> None:
+    after, result = edited(right=right, image_refusal=Refusal.UNKNOWN_IMAGE)
+    assert result == Edited(Outcome.REFUSED, Refusal.UNKNOWN_IMAGE)
+    assert after == replace(REVIEW, written=Written(RecordPosition(0, 6, 200), (1, 2)))
+    both = edited(right=AUTHOR, refusal=Refusal.REVIEWS_DISABLED, image_refusal=Refusal.UNKNOWN_IMAGE)[1]
+    assert both.reason is Refusal.REVIEWS_DISABLED
+
+
+@pytest.mark.parametrize(("stores", "may"), [(None, True), (("shop",), True), (("other",), False), ((), False)])
+@pytest.mark.parametrize("right", EditRight)
+def test_whose_business_an_edit_is(stores: tuple[str, ...] | None, may: bool, right: EditRight) -> None:
+    assert an_edit(stores=stores, right=right).may_touch(IDENTITY) is may
+    assert not an_edit(stores=stores, right=right).may_touch(IDENTITY._replace(entity=Entity("Product", "lens")))
 
 
 def test_a_claim_names_nobody() -> None:

@@ -83,6 +83,12 @@ def test_an_import_is_a_change_that_comes_before_its_past() -> None:
     assert moderate([command()], {"a": changed}).reviews["a"].restored is None
 
 
+def test_a_review_that_keeps_its_import_for_a_source_is_restored_again() -> None:
+    after = moderate([command()], {"a": IMPORTED}).reviews["a"]
+    assert after.imported == IMPORTED.imported
+    assert moderate([command(1, ReviewStatus.REJECTED)], {"a": after}).reviews["a"].status is ReviewStatus.REJECTED
+
+
 def test_a_review_that_has_its_source_back_is_restored_no_more() -> None:
     past = Restored(ReviewStatus.APPROVED, DECIDED, source=Source.API)
     after = moderate([command()._replace(restored=past)], {"a": IMPORTED}).reviews["a"]
@@ -109,10 +115,10 @@ def test_no_decision_is_from_the_future() -> None:
 
 
 def test_only_an_imported_review_is_restored() -> None:
-    submitted = IMPORTED._replace(imported=None)
-    moderated = moderate([command()], {"a": submitted})
-    assert moderated.outcomes == [Outcome.UNCHANGED]
-    assert moderated.reviews["a"]._replace(seen=submitted.seen) == submitted
+    for other in (IMPORTED._replace(imported=None), IMPORTED._replace(modified=None)):
+        moderated = moderate([command()], {"a": other})
+        assert moderated.outcomes == [Outcome.UNCHANGED]
+        assert moderated.reviews["a"]._replace(seen=other.seen) == other
 
 
 def test_a_review_of_another_store_is_not_restored() -> None:

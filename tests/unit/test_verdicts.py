@@ -90,7 +90,10 @@ def test_a_record_counts_once() -> None:
 def test_a_review_that_is_gone_and_tallies_of_several() -> None:
     assert judge([verdict("approve")], {}) == ({}, [Judgement(Outcome.NOT_FOUND)], {})
     reviews = {"r": REVIEW, "q": replace(REVIEW, rating=200)}
-    judged = judge([verdict("approve"), verdict("approve", 1, review_id="q")], reviews)
+    judged = judge(
+        [verdict("flag", review_id="gone"), verdict("approve"), verdict("approve", 1, review_id="q")], reviews
+    )
+    assert [result.outcome for result in judged.results] == [Outcome.NOT_FOUND, Outcome.APPLIED, Outcome.APPLIED]
     assert judged.tallies == {TallyKey(Entity("Product", "p"), "s"): RatingTally.of([200, 400])}
 
 
