@@ -413,13 +413,13 @@ def test_statuses_are_those_of_the_settings() -> None:
         return changed(known, change, with_return(order, None, made), statuses)
 
     # A status that the settings have dropped stays until it is changed.
-    for status, before, after in (
+    for status, former, after in (
         (None, "Approved", "Approved"),
         ("approved", "Approved", "Approved"),
         ("new", "Approved", "New"),
         ("canceled", "New", "Canceled"),
     ):
-        kept = changed_to(status, before)
+        kept = changed_to(status, former)
         assert isinstance(kept, Return)
         assert kept.status == after
     refused = changed_to("Approved", "New")
