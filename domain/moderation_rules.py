@@ -197,8 +197,11 @@ def _check(rule: ModerationRule) -> _Check:
 
 
 def _is_welcome(tags: Collection[str], language: str) -> bool:
-    """True if a language, or the one that it is a form of, is among these."""
-    return _tag(language) in tags or _tag(language).partition("-")[0] in tags
+    """True if a language, or one that it is a form of, is among these: the lookup of RFC 4647, 3.4."""
+    tag = _tag(language)
+    while tag and tag not in tags:
+        tag = tag.rpartition("-")[0]
+    return bool(tag)
 
 
 def _tag(language: str) -> str:

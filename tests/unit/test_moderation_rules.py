@@ -243,10 +243,11 @@ def test_verified_purchases(outcome: RuleOutcome, known: bool, unknown: bool) ->
     [
         *[("en", True), ("EN", True), ("en-US", True), ("en_GB", True), ("en-Latn-GB", True), ("pt-BR", True)],
         *[("pt", False), ("de", False), ("de-EN", False)],
+        *[("zh-Hant", True), ("zh_hant_TW", True), ("zh", False), ("zh-Hans", False), ("zh-Hantx", False)],
     ],
 )
 def test_languages(language: str, is_welcome: bool) -> None:
-    languages = ("en", "PT_br")
+    languages = ("en", "PT_br", "zh-Hant")
     assert fired(rule("l", RuleKind.LANGUAGES, APPROVE, languages=languages), language=language) is is_welcome
     assert fired(rule("l", RuleKind.LANGUAGES, FLAG, languages=languages), language=language) is not is_welcome
 
