@@ -65,7 +65,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
         log.warning("an image took too long to rebuild", bytes=len(raw))
         return Answer(UploadRefusal.TOO_COSTLY)
     finally:
-        child.kill()  # nothing to one that has ended
+        child.kill()  # if we were cancelled; it does nothing to one that has ended
     if child.returncode == -signal.SIGKILL:
         return None
     return _read(out) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)

@@ -48,10 +48,10 @@ from storefront.app import add_storefront
 log = structlog.get_logger()
 
 _GRACE_S: Final = 8
-"""What is in hand at a stop may take so long."""
+"""The time that what is in hand at a stop may take."""
 
 _WAITS_S: Final = 3.0
-"""Whoever waits for the outcome of a command then may so long."""
+"""The part of it in which somebody may wait for the outcome of a command."""
 
 _RATE_WITH_AUTHENTICATION: Final = 500.0
 _INDEXES_S: Final = 86_400.0
