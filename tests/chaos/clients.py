@@ -36,6 +36,8 @@ class Ledger:
     """Acknowledged commands by object, and answers that should never come."""
 
     acknowledged: int = 0
+    deeds: Counter[str] = field(default_factory=Counter)
+    """Acknowledged commands by the first word of what they are."""
     unknown: int = 0
     unexpected: list[str] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
@@ -44,6 +46,7 @@ class Ledger:
     def acknowledge(self, what: str, *objects: str) -> None:
         """Note a command for each of these objects."""
         self.acknowledged += len(objects)
+        self.deeds[what.split(" ", 1)[0]] += len(objects)
         now = f"{asyncio.get_running_loop().time():.2f} {what}"
         for id in objects:
             history = self.histories[id]

@@ -70,6 +70,7 @@ class Result:
     before: str | None = None
     seconds: float = 0.0
     acknowledged: int = 0
+    deeds: dict[str, int] = field(default_factory=dict)
     unknown: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -91,6 +92,7 @@ class Result:
             "before": self.before,
             "seconds": round(self.seconds),
             "acknowledged": self.acknowledged,
+            "deeds": self.deeds,
             "faults": dict(sorted(self.faults.items())),
             **{kind: self.differences[kind] for kind in ("lost", "duplicated", "wrong", "relayed")},
             "unknownOutcomes": self.unknown,
@@ -183,6 +185,7 @@ class Run:
                 self.fail(ended)
         ledger, self.result.seconds = self.world.ledger, self.seconds
         self.result.acknowledged, self.result.unknown = ledger.acknowledged, ledger.unknown
+        self.result.deeds = dict(ledger.deeds.most_common())
         self.report(f"{self.seconds:.0f} s: the load is over, {ledger.acknowledged} commands acknowledged")
         if not self.result.failures:
             try:
