@@ -13,6 +13,8 @@ T = TypeVar("T")
 DEADLINE_S: Final = 90.0
 """As long as a server may take to start on a busy machine."""
 
+_SHORTEST_PAUSE_S: Final = 0.03
+
 
 @overload
 async def eventually(
@@ -20,31 +22,39 @@ async def eventually(
     expected: Callable[[T], bool] = ...,
     *,
     deadline_s: float = ...,
-    pause_s: float = ...,
+    pause_s: float | None = ...,
 ) -> T: ...
 @overload
 async def eventually(
-    question: Callable[[], T], expected: Callable[[T], bool] = ..., *, deadline_s: float = ..., pause_s: float = ...
+    question: Callable[[], T],
+    expected: Callable[[T], bool] = ...,
+    *,
+    deadline_s: float = ...,
+    pause_s: float | None = ...,
 ) -> T: ...
 async def eventually(
     question: Callable[[], Any],
     expected: Callable[[Any], bool] = bool,
     *,
     deadline_s: float = DEADLINE_S,
-    pause_s: float = 0.03,
+    pause_s: float | None = None,
 ) -> Any:
-    """Ask until the answer is as expected, and return it; fail with the last answer after the deadline."""
+    """Ask until the answer is as expected, and return it; fail with the last answer after the deadline.
+
+    Without a pause of the caller's it is asked more and more rarely: questions take the time of what they wait for.
+    """
     loop = asyncio.get_running_loop()
-    end = loop.time() + deadline_s
+    began = loop.time()
     while True:
         answer = question()
         if isawaitable(answer):
             answer = await answer
         if expected(answer):
             return answer
-        if loop.time() > end:
+        waited_s = loop.time() - began
+        if waited_s > deadline_s:
             raise AssertionError(f"not within {deadline_s} s; the last answer: {answer!r}"[:2_000])
-        await asyncio.sleep(pause_s)
+        await asyncio.sleep(max(_SHORTEST_PAUSE_S, waited_s / 8) if pause_s is None else pause_s)
 
 
 def free_port() -> int:
