@@ -91,6 +91,8 @@ class ReviewChangeConsumer:
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         await reviews.save_moderated(moderated.reviews, work.session)
         await work.repositories.feedback.settle(moderated.settled, work.session)
+        planned = {id for id in _decided_about(commands, moderated) if present[id].is_held}
+        await work.repositories.publications.plan(dict.fromkeys(planned), work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}
         tallies = await ratings.add(changes, work.session, uncertain)
@@ -145,6 +147,15 @@ def _decided(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[t
         is_settling = moderated.settled.get(command.review_id) is command
         if result and (is_settling or result.outcome is Outcome.APPLIED):
             yield command, moderated.reviews[command.review_id]
+
+
+def _decided_about(commands: Iterable[Moderation], moderated: Moderated) -> Iterator[str]:
+    """The ids of the reviews that these commands decide about: who leaves one as it is has decided, too. One that is
+    refused or repeated doesn't, nor an import that comes again."""
+    for command, result in zip(commands, moderated.results, strict=True):
+        is_kept = result is not None and result.outcome is Outcome.UNCHANGED and not command.restored
+        if result and (is_kept or result.outcome is Outcome.APPLIED):
+            yield command.review_id
 
 
 def _answer(command_id: str, command: Moderation, result: ModerationResult) -> Answer:

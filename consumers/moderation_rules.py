@@ -23,6 +23,7 @@ from domain.moderation_rules import (
     text_keys,
 )
 from domain.places import entity_key
+from domain.publications import Publication
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import ModerationAction, Review, ReviewStatus, counted
 from domain.reviews_facts import Source
@@ -30,7 +31,6 @@ from domain.stores import Store
 from messaging.events import review_approved
 from messaging.metrics import RULINGS
 from storage.audit import AuditEntry, RuleAction
-from storage.moderation_rules import Publication
 from storage.unit_of_work import UnitOfWork
 
 

@@ -2,44 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
+from functools import partial
 from typing import Final
-from uuid import UUID, uuid5
 
+from consumers.moderation_rules import approved
+from consumers.ratings import rating_events
 from consumers.services import Services
-from domain.delivery import OutgoingMessage
-from domain.reviews import ModerationAction, ReviewStatus
-from domain.timestamps import milliseconds
-from messaging.envelope import of_command
-from messaging.topics import Topic
-from storage.moderation_rules import Publication
+from domain.publications import Publication, publish
+from domain.reviews import ModerationAction
+from domain.verdicts import VerdictReview
+from storage.audit import AuditEntry
+from storage.unit_of_work import UnitOfWork
 
-_COMMANDS: Final = UUID("6f0f1d0a-6a0e-5d52-8a4e-2f3f6c1f9b7e")
-_MOST: Final = 1_000
+_MOST: Final = 200
 
 
 async def publish_due(services: Services, now: datetime) -> int:
-    """Send the approvals whose time has come; returns how many there were.
+    """Approve the reviews whose time has come; returns how many there were.
 
-    At least once, each with the same command id, so that a repeat changes nothing. Where a moderator has decided, or
-    the review is another's by then, there is none.
+    Effective once: plans, reviews, tallies, audit entries and events are one transaction. An edit, a verdict or a
+    moderator's decision that comes between takes the plan away, so that nobody's objection is passed by.
     """
     due = await services.publications.due(now, _MOST)
-    undecided = await services.publications.undecided(due)
-    approvals = [_approval(services, each) for each in undecided]
-    await services.publisher.publish(approvals)
-    await services.publications.remove(due)
-    return len(approvals)
+    return await services.transactions.run(partial(_publish, services, due, now)) if due else 0
 
 
-def _approval(services: Services, due: Publication) -> OutgoingMessage:
-    command_id = str(uuid5(_COMMANDS, f"{due.review_id}/{milliseconds(due.at)}"))
-    value = {
-        "action": ModerationAction.APPROVE,
-        "ids": [due.review_id],
-        "moderator": due.rule,
-        "expectedStatus": ReviewStatus.NEW.label,
-        "commandId": command_id,
-    }
-    message = services.message(Topic.MODERATION_COMMANDS, due.review_id, "review.moderation", value)
-    return of_command(message, command_id)
+async def _publish(services: Services, due: Collection[Publication], now: datetime, work: UnitOfWork) -> int:
+    repositories = work.repositories
+    planned = await repositories.publications.take(due, work.session)
+    present = await repositories.verdicts.load({each.review_id for each in planned}, work.session)
+    published = publish(planned, present, now)
+    await repositories.verdicts.save(published.reviews, work.session)
+    uncertain = {review.entity for review in published.reviews.values() if review.is_uncertain}
+    tallies = await repositories.ratings.add(published.tallies, work.session, uncertain)
+    for id, review in published.reviews.items():
+        work.emit([approved(services, id, review.key, review.moderator or "", now, "")])
+    work.emit(rating_events(services, tallies))
+    work.audit(_audit_entry(id, review, now) for id, review in published.reviews.items())
+    return len(published.reviews)
+
+
+def _audit_entry(review_id: str, review: VerdictReview, now: datetime) -> AuditEntry:
+    return AuditEntry(
+        at=now,
+        subject=review.moderator,
+        action=ModerationAction.APPROVE,
+        review_id=review_id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=None,
+        command_id=None,
+    )

@@ -177,16 +177,21 @@ class SubmissionConsumer:
             ruled[id] = Ruled(review, ruling, told, submission.review.command_id, trace)
         return reviews, ruled
 
-    async def _decide(self, rivals: Iterable[Submission], place: TakenId, decisions: _Decisions) -> bool:
+    async def _decide(self, rivals: Sequence[Submission], place: TakenId, decisions: _Decisions) -> bool:
         """Decide about the submissions of an id that is taken; False when that has changed meanwhile.
 
-        One that was refused before is decided anew, unless these are the records that were refused.
+        One that was refused before is decided anew, unless these are the records that were refused, or it repeats a
+        command whose answer was that.
         """
+        keys = [rival.answer_key for rival in rivals if rival.review.command_id] if place.refused else []
+        answered = await self.services.outcomes.answers(keys)
         for submission in rivals:
             if place.refused is None:
                 decisions.decide(submission, submission.at(place))
                 continue
             again, reason = submission.news(place), decisions.reason(submission)
+            if again is not None and submission.answer_key in answered:
+                reason = place.refused.reason
             if again is None:
                 decisions.decide(submission, Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
                 continue

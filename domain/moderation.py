@@ -72,8 +72,9 @@ class ModeratedReview(NamedTuple):
     """The part of a review that moderation reads and writes. No status: it has been deleted.
 
     `reports`: the number of those that nobody has decided about. `was_coded`: a reason code is stored.
-    `imported`: when an import brought it, until its past is `restored`. `is_uncertain`: something is missing that its
-    rating goes by, so that the tally has to be counted.
+    `imported`: when an import brought it, until its past is `restored`. `is_held`: a rule wants a moderator to see it,
+    or will approve it in time. `is_uncertain`: something is missing that its rating goes by, so that the tally has to
+    be counted.
     """
 
     entity: Entity
@@ -90,6 +91,8 @@ class ModeratedReview(NamedTuple):
     user_id: str | None = None
     imported: datetime | None = None
     restored: Restored | None = None
+    flags: tuple[str, ...] = ()
+    is_held: bool = False
     is_uncertain: bool = False
 
 

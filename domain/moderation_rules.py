@@ -92,9 +92,10 @@ class JudgedReview(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The rules that fired for a review, in their order."""
+    """The rules that fired for a review, in their order, and the flags of classifiers that object to its very text."""
 
     fired: tuple[ModerationRule, ...] = ()
+    verdicts: tuple[str, ...] = ()
 
     @property
     def objections(self) -> tuple[ModerationRule, ...]:
@@ -103,8 +104,8 @@ class Ruling:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The ids of those rules."""
-        return tuple(rule.id for rule in self.objections)
+        """The ids of those rules, and the flags of classifiers."""
+        return (*(rule.id for rule in self.objections), *self.verdicts)
 
     @property
     def is_held(self) -> bool:
@@ -114,7 +115,7 @@ class Ruling:
     @property
     def approval(self) -> ModerationRule | None:
         """The rule that approves it; None where it waits for a moderator."""
-        return self.fired[0] if self.fired and not self.objections else None
+        return self.fired[0] if self.fired and not self.objections and not self.verdicts else None
 
     @property
     def outcome(self) -> RuleOutcome | None:
@@ -133,7 +134,7 @@ class Ruling:
     def publication(self) -> tuple[timedelta, ModerationRule] | None:
         """The time after which it is approved, and the rule that says so: where rules of stars alone object."""
         rules = self.objections
-        if not rules or not all(rule.publish_after_hours for rule in rules):
+        if not rules or self.verdicts or not all(rule.publish_after_hours for rule in rules):
             return None
         last = max(rules, key=lambda rule: rule.publish_after_hours or 0)
         return timedelta(hours=last.publish_after_hours or 0), last

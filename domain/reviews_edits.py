@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Written
 from domain.images import chosen
-from domain.moderation_rules import NO_RULING, JudgedReview, Ruling
+from domain.moderation_rules import JudgedReview, Ruling
 from domain.permissions import Caller, Permission
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
-from domain.reviews_facts import NO_FACTS, Facts, ReasonCode, ReviewImage
+from domain.reviews_facts import NO_FACTS, Facts, ReasonCode, ReviewImage, verdict_flags
 from domain.stores import Refusal
 
 
@@ -178,6 +178,7 @@ def edit_reviews(
     """
     present, repeats = dict(reviews), set(answered)
     touched: dict[str, EditableReview] = {}
+    dropped: dict[str, set[str]] = {}
     results: list[Edited] = []
     tallies: dict[TallyKey, RatingTally] = {}
     for each in edits:
@@ -191,10 +192,15 @@ def edit_reviews(
         if each.answer_key:
             repeats.add(each.answer_key)
         keeps_status = review.identity.store_id in keeping_status
-        after, result = edit(review, each, keeps_status=keeps_status, judge=judge, languages=languages)
+        gone = dropped.setdefault(each.review_id, set())
+        # As in a later batch: an image that a review has dropped is gone, and so doesn't come back unhidden.
+        is_known = gone.isdisjoint(each.content.images or ())
+        wanted = each if is_known else replace(each, image_refusal=Refusal.UNKNOWN_IMAGE)
+        after, result = edit(review, wanted, keeps_status=keeps_status, judge=judge, languages=languages)
         results.append(result)
         if after is review:
             continue
+        gone |= {image.id for image in review.images} - {image.id for image in after.images}
         present[each.review_id] = touched[each.review_id] = after
         change = counted(after.status, after.content.rating) - counted(review.status, review.content.rating)
         if change != RatingTally():
@@ -236,16 +242,20 @@ def edit(
     after = replace(review, content=content, images=images, facts=facts, written=written, modified=edit.at)
     if edit.right is not EditRight.AUTHOR:
         return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
+    is_same_text = (content.title, content.review) == (review.content.title, review.content.review)
+    objections = verdict_flags(review.flags) if is_same_text else ()
     ruling = judge(edit.review_id, after)
+    ruling = ruling and replace(ruling, verdicts=objections)
     is_held = ruling is not None and ruling.is_held and review.status is ReviewStatus.APPROVED
     if (is_held or not keeps_status) and review.status is not ReviewStatus.NEW:
         after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None, reason_code=None)
     result = Edited(Outcome.APPLIED, None, fields, review.status, after.status, ruling=ruling)
-    return with_ruling(after, ruling or NO_RULING), result
+    return with_ruling(after, ruling or Ruling(verdicts=objections)), result
 
 
 def with_ruling(review: EditableReview, ruling: Ruling) -> EditableReview:
-    """The review as a ruling leaves it: approved if it is New and a rule says so. Flags of before don't count."""
+    """The review as a ruling leaves it: approved if it is New and a rule says so. Flags of before don't count,
+    but for those that the ruling has."""
     after = replace(review, flags=ruling.flags, is_held=ruling.is_held)
     if ruling.approval and review.status is ReviewStatus.NEW:
         return replace(after, status=ReviewStatus.APPROVED, moderator=ruling.approval.subject, reason=None)

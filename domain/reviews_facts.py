@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+BY_VERDICT: Final = "verdict:"
+"""The names begin so under which classifiers moderate and flag; those of flags of rules don't."""
 
 
 class Source(StrEnum):
@@ -49,6 +53,11 @@ class Reply(NamedTuple):
     author: str | None
     created: datetime
     modified: datetime
+
+
+def verdict_flags(flags: Iterable[str]) -> tuple[str, ...]:
+    """The flags of classifiers among these."""
+    return tuple(flag for flag in flags if flag.startswith(BY_VERDICT))
 
 
 class ReviewImage(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from domain.reviews_facts import Source
+from domain.reviews import ReviewStatus
+from domain.reviews_facts import BY_VERDICT, Source, verdict_flags
 
 if TYPE_CHECKING:
     from domain.delivery import Seen
     from domain.moderation import ModeratedReview, Moderation
-    from domain.reviews import ReviewStatus
 
 
 class Restored(NamedTuple):
@@ -27,6 +27,12 @@ class Restored(NamedTuple):
     language: str | None = None
     is_verified: bool = False
 
+    @property
+    def is_held(self) -> bool:
+        """True if a rule held it back or flagged it there: while it is New, no classifier approves it here."""
+        flags = self.flags or ()
+        return len(flags) > len(verdict_flags(flags))
+
     def behind(self, earlier: Restored) -> Restored:
         """This past once it has come behind an earlier one: flags that it doesn't know stay, and so does a proof."""
         flags = earlier.flags if self.flags is None else self.flags
@@ -34,14 +40,20 @@ class Restored(NamedTuple):
 
 
 def restore(review: ModeratedReview, command: Moderation, restored: Restored, seen: Seen) -> ModeratedReview:
-    """The review as it was; one that wasn't imported, or has changed here since then, stays as it is. Its reports stay
-    open.
+    """The review as it was; one that wasn't imported, or has changed here since then, stays as it is. Its reports and
+    the flags of classifiers stay.
 
-    A repeat comes to the same. No change is from the future.
+    A classifier's approval is no decision against one that a moderator made there. A repeat comes to the same. No
+    change is from the future.
     """
     modified = min(restored.modified, command.at)
-    if review.imported is None or review.modified is None or review.modified > max(modified, review.imported):
+    if review.imported is None or review.modified is None:
         return review._replace(seen=seen)
+    is_by_verdict = (review.moderator or "").startswith(BY_VERDICT) and restored.status is not ReviewStatus.NEW
+    if review.modified > max(modified, review.imported) and not is_by_verdict:
+        return review._replace(seen=seen)
+    if restored.flags is not None:
+        restored = restored._replace(flags=tuple(dict.fromkeys((*restored.flags, *verdict_flags(review.flags)))))
     return review._replace(
         status=restored.status,
         seen=seen,

@@ -12,11 +12,10 @@ from domain.delivery import RecordPosition, Seen
 from domain.moderation_rules import RuleOutcome
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews import ReviewStatus, counted
+from domain.reviews_facts import BY_VERDICT, verdict_flags
 
 MOST_SOURCES: Final = 50
 """Sources that can flag one review."""
-
-_PREFIX: Final = "verdict:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Verdict:
     @property
     def subject(self) -> str:
         """The name under which it moderates, and its flag."""
-        return f"{_PREFIX}{self.source}"
+        return f"{BY_VERDICT}{self.source}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +110,10 @@ def _judged(review: VerdictReview, verdict: Verdict) -> VerdictReview:
         return review
     others = tuple(flag for flag in review.flags if flag != verdict.subject)
     if verdict.outcome is not RuleOutcome.APPROVE:
-        if verdict.subject in review.flags or sum(map(_is_verdict, others)) >= MOST_SOURCES:
+        if verdict.subject in review.flags or len(verdict_flags(others)) >= MOST_SOURCES:
             return review
         return replace(review, flags=(*others, verdict.subject))
     after = replace(review, flags=others)
-    if review.status is not ReviewStatus.NEW or review.is_held or any(map(_is_verdict, others)):
+    if review.status is not ReviewStatus.NEW or review.is_held or verdict_flags(others):
         return after
     return replace(after, status=ReviewStatus.APPROVED, modified=verdict.at, moderator=verdict.subject, reason=None)
-
-
-def _is_verdict(flag: str) -> bool:
-    return flag.startswith(_PREFIX)

@@ -16,6 +16,7 @@ from messaging.decoding import RawRecord, position_of
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "mails"
+_ERASED: Final = "erased"
 
 _DAY_S: Final = 86_400
 
@@ -71,7 +72,8 @@ class MailRepository:
     async def accept(self, records: Mapping[str, RawRecord], now: datetime) -> None:
         """Take in mails by their ids. One that is known stays as it is.
 
-        One that was rejected is retried if its record is younger than the rejection: it was sent again.
+        One that was rejected is retried if its record is younger than the rejection: it was sent again. Not so where
+        its person was erased meanwhile.
         """
         if not records:
             return
@@ -86,6 +88,7 @@ class MailRepository:
                     {
                         "_id": id,
                         "state": MailState.REJECTED.value,
+                        "code": {"$ne": _ERASED},
                         "doneAt": {"$lt": datetime.fromtimestamp(records[id].timestamp / 1000, UTC)},
                     },
                     {"$set": document, "$unset": {"doneAt": "", "code": "", "firstAttemptAt": ""}},
@@ -126,7 +129,7 @@ class MailRepository:
     async def give_up(self, ids: Sequence[str], at: datetime) -> int:
         """Forget what these mails say, and don't send those that have not been sent; returns how many those were."""
         wanted = {"_id": {"$in": list(ids)}, "record": {"$exists": True}}
-        result = await self._mails.update_many(wanted, _done(MailState.REJECTED, at, "erased"))
+        result = await self._mails.update_many(wanted, _done(MailState.REJECTED, at, _ERASED))
         return result.modified_count
 
     async def reject(self, mail: ClaimedMail, at: datetime, code: str, session: Session) -> bool:

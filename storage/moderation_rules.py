@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne
 from pymongo.errors import BulkWriteError
 
-from domain.delivery import Seen
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_keys
+from domain.publications import Publication
 from domain.ratings import hundredths
-from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, is_duplicate
 from storage.reviews_places import identity_from, is_gone
-from storage.seen import seen_from
 
 TEXTS: Final = "reviewTexts"
 PUBLICATIONS: Final = "publications"
@@ -103,51 +101,30 @@ class TextRepository:
             await self._texts.bulk_write(writes, ordered=False)
 
 
-class Publication(NamedTuple):
-    """A review that a rule approves at some time, unless a moderator decides before. `seen`: the marks of the review
-    when it was planned."""
-
-    review_id: str
-    at: datetime
-    rule: str
-    seen: Seen = Seen()
-
-
 class PublicationRepository:
     """Keeps the planned approvals, one for each review."""
 
     def __init__(self, database: Database) -> None:
         self._publications = database[PUBLICATIONS]
-        self._reviews = database[_REVIEWS]
 
     async def plan(self, planned: Mapping[str, Publication | None], session: Session) -> None:
         """Plan the approvals of reviews by id, anew; None: there is none any more."""
         if not planned:
             return
         await self._publications.delete_many({"_id": {"$in": list(planned)}}, session=session)
-        wanted = {each.review_id: each for each in planned.values() if each}
-        if not wanted:
-            return
-        found = self._reviews.find({"_id": {"$in": list(wanted)}}, {"seen": 1}, session=session)
-        marks = {document["_id"]: document.get("seen") async for document in found}
-        documents = [
-            {"_id": id, "at": each.at, "rule": each.rule, "seen": marks.get(id)} for id, each in wanted.items()
-        ]
-        await self._publications.insert_many(documents, session=session)
+        documents = [{"_id": id, "at": each.at, "rule": each.rule} for id, each in planned.items() if each]
+        if documents:
+            await self._publications.insert_many(documents, session=session)
 
     async def due(self, now: datetime, limit: int) -> list[Publication]:
         """Those whose time has come, the oldest first."""
         found = self._publications.find({"at": {"$lte": now}}).sort("at").limit(limit)
-        return [Publication(d["_id"], d["at"], d["rule"], seen_from(d.get("seen"))) async for d in found]
+        return [Publication(document["_id"], document["at"], document["rule"]) async for document in found]
 
-    async def undecided(self, planned: Collection[Publication]) -> list[Publication]:
-        """Those whose review no moderator has decided about since they were planned."""
-        waiting = {"_id": {"$in": [each.review_id for each in planned]}, "status": int(ReviewStatus.NEW)}
-        found = self._reviews.find(waiting, {"seen": 1})
-        marks = {document["_id"]: seen_from(document.get("seen")) async for document in found}
-        return [each for each in planned if marks.get(each.review_id) == each.seen]
-
-    async def remove(self, done: Iterable[Publication]) -> None:
-        """Remove what has been passed on; what was planned anew meanwhile stays."""
-        for each in done:
-            await self._publications.delete_one({"_id": each.review_id, "at": each.at})
+    async def take(self, due: Collection[Publication], session: Session) -> list[Publication]:
+        """Remove those of these that are planned still, and return them; what was planned anew meanwhile stays."""
+        found = self._publications.find({"_id": {"$in": [each.review_id for each in due]}}, session=session)
+        times = {document["_id"]: document["at"] async for document in found}
+        taken = [each for each in due if times.get(each.review_id) == each.at]
+        await self._publications.delete_many({"_id": {"$in": [each.review_id for each in taken]}}, session=session)
+        return taken

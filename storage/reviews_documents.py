@@ -38,6 +38,7 @@ MODERATED: Final[Document] = {
     **dict.fromkeys(
         ("userId", "moderator", "moderationReason", "reasonCode", "reports", "source", "createdDate", "submittedAt"), 1
     ),
+    **dict.fromkeys(("flags", "held"), 1),
 }
 """The projection of a review for moderation."""
 
@@ -131,7 +132,7 @@ def moderated_fields(review: ModeratedReview) -> Document:
 
 def restored_fields(restored: Restored) -> Document:
     """The fields of what a review was where it comes from."""
-    flags: Document = {} if restored.flags is None else {"flags": list(restored.flags)}
+    flags: Document = {} if restored.flags is None else {"flags": list(restored.flags), "held": restored.is_held}
     proven: Document = {"verifiedPurchase": True, "provenByToken": True} if restored.is_verified else {}
     return {"source": restored.source, "language": restored.language, **flags, **proven}
 
@@ -161,6 +162,8 @@ def _moderated(document: Document) -> ModeratedReview:
         reports=document.get("reports", 0),
         user_id=document["userId"],
         imported=_imported(document),
+        flags=tuple(document.get("flags", ())),
+        is_held=document.get("held", False),
     )
 
 

@@ -116,12 +116,17 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.")
     low, linked, decided, edited, again = (review(product, 1, text, store) for text in texts)
     ids = await facade.submit(low, linked, decided, edited, again)
+    # A decision that isn't taken is none.
+    refused = await facade.http.post(
+        f"{REVIEWS}/reject?expectedStatus=Approved", json=[low["id"]], headers={"Prefer": "wait=25"}
+    )
+    assert refused.status_code == 409
     await facade.moderate("approve", decided["id"], again["id"])
     await facade.moderate("reset", decided["id"])
     await facade.submit({**edited, "rating": 3}, {**again, "review": "Slow, and loud."})
     async with service.mongo() as database:
         planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}
-        assert planned == {low["id"], decided["id"], again["id"]}
+        assert planned == {low["id"], again["id"]}
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
         await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
         await eventually(partial(database["publications"].count_documents, {"_id": {"$in": ids}}), lambda n: n == 0)
@@ -131,6 +136,20 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     assert await state(facade, again["id"]) == ("Approved", ["low"], "rule:low")
     assert (await state(facade, decided["id"]))[0] == "New"
     assert await audited(facade, low["id"]) == [("approve", "rule:low"), ("hold", "rule:low")]
+
+
+async def test_an_objection_to_a_text_stands_when_the_stars_change(
+    facade: Facade, service: Service, product: str
+) -> None:
+    low = review(product, 1, "Broken.", await facade.open_store(moderationRules=RULES))
+    await facade.submit(low)
+    told = {"reviewId": low["id"], "textHash": hash_of(low), "source": "ai", "verdict": "flag"}
+    await service.publish("moderation-verdicts", message(told, low["id"]))
+    await eventually(partial(state, facade, low["id"]), lambda found: found[1] == ["low", "verdict:ai"])
+    await facade.submit({**low, "rating": 1.5})
+    assert await state(facade, low["id"]) == ("New", ["low", "verdict:ai"], None)
+    async with service.mongo() as database:
+        assert await database["publications"].find_one({"_id": low["id"]}) is None
 
 
 async def test_verdicts_of_a_classifier(facade: Facade, service: Service, product: str) -> None:

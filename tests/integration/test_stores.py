@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -160,6 +162,26 @@ async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Ser
         (named, "anonymous-not-allowed"),
         (reviews[2]["storeId"], "unknown-store"),
     }
+
+
+async def test_a_command_that_was_refused_stays_so(facade: Facade, service: Service, product: str) -> None:
+    store, command = await facade.open_store(reviewsEnabled=False), str(uuid4())
+    review = submission(product, storeId=store, id=new_id("review"), commandId=command)
+
+    async def outcomes(command: str) -> list[str]:
+        answer = await facade.http.get(f"/api/commands/{command}")
+        return [each["outcome"] for each in answer.json()["results"]] if answer.status_code == 200 else []
+
+    await service.publish("review-submissions", message(review, product))
+    await eventually(partial(outcomes, command), lambda found: found == ["refused"])
+    await facade.open_store(store)
+    await service.publish("review-submissions", message(review, product))
+    other = submission(product, storeId=store, commandId=str(uuid4()), title="other")
+    await service.publish("review-submissions", message({**review, **other}, product))
+    (row,) = await facade.until_listed(product, 1)
+    assert row["title"] == "other"
+    assert await outcomes(command) == ["refused"]
+    assert await eventually(partial(outcomes, other["commandId"])) == ["applied"]
 
 
 async def test_a_store_by_kafka(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:

@@ -424,3 +424,28 @@ def test_a_claim_names_nobody() -> None:
 def test_other_words_need_their_language_told_anew(words: dict[str, Any], is_given: bool, is_untold: bool) -> None:
     before = replace(REVIEW, facts=Facts(is_language_given=is_given))
     assert untold_language(before, replace(before, content=CONTENT._replace(**words))) is is_untold
+
+
+def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
+    hidden = ReviewImage("a", is_hidden=True)
+    review = replace(REVIEW, images=(hidden,), content=CONTENT._replace(images=("a",)))
+    first = an_edit(content=Content("Good", 400, images=()), source=RecordPosition(0, 6, 200), message=2)
+    again = replace(first, content=Content("Good", 400, images=("a",)), source=RecordPosition(0, 7, 300), message=3)
+    batch = edit_reviews([replace(first, ready={"a"}), replace(again, ready={"a"})], {first.review_id: review})
+    assert [result.reason for result in batch.results] == [None, Refusal.UNKNOWN_IMAGE]
+    assert batch.reviews[first.review_id].images == ()
+
+
+@pytest.mark.parametrize(("title", "flags"), [("Title", ("low", "verdict:ai")), ("Other", ("low",))])
+def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tuple[str, ...]) -> None:
+    low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
+    review = replace(REVIEW, status=ReviewStatus.NEW, flags=("low", "verdict:ai"), is_held=True)
+    content = review.content._replace(rating=150, title=title)
+    after, result = edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((low,)))
+    assert after.flags == flags
+    assert result.ruling is not None
+    assert (result.ruling.publication is None) == (title == "Title")
+    good = ModerationRule("good", RuleKind.ALWAYS, RuleOutcome.APPROVE)
+    after, result = edit(review, an_edit(content=content), keeps_status=False, judge=lambda *_: Ruling((good,)))
+    assert (after.status is ReviewStatus.APPROVED) == result.is_approved == (title == "Other")
+    assert edit(review, an_edit(content=content), keeps_status=False)[0].flags == flags[1:]

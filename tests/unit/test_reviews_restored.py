@@ -168,3 +168,22 @@ def test_the_author_of_a_rejected_review_is_told_why() -> None:
     assert statement_of_reasons(rejection, None) is None
     assert statement_of_reasons(rejection._replace(action=ModerationAction.APPROVE), "anna") is None
     assert statement_of_reasons(command(status=ReviewStatus.REJECTED), "anna") is None
+
+
+@pytest.mark.parametrize("status", ReviewStatus)
+def test_a_classifier_does_not_decide_against_what_was_decided_there(status: ReviewStatus) -> None:
+    approved = IMPORTED._replace(
+        status=ReviewStatus.APPROVED, modified=NOW, moderator="verdict:ai", flags=("verdict:b", "old")
+    )
+    after = moderate([command(status=status)], {"a": approved}).reviews["a"]
+    if status is ReviewStatus.NEW:
+        assert after._replace(seen=approved.seen) == approved
+    else:
+        assert (after.status, after.modified) == (status, DECIDED)
+        assert after.restored is not None
+        assert after.restored.flags == ("links", "verdict:b")
+
+
+@pytest.mark.parametrize(("flags", "held"), [(("links",), True), (("verdict:ai",), False), ((), False), (None, None)])
+def test_what_a_rule_held_there_waits_for_a_moderator_here(flags: tuple[str, ...] | None, held: bool | None) -> None:
+    assert restored_fields(Restored(ReviewStatus.NEW, DECIDED, flags)).get("held") is held

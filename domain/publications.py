@@ -1,0 +1,42 @@
+"""Planned approvals: reviews that only their few stars held back, until their time comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from domain.ratings import RatingTally, TallyKey
+from domain.reviews import ReviewStatus, counted
+from domain.verdicts import VerdictReview
+
+
+class Publication(NamedTuple):
+    """A review that a rule approves at some time, unless somebody decides or its author changes it before. `rule`: the
+    name under which that moderates."""
+
+    review_id: str
+    at: datetime
+    rule: str
+
+
+class Published(NamedTuple):
+    """The reviews that are approved, by id, and changes of tallies."""
+
+    reviews: Mapping[str, VerdictReview]
+    tallies: Mapping[TallyKey, RatingTally]
+
+
+def publish(due: Iterable[Publication], reviews: Mapping[str, VerdictReview], now: datetime) -> Published:
+    """Approve the reviews whose time has come and that are New; one that isn't among these is gone."""
+    published: dict[str, VerdictReview] = {}
+    tallies: dict[TallyKey, RatingTally] = {}
+    for each in due:
+        review = reviews.get(each.review_id)
+        if review is None or review.status is not ReviewStatus.NEW:
+            continue
+        after = replace(review, status=ReviewStatus.APPROVED, modified=now, moderator=each.rule, reason=None)
+        published[each.review_id] = after
+        tallies[after.key] = tallies.get(after.key, RatingTally()) + counted(after.status, after.rating)
+    return Published(published, tallies)
