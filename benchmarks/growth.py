@@ -33,8 +33,8 @@ class Cost:
     kafka: float
 
 
-# Within the bounds of [one_review] of benchmarks/results/by-hand.toml, but for Kafka's part of an approval, which is below
-# them. A worker passed approvals by HTTP on then, as it no longer does with ids that tell their place.
+# Within the bounds of [one_review] of benchmarks/results/by-hand.toml, but for Kafka's part of an approval, which is
+# below them. A worker passed approvals by HTTP on then, as it no longer does with ids that tell their place.
 INGEST: Final = Cost(worker=54e-6, mongod=80e-6, kafka=15e-6)
 APPROVAL: Final = Cost(worker=270e-6, mongod=390e-6, kafka=75e-6)
 HOT_OBJECT: Final = 2_000.0
