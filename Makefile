@@ -56,8 +56,9 @@ bad-input: $(VENV)/dev.stamp ## what nobody sends by intention: SEED, REQUESTS, 
 mutants: $(VENV)/mutants.stamp ## small changes of the domain that its unit tests have to notice
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-docs: $(VENV)/dev.stamp ## write docs/asyncapi.json
+docs: $(VENV)/dev.stamp ## write docs/asyncapi.json and docs/settings.md
 	$(BIN)/python docs/write_asyncapi.py
+	$(BIN)/python docs/write_settings.py
 
 client: $(VENV)/dev.stamp ## write the types of clients/typescript; needs npm
 	cd clients/typescript && npm ci --silent && ../../$(BIN)/plaudit openapi | npm run --silent generate

@@ -1,4 +1,4 @@
-"""Samples for the OpenAPI document: the specification's fields, with values from a shop."""
+"""Samples for the OpenAPI document, with values from a shop."""
 
 from __future__ import annotations
 

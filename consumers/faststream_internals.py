@@ -1,6 +1,7 @@
 """Private parts of FastStream 0.7, checked in one place.
 
-tests/unit/test_faststream_internals.py fails when one of them is renamed. docs/upstream.md proposes public ones.
+tests/unit/test_faststream_internals.py fails when one of them is renamed.
+docs/library-proposals.md proposes public ones.
 """
 
 from __future__ import annotations

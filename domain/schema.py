@@ -67,11 +67,6 @@ class Standing(StrEnum):
     TOO_OLD = "too-old"
     TOO_NEW = "too-new"
 
-    @property
-    def may_run(self) -> bool:
-        """True if a service that stands like this runs on the database."""
-        return self not in (Standing.TOO_OLD, Standing.TOO_NEW)
-
 
 def standing(mark: SchemaMark, known: int = NEWEST) -> Standing:
     """The standing of a service that writes schema `known`: it runs on that one, on that of the release before, and on

@@ -184,8 +184,9 @@ def note_ignored(kind: str, names: Sequence[str]) -> None:
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
     """Log and count a wait for Kafka, MongoDB or the store of images, whichever the error is about."""
     reason = f"{type(error).__name__}: {error}"[:300]
-    log.warning("retrying: MongoDB or Kafka unavailable", where=where, **about, error=reason)
-    RETRIES.labels(where, _what_is_away(error)).inc()
+    what = _what_is_away(error)
+    log.warning("retrying: server unavailable", where=where, what=what, **about, error=reason)
+    RETRIES.labels(where, what).inc()
 
 
 def _what_is_away(error: BaseException | None) -> str:

@@ -1,6 +1,6 @@
 """The topics: their names, partitions and retention.
 
-Message schemas are declared once, here and in the modules named after the features; validation of incoming
+Message schemas are declared once, in the modules named after the features; validation of incoming
 records, the publisher and the AsyncAPI document all come from them.
 """
 

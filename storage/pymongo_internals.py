@@ -1,6 +1,7 @@
 """Private parts and defects of PyMongo 4.20, each in one function.
 
-tests/unit/test_pymongo_internals.py fails when they change. docs/upstream.md proposes mends.
+tests/unit/test_pymongo_internals.py fails when they change.
+docs/library-proposals.md proposes mends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Returns, their numbers, and those that wait for their order.
+"""Returns, and those that wait for their order.
 
 As with reviews, a refused or deleted return leaves its id and its marks for a while: a redelivery of the command isn't
 news.

@@ -1,6 +1,7 @@
 """Private parts of aiokafka 0.14: one function each, so that a new version is checked in one place.
 
-tests/unit/test_aiokafka_internals.py fails when one of them is renamed. docs/upstream.md proposes public ones.
+tests/unit/test_aiokafka_internals.py fails when one of them is renamed.
+docs/library-proposals.md proposes public ones.
 """
 
 from __future__ import annotations

@@ -245,14 +245,14 @@ async def check_lag(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) ->
         advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
         return failed("lag", f"no consumer group reads {', '.join(unread)}", advice)
     if sum(by_topic.values()) >= _MUCH_LAG:
-        return warn("lag", text, "Start more workers, up to one for each partition.")
+        return warn("lag", text, "Start more workers, up to one for every two partitions; mailers, up to one for each.")
     return ok("lag", text or "none")
 
 
 async def _progress(
     connection: KafkaConnection, topics: TopicNames, standing: Sequence[tuple[Topic, int, int]]
 ) -> Finding:
-    """True if each of these partitions has stood only for a moment, going by its next record."""
+    """A finding on partitions that have stood for longer than a moment, going by their next records."""
     for topic, partition, offset in standing[:_MOST_READ]:
         async with TopicReader.opened(connection) as reader:
             record = await reader.record(TopicPartition(topics.name(topic), partition), offset)

@@ -121,7 +121,7 @@ def mailer() -> None:
 
 @app.command()
 def init(as_json: AsJson = False) -> None:
-    """Create topics and indexes that are missing."""
+    """Create topics, indexes and keys that are missing."""
     from plaudit.processes.connections import run_init
 
     created = run(run_init)
@@ -156,7 +156,7 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drive the specification's samples through a running service, and show each answer."""
+    """Drive samples of the main jobs through a running service, and show each answer."""
     if fill is not None:
         from plaudit.tools.demo_shop.fill import run_fill
 

@@ -12,7 +12,9 @@ from plaudit.cli.terminal import shown
 
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
 
-Customer = Annotated[str, typer.Option("--customer", help="The id: `userId` of reviews, `customerId` of orders.")]
+Customer = Annotated[
+    str, typer.Option("--customer", help="The id (`userId`, `customerId`), or the mail address of reports.")
+]
 
 
 @app.command("export")
@@ -23,7 +25,7 @@ def export_person(
     ] = None,
     as_json: AlwaysJson = True,
 ) -> None:
-    """Write all that is kept of a person as JSON: reviews, orders, returns, reminders, dead letters."""
+    """Write all that is kept of a person as JSON."""
     from plaudit.tools.privacy import export_person
 
     run(lambda settings: export_person(settings, errors, customer, output))

@@ -1,4 +1,4 @@
-"""Object types in the configuration: the specification's attributes, and what `getEntity` can be."""
+"""Object types in the configuration: their attributes, and what `getEntity` can be."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SAMPLE_STORE: Final = {
     "name": "Electronics",
     "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False},
 }
-"""So that the specification's samples work as they are on an empty database."""
+"""So that the samples of the guides work as they are on an empty database."""
 
 FIRST_PROCESSES: Final = ("api", "worker")
 """Processes that have to run before the service is ready; the others start then, and don't delay these."""

@@ -1,6 +1,7 @@
 """Parts of uvicorn 0.54 and httptools 0.9 that are not documented: one function each, checked in one place.
 
-tests/unit/test_uvicorn_internals.py fails when one of them is renamed. docs/upstream.md proposes public ones.
+tests/unit/test_uvicorn_internals.py fails when one of them is renamed.
+docs/library-proposals.md proposes public ones.
 """
 
 from __future__ import annotations

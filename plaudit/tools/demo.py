@@ -1,4 +1,4 @@
-"""`plaudit demo`: the specification's samples, driven through a running service, with each answer."""
+"""`plaudit demo`: samples of the main jobs, driven through a running service, with each answer."""
 
 from __future__ import annotations
 

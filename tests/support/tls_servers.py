@@ -157,6 +157,7 @@ def rights_in_kafka(prefix: str) -> list[tuple[ResourceType, str, AclOperation]]
         (ResourceType.TOPIC, prefix, AclOperation.READ),
         (ResourceType.TOPIC, prefix, AclOperation.WRITE),
         (ResourceType.TOPIC, prefix, AclOperation.DESCRIBE),
+        (ResourceType.TOPIC, prefix, AclOperation.DESCRIBE_CONFIGS),
         (ResourceType.GROUP, prefix, AclOperation.READ),
         (ResourceType.TRANSACTIONAL_ID, prefix, AclOperation.WRITE),
         (ResourceType.TRANSACTIONAL_ID, prefix, AclOperation.DESCRIBE),

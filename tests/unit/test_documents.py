@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -103,6 +104,13 @@ def test_the_architecture_names_what_its_links_lead_to() -> None:
     named = {(link.text.strip("`"), link.target) for link in links if link.target.suffix == ".py"}
     gone = [f"{name} in {file}" for name, file in named if name not in names_in(ast.parse(file.read_text()))]
     assert gone == []
+
+
+def test_the_architecture_has_the_layers_of_the_import_contract() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (layers,) = [each["layers"] for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
+    (told,) = re.findall(r"From the top: (.+?)\.\s", ARCHITECTURE.read_text(), re.DOTALL)
+    assert [re.findall(r"`(\w+)`", layer) for layer in told.split(";")] == [layer.split(" | ") for layer in layers]
 
 
 def test_every_room_is_on_the_map() -> None:

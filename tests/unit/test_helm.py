@@ -68,6 +68,8 @@ def test_helm_finds_no_fault(values: str) -> None:
         ("config.PLAUDIT_MONGO__URI=mongodb://user:secret@host", "additional properties 'PLAUDIT_MONGO__URI'"),
         ("config.PLAUDIT_AUTH__MODE=jwt", "missing properties 'PLAUDIT_AUTH__JWT__ISSUER'"),
         ("externalSecret.enabled=true", "at '/externalSecret/key'"),
+        ("mailer.replicas=1", "config.PLAUDIT_SMTP__HOST is missing"),
+        ("config.PLAUDIT_SMTP__HOST=mail", "config.PLAUDIT_SMTP__SENDER is missing"),
         (
             "keda.enabled=true,keda.worker.maxReplicas=13",
             "maxReplicas is more than PLAUDIT_KAFKA__PARTITIONS",
@@ -111,8 +113,19 @@ def test_the_alerts_are_those_of_prometheus() -> None:
     assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
 
 
+@pytest.mark.parametrize(("values", "mailers"), [("minimal", 0), ("existing", 0), ("tls", None), ("production", None)])
+def test_mailers_run_where_there_is_a_mail_server(values: str, mailers: int | None) -> None:
+    made = rendered(VALUES[values])
+    assert made.named("Deployment", f"{RELEASE}-mailer")["spec"].get("replicas") == mailers
+    scaled = {rule["metadata"]["name"] for rule in made.of("ScaledObject")}
+    assert (f"{RELEASE}-mailer" in scaled) is (mailers is None)
+
+
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
     made = rendered(VALUES["restore"])
+    # The job of the migration would fill the empty database.
+    assert not made.of("Job")
+    assert not [policy for policy in made.of("NetworkPolicy") if policy["metadata"]["name"].endswith("-migration")]
     assert {document["spec"]["replicas"] for document in made.of("Deployment")} == {0}
     assert not made.of("HorizontalPodAutoscaler", "ScaledObject", "PersistentVolumeClaim")
     jobs = {name: made.named("CronJob", f"{RELEASE}-{name}")["spec"] for name in ("backup", "restore")}

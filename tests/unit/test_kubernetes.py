@@ -88,7 +88,9 @@ def name(command: CommandInfo) -> str:
     return str(command.name or getattr(command.callback, "__name__", None))
 
 
-def test_a_release_is_prepared_before_it_is_rolled_out(manifests: Manifests) -> None:
+def test_a_release_is_prepared_before_it_is_rolled_out(manifests: Manifests, request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params["manifests"] == "restore":
+        pytest.skip("nobody runs while a backup is put back")
     job = manifests.named("Job", f"{RELEASE}-migration")
     commands = [only["args"] for only in containers(job["spec"]["template"])]
     assert commands == [["init"], ["migrate", "--compatible"]]

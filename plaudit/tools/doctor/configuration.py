@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel
+from pydantic_settings import DotEnvSettingsSource
 
 from domain.findings import Finding, failed, ok, warn
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
@@ -18,7 +19,9 @@ _PREFIX = "PLAUDIT_"
 
 def check_configuration(settings: Settings) -> Iterator[Finding]:
     """Findings on the settings by themselves; one if all is well."""
-    problems = list(_problems(settings, os.environ))
+    # Its names come in small letters, as the file may have them in any.
+    of_file = {name.upper() for name in DotEnvSettingsSource(type(settings)).env_vars}
+    problems = list(_problems(settings, of_file | set(os.environ)))
     yield from problems or [ok(_CHECK, "valid")]
 
 

@@ -33,6 +33,21 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if not (kindIs "invalid" $value) }}{{ $value }}{{ end }}
 {{- end }}
 
+{{/* The number of mailers. They don't start on a new database without a sender: better to hear so before anything is changed. */}}
+{{- define "plaudit.mailers" -}}
+{{- $host := include "plaudit.setting" (list . "PLAUDIT_SMTP__HOST") -}}
+{{- $replicas := .Values.mailer.replicas -}}
+{{- if kindIs "invalid" $replicas }}{{ $replicas = empty $host | ternary 0 2 }}{{ end -}}
+{{- if int $replicas -}}
+{{- range $name := list "PLAUDIT_SMTP__HOST" "PLAUDIT_SMTP__SENDER" -}}
+{{- if not (include "plaudit.setting" (list $ $name)) -}}
+{{- fail (printf "config.%s is missing: mailers need it; with mailer.replicas=0 mails wait" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ int $replicas }}
+{{- end }}
+
 {{/* All settings as an object: those of values.yaml, and the places of mounted certificates. */}}
 {{- define "plaudit.settings" -}}
 {{- range $name, $value := .Values.config }}

@@ -1,0 +1,18 @@
+"""What the doctor says about settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plaudit.config import Settings
+from plaudit.tools.doctor.configuration import check_configuration
+
+
+def test_misspelt_settings_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PLAUDIT_MONGO__URL", "mongodb://localhost")
+    (tmp_path / ".env").write_text("plaudit_log__lebel=debug\nPLAUDIT_HTTP__PORT=9000\nOTHER=1\n")
+    (found,) = [each for each in check_configuration(Settings()) if "unknown variables" in each.text]
+    assert found.text == "unknown variables PLAUDIT_LOG__LEBEL, PLAUDIT_MONGO__URL"

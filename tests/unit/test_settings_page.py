@@ -1,0 +1,16 @@
+"""The page of settings is that of the models."""
+
+from __future__ import annotations
+
+import runpy
+
+from plaudit.config import Settings
+from tests.support.documents import ROOT
+from tests.support.variables import variables
+
+
+def test_the_page_of_settings_is_new() -> None:
+    """After a change of settings: `make docs`."""
+    page = (ROOT / "docs" / "settings.md").read_text()
+    assert page == runpy.run_path(str(ROOT / "docs" / "write_settings.py"))["settings_page"]()
+    assert [name for name, _ in variables(Settings) if f"`{name}`" not in page] == []
