@@ -29,7 +29,7 @@ from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
 from messaging.envelope import cloud_event_identity, mark_in
-from messaging.schemas import ClosedMessage, Id, Moment, Name, NotBlank, OptionalId, Stores, usable
+from messaging.schemas import ClosedMessage, Id, Moment, Name, NotBlank, OptionalId, Stores, usable, without_blank
 from messaging.tracing import cause_of
 
 KIND: Final = "feedback"
@@ -276,4 +276,5 @@ def feedback_from(value: Mapping[str, Any]) -> Feedback:
         value.get("identity"),
         value.get("traceparent", ""),
     )
-    return FEEDBACK_COMMAND.validate_python(value["command"], strict=False).feedback(origin)
+    command = without_blank(value["command"], "userId", "commandId")
+    return FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Final, LiteralString
+from typing import Annotated, Any, Final, LiteralString
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -67,8 +67,21 @@ def _in_utc(moment: datetime) -> datetime:
         raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
 
 
+def _not_empty(value: str) -> str:
+    return value or _not_blank(value)
+
+
 def _none_if_empty(value: str | None) -> str | None:
     return value or None
+
+
+def _id_or_none(value: str | None) -> str | None:
+    return _not_blank(value) if value else None
+
+
+def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The fields without those of these names that are blank: earlier versions took and stored such ids."""
+    return {name: told for name, told in stored.items() if name not in names or str(told).strip()}
 
 
 def _at_most_two_decimals(value: float) -> float:
@@ -100,8 +113,10 @@ Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), N
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
-    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)
+    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_id_or_none)
 ]
+StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), AfterValidator(_not_empty)]
+"""The id of a review or a return that is there already: earlier versions took blank ones, which can be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
     Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),

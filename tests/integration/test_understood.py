@@ -44,6 +44,8 @@ async def test_a_search_names_what_it_ignores(http: httpx.AsyncClient) -> None:
         ("PUT", "/api/stores/s", '{"id": "t"}', ("/id", "other-id")),
         ("PUT", "/api/stores/s", '{"email": "Shop <shop@example.org>, b@c"}', ("/email", "invalid-address")),
         ("PUT", "/api/notificationTemplates/OrderReviewRequest", '{"body": ""}', ("/body", "unknown-field")),
+        ("PUT", RETURNS, '{"orderId": " "}', ("/orderId", "blank")),
+        ("POST", f"{REVIEWS}/r/votes", '{"userId": " ", "helpful": true}', ("/userId", "blank")),
         ("DELETE", REVIEWS, '{"id": ["a"]}', ("/id", "unknown-field")),
         ("POST", f"{REVIEWS}/reviewList", '{"take": 1, "take": 1}', ("/take", "duplicate-field")),
         ("POST", f"{REVIEWS}/approve?reson=x", '["a"]', ("/reson", "unknown-parameter")),

@@ -150,6 +150,7 @@ def test_quantities_that_are_none(quantity: object) -> None:
         ({"status": " "}, "/status", "blank"),
         ({"status": "a" * 65}, "/status", "string-too-long"),
         ({"resolution": "a" * 1_025}, "/resolution", "string-too-long"),
+        ({"id": " "}, "/id", "blank"),
         ({"id": "a" * 129}, "/id", "string-too-long"),
     ],
 )
