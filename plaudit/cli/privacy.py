@@ -12,7 +12,17 @@ from plaudit.cli.terminal import shown
 
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
 
-Customer = Annotated[str, typer.Option("--customer", help="The id: `userId` of reviews, `customerId` of orders.")]
+
+def _id(text: str) -> str:
+    if not text.strip():
+        raise typer.BadParameter("Name a person: an empty id is in many records of others.")
+    return text
+
+
+Customer = Annotated[
+    str,
+    typer.Option("--customer", parser=_id, metavar="TEXT", help="The id: `userId` of reviews, `customerId` of orders."),
+]
 
 
 @app.command("export")
