@@ -151,7 +151,7 @@ async def export_audit_log(
     services: Injected,
     criteria: Criteria,
     format: Annotated[ExportFormat, any_case(ExportFormat), Query()] = ExportFormat.CSV,
-    take: Annotated[int | None, Query(ge=1, description="At most so many; missing: all")] = None,
+    take: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="At most so many; missing: all")] = None,
 ) -> Response:
     """All entries that match, over all pages, the newest first: as CSV with a header row, or as a JSON object a line.
 

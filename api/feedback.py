@@ -15,7 +15,7 @@ from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.documents import problems
-from api.web.paging import DEFAULT_TAKE, Skip, Take, total_count
+from api.web.paging import DEFAULT_TAKE, Skip, Take, one_of, total_count
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
@@ -109,9 +109,9 @@ async def vote(
 async def voter_in(
     request: Request, user_id: Annotated[OptionalId, Query(alias="userId", description="As in the body")] = None
 ) -> str | None:
-    """The voter in the query, else in the body; None where neither names one. Raises ProblemError."""
+    """The voter in the query or in the body; None where neither names one. Raises ProblemError: they name two."""
     body = await raw_body(request)
-    return user_id or (parse_json(VOTER, body).user_id if body else None)
+    return one_of(("userId", parse_json(VOTER, body).user_id if body else None), ("userId", user_id))
 
 
 @router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **_ANSWERS_OF_READERS)

@@ -20,7 +20,7 @@ from api.web.uploads import Upload
 from domain.images import ImageFormat, ImageState, digest_of, format_of
 from domain.permissions import Caller, Permission
 from domain.reviews import ReviewStatus
-from messaging.schemas import ImageId, Note, OptionalId
+from messaging.schemas import Id, ImageId, Note, OptionalId
 from messaging.topics import Topic
 
 UPLOADS: Final = "images"
@@ -37,6 +37,7 @@ router = APIRouter(route_class=PlainRoute, tags=["Images"])
 
 Size = Literal["1600", "320"]
 ImagePath = Annotated[ImageId, Path(alias="imageId")]
+ReviewPath = Annotated[Id, Path(alias="id")]
 Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
 
@@ -123,12 +124,17 @@ def _tags(request: Request) -> list[str]:
     return [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
 
 
-_COMMANDED: Final[dict[str, Any]] = command_answers(ProblemKind.UNAVAILABLE)
+_COMMANDED: Final[dict[str, Any]] = command_answers(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 
 @router.post("/api/customerReviews/{id}/images/{imageId}/hide", operation_id="hideImage", **_COMMANDED)
 async def hide(
-    caller: Moderator, command: Commanded, services: Injected, id: str, image_id: ImagePath, reason: Reason = None
+    caller: Moderator,
+    command: Commanded,
+    services: Injected,
+    id: ReviewPath,
+    image_id: ImagePath,
+    reason: Reason = None,
 ) -> Response:
     """Hide an image of a review: nobody but those who may read reviews sees it any more."""
     return await _set_visibility(services, caller, command, "hide", id, image_id, reason)
@@ -136,7 +142,12 @@ async def hide(
 
 @router.post("/api/customerReviews/{id}/images/{imageId}/show", operation_id="showImage", **_COMMANDED)
 async def show(
-    caller: Moderator, command: Commanded, services: Injected, id: str, image_id: ImagePath, reason: Reason = None
+    caller: Moderator,
+    command: Commanded,
+    services: Injected,
+    id: ReviewPath,
+    image_id: ImagePath,
+    reason: Reason = None,
 ) -> Response:
     """Show an image of a review again."""
     return await _set_visibility(services, caller, command, "show", id, image_id, reason)

@@ -24,18 +24,18 @@ from domain.places import bucket_in
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode
 from messaging.moderation import Status, straight_value
-from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Note
+from messaging.schemas import MAX_ITEMS, ClosedMessage, Note, StoredId
 from messaging.topics import Topic
 
 
 class Deletion(ClosedMessage):
     """The reviews to delete; more can be named in the query."""
 
-    ids: Annotated[list[Id], Field(max_length=MAX_ITEMS, default_factory=list)]
+    ids: Annotated[list[StoredId], Field(max_length=MAX_ITEMS, default_factory=list)]
 
 
 DELETION: TypeAdapter[Deletion] = TypeAdapter(Deletion)
-REVIEW_IDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)])
+REVIEW_IDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)])
 
 _ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
@@ -102,7 +102,10 @@ async def reset(
     return await _moderate(services, caller, command, ModerationAction.RESET, ids, expected, reason)
 
 
-async def ids_to_delete(request: Request, ids: Annotated[list[Id], Query(max_length=MAX_ITEMS)] = []) -> list[str]:  # noqa: B006
+async def ids_to_delete(
+    request: Request,
+    ids: Annotated[list[StoredId], Query(max_length=MAX_ITEMS)] = [],  # noqa: B006
+) -> list[str]:
     """The ids in the body and in the query. Raises ProblemError when there are none, or too many."""
     named = list(ids)
     if not named or request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:

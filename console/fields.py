@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import FormData
@@ -103,9 +104,10 @@ def number(text: str) -> int | float | str | None:
     except ValueError:
         pass
     try:
-        return float(text)
+        fraction = float(text)
     except ValueError:
         return text
+    return fraction if isfinite(fraction) else text
 
 
 def changes(

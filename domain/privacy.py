@@ -123,7 +123,9 @@ def _text(value: bytes) -> str:
 
 
 def _occurs(id: str, text: str) -> bool:
-    """True if the id is in the text as a word of its own, as it is or escaped as in JSON."""
+    """True if the id is in the text as a word of its own, as it is or escaped as in JSON; none without one."""
+    if not id:
+        return False
     written = {id, json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
     return any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in written)
 

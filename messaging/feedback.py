@@ -29,22 +29,32 @@ from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
 from messaging.envelope import cloud_event_identity, mark_in
-from messaging.schemas import ClosedMessage, Id, Moment, Name, NotBlank, OptionalId, Stores, usable
+from messaging.schemas import ClosedMessage, Id, Moment, Name, NotBlank, OptionalId, Stores, usable, without_blank
 from messaging.tracing import cause_of
 
 KIND: Final = "feedback"
 FEEDBACK_LENGTH: Final = 5_000
 
 _NO_NULL: Final = r"^[^\x00]*$"
+_ADDRESS_LENGTH: Final = 254
 _REPORTS: Final = UUID("2f1d3c0a-6c3e-5d0b-9a52-7d0c4c1b8e14")
+
+
+def _at_most_address_length(address: str) -> str:
+    if len(address) > _ADDRESS_LENGTH:
+        reason = f"Must have at most {_ADDRESS_LENGTH} characters, its domain in punycode"
+        raise PydanticCustomError("invalid_address", "{reason}", {"reason": reason})
+    return address
+
 
 FeedbackText = Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=_NO_NULL), NotBlank]
 MailAddress = Annotated[
     Annotated[
         str,
-        StringConstraints(max_length=254, pattern=_NO_NULL),
+        StringConstraints(max_length=_ADDRESS_LENGTH, pattern=_NO_NULL),
         usable(mailbox, "invalid_address"),
         AfterValidator(bare_address),
+        AfterValidator(_at_most_address_length),
     ]
     | None,
     BeforeValidator(lambda value: None if value == "" else value),
@@ -276,4 +286,5 @@ def feedback_from(value: Mapping[str, Any]) -> Feedback:
         value.get("identity"),
         value.get("traceparent", ""),
     )
-    return FEEDBACK_COMMAND.validate_python(value["command"], strict=False).feedback(origin)
+    command = without_blank(value["command"], "userId", "commandId")
+    return FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)

@@ -33,7 +33,9 @@ from messaging.schemas import (
     Offset,
     OptionalId,
     PartitionNumber,
+    StoredId,
     Stores,
+    without_blank,
 )
 from messaging.tracing import cause_of
 
@@ -125,7 +127,7 @@ class _ModerationFields(Message):
 class ModerationCommand(_ModerationFields, ClosedMessage):
     """Approve, reject, reset or delete reviews. The order between commands holds only for one id each."""
 
-    ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ITEMS)]
+    ids: Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)]
 
     def moderations(self, source: RecordPosition, trace: str = "", mark: CommandMark | None = None) -> list[Moderation]:
         """One command for each review, once; `source` is the record of them all."""
@@ -137,7 +139,7 @@ class ModerationOfReview(_ModerationFields):
     """A moderation command for one review, on its way to the one consumer that owns the object."""
 
     kind: Literal["moderation"] = "moderation"
-    review_id: Id
+    review_id: StoredId
     source: Annotated[
         tuple[PartitionNumber, Offset, Milliseconds] | None,
         Field(description="Partition, offset and timestamp of the command; none where this record is the command"),
@@ -193,7 +195,7 @@ def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
 
 def moderation_from(value: Mapping[str, Any]) -> Moderation:
     """The command in a value that `parked_value` made, once MongoDB has kept it."""
-    message = ModerationOfReview.model_validate(value, strict=False)
+    message = ModerationOfReview.model_validate(without_blank(value, "commandId"), strict=False)
     source, trace = RecordPosition(*value["source"]), value.get(_PARKED_TRACE, "")
     command = message.moderation(source, from_milliseconds(source.timestamp), trace, None)
     return command._replace(arrived=value.get(_ARRIVED))

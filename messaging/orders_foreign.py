@@ -8,7 +8,8 @@ check of the event names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from messaging.reading import DUPLICATE_FIELD, InputError, InvalidContentError, pointer
@@ -62,7 +63,7 @@ def _shopify(told: Mapping[str, Any]) -> dict[str, Any]:
     """Shopify's Order of the Admin REST API, as its webhooks send it."""
     customer, billing = _mapping(told.get("customer")), _mapping(told.get("billing_address"))
     fulfilled = told.get("fulfillment_status")
-    is_cancelled = told.get("cancelled_at") is not None
+    is_cancelled = told.get("cancelled_at") not in (None, "")
     status = _COMPLETE if fulfilled == "fulfilled" else _first((fulfilled, told.get("financial_status"), "New"))
     return {
         "id": _text(told.get("id")),
@@ -76,10 +77,7 @@ def _shopify(told: Mapping[str, Any]) -> dict[str, Any]:
         "languageCode": told.get("customer_locale"),
         "createdDate": told.get("created_at"),
         "modifiedDate": told.get("updated_at"),
-        "items": [
-            _line(line, product=line.get("product_id"), name=_first((line.get("title"), line.get("name"))))
-            for line in _lines(told.get("line_items"), "line_items")
-        ],
+        "items": _lines(told.get("line_items"), "line_items", _shopify_line),
     }
 
 
@@ -87,8 +85,8 @@ def _commercetools(told: Mapping[str, Any]) -> dict[str, Any]:
     """The Order of commercetools' HTTP API."""
     addresses = [_mapping(told.get(name)) for name in ("billingaddress", "shippingaddress")]
     locale = told.get("locale")
-    lines = _lines(told.get("lineitems"), "lineItems")
-    others = _lines(told.get("customlineitems"), "customLineItems")
+    lines = _lines(told.get("lineitems"), "lineItems", partial(_commercetools_line, locale))
+    others = _lines(told.get("customlineitems"), "customLineItems", partial(_custom_line, locale))
     return {
         "id": _text(told.get("id")),
         "number": _text(told.get("ordernumber")),
@@ -100,14 +98,20 @@ def _commercetools(told: Mapping[str, Any]) -> dict[str, Any]:
         "languageCode": locale,
         "createdDate": told.get("createdat"),
         "modifiedDate": told.get("lastmodifiedat"),
-        "items": [
-            *(
-                _line(each, product=each.get("productid"), name=_in_language(each.get("name"), locale))
-                for each in lines
-            ),
-            *(_line(each, product=None, name=_in_language(each.get("name"), locale)) for each in others),
-        ],
+        "items": [*lines, *others] if isinstance(lines, list) and isinstance(others, list) else _no_list(lines, others),
     }
+
+
+def _shopify_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    return _line(line, product=line.get("product_id"), name=_first((line.get("title"), line.get("name"))))
+
+
+def _commercetools_line(locale: Any, line: Mapping[str, Any]) -> dict[str, Any]:
+    return _line(line, product=line.get("productid"), name=_in_language(line.get("name"), locale))
+
+
+def _custom_line(locale: Any, line: Mapping[str, Any]) -> dict[str, Any]:
+    return _line(line, product=None, name=_in_language(line.get("name"), locale))
 
 
 def _line(line: Mapping[str, Any], *, product: Any, name: Any) -> dict[str, Any]:
@@ -132,8 +136,14 @@ def _price(told: Any) -> Any:
     return told
 
 
-def _lines(told: Any, name: str) -> list[dict[str, Any]]:
-    return [_folded(line, name, index) for index, line in enumerate(_list(told)) if isinstance(line, dict)]
+def _lines(told: Any, name: str, read: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+    """The lines of an order, none for null; what is no array stays as it is, and what is no object in it as well.
+
+    Raises InvalidContentError for a field that comes twice.
+    """
+    if not isinstance(told, list):
+        return [] if told is None else told
+    return [read(_folded(line, name, index)) if isinstance(line, dict) else line for index, line in enumerate(told)]
 
 
 def _folded(told: Mapping[str, Any], *place: str | int) -> dict[str, Any]:
@@ -153,6 +163,11 @@ def _mapping(told: Any) -> dict[str, Any]:
 
 def _list(told: Any) -> list[Any]:
     return told if isinstance(told, list) else []
+
+
+def _no_list(*several: Any) -> Any:
+    """The first that is none."""
+    return next(each for each in several if not isinstance(each, list))
 
 
 def _first(values: Iterable[Any]) -> Any:

@@ -9,7 +9,18 @@ from pydantic import Field, TypeAdapter
 
 from domain.delivery import RecordPosition
 from domain.returns import LineRequest, ReturnRequest
-from messaging.schemas import MAX_ITEMS, ClosedMessage, Id, Message, Name, Note, OptionalId, ReturnStatusName, Stores
+from messaging.schemas import (
+    MAX_ITEMS,
+    ClosedMessage,
+    Id,
+    Message,
+    Name,
+    Note,
+    OptionalId,
+    ReturnStatusName,
+    StoredId,
+    Stores,
+)
 
 
 class ReturnLineFields(Message):
@@ -71,7 +82,7 @@ class SavedReturn(Message):
 class ReturnId(Message):
     """A return by its id."""
 
-    id: Id
+    id: StoredId
 
 
 class CreateReturn(ClosedMessage):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Final, LiteralString
+from typing import Annotated, Any, Final, LiteralString
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -22,6 +23,9 @@ REVIEW_LENGTH: Final = 20_000
 MAX_ITEMS: Final = 1_000
 MOST_PARTITION: Final = 2**31 - 1
 MOST_OFFSET: Final = 2**63 - 1
+
+_DECIMAL: Final = re.compile(r"\s*[+-]?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9]+)?\s*")
+"""A text that would count as seconds or milliseconds since 1970, depending on its length."""
 
 _NO_NULL: Final = r"^[^\x00]*$"
 """The null character is refused: it ends a string in too many systems downstream."""
@@ -60,6 +64,12 @@ def _not_blank(value: str) -> str:
     return value
 
 
+def _no_number_in_text(told: object) -> object:
+    if isinstance(told, bool) or (isinstance(told, str) and _DECIMAL.fullmatch(told)):
+        raise PydanticCustomError("date_time", "Must be a date and time of ISO 8601, like 2022-10-04T03:46:43.433Z")
+    return told
+
+
 def _in_utc(moment: datetime) -> datetime:
     try:
         return in_utc(moment)
@@ -67,8 +77,21 @@ def _in_utc(moment: datetime) -> datetime:
         raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
 
 
+def _not_empty(value: str) -> str:
+    return value or _not_blank(value)
+
+
 def _none_if_empty(value: str | None) -> str | None:
     return value or None
+
+
+def _id_or_none(value: str | None) -> str | None:
+    return _not_blank(value) if value else None
+
+
+def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The fields without those of these names that are blank: earlier versions took and stored such ids."""
+    return {name: told for name, told in stored.items() if name not in names or str(told).strip()}
 
 
 def _at_most_two_decimals(value: float) -> float:
@@ -97,11 +120,18 @@ def _tag(language: str | None) -> str | None:
 NotBlank = AfterValidator(_not_blank)
 NoNull = Annotated[str, StringConstraints(pattern=_NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
-Moment = Annotated[datetime, AfterValidator(_in_utc)]
+Moment = Annotated[
+    # What a validator before it hands on is no JSON any more, in which strictness takes texts.
+    Annotated[datetime, Field(strict=False)],
+    BeforeValidator(_no_number_in_text),
+    AfterValidator(_in_utc),
+]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
 OptionalId = Annotated[
-    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_none_if_empty)
+    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_id_or_none)
 ]
+StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), AfterValidator(_not_empty)]
+"""The id of a review or a return that is there already: earlier versions took blank ones, which can be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
     Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),

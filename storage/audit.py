@@ -18,7 +18,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, texts_of
 
 COLLECTION: Final = "auditLog"
 
@@ -185,7 +185,7 @@ class AuditLog:
         first = first_id_of(moment)
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         since = {"_id": {"$gte": first}, "effectiveAt": {"$gte": moment}}
-        return set(await self._entries.distinct("entityId", {**since, **within}))
+        return await texts_of(self._entries, "entityId", {**since, **within})
 
     async def search(self, search: AuditSearch) -> list[AuditEntry]:
         """One page, the newest first."""

@@ -99,6 +99,12 @@ def is_database_away(error: BaseException) -> bool:
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
 
 
+async def texts_of(collection: AsyncCollection[Document], field: str, matching: Document) -> set[str]:
+    """The different texts of a field, as many as there are: an answer of `distinct` has 16 MiB at most."""
+    found = await collection.aggregate([{"$match": matching}, {"$group": {"_id": f"${field}"}}])
+    return {each["_id"] async for each in found if each["_id"] is not None}
+
+
 async def unless_away(look: Awaitable[T], otherwise: T) -> T:
     """The answer of a query within SOON_S, or `otherwise` while the database is unavailable or slow."""
     try:

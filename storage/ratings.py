@@ -12,7 +12,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import STARS, Entity, RatingTally, TallyKey, lowest_with
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, own_values
+from storage.database import Database, Document, Session, own_values, texts_of
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, tallied
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default, is_whole, lost, read
@@ -211,7 +211,7 @@ class RatingRepository:
         """The ids of objects whose rating, in one of these stores or anywhere, a count put right at that moment or
         later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
-        return set(await self._ratings.distinct("entityId", {"recountedDate": {"$gte": moment}, **within}))
+        return await texts_of(self._ratings, "entityId", {"recountedDate": {"$gte": moment}, **within})
 
 
 def _counting(condition: Document) -> list[Document]:

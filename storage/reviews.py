@@ -23,7 +23,7 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_queue
 from storage.claims import ClaimRepository
-from storage.database import Database, Document, Session, is_duplicate, own_values
+from storage.database import Database, Document, Session, is_duplicate, own_values, texts_of
 from storage.feedback_reports import reported_reviews
 from storage.images import ImageRepository
 from storage.moderation_rules import TextRepository
@@ -293,4 +293,4 @@ class ReviewRepository:
         later."""
         within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         submitted = {"$or": [{"createdDate": {"$gte": moment}}, {"submittedAt": {"$gte": moment}}]}
-        return set(await self._reviews.distinct("entityId", {**submitted, **within}))
+        return await texts_of(self._reviews, "entityId", {**submitted, **within})

@@ -105,7 +105,7 @@ class Tokens(Authenticator):
 
     def _caller(self, claims: dict[str, Any]) -> Caller:
         subject = claims["sub"]
-        if not (0 < len(subject) <= ID_LENGTH and subject.isprintable()):
+        if not (subject.strip() and len(subject) <= ID_LENGTH and subject.isprintable()):
             raise RefusedCredentialError(f"The subject of the token must have 1 to {ID_LENGTH} printable characters.")
         return Caller(
             subject,

@@ -44,6 +44,9 @@ def new_return(wanted: SavedReturn) -> NewReturn:
         missing = [("orderId", wanted.order_id), ("lineItems", wanted.line_items)]
         message = "Field required, unless `id` names a return to change"
         raise invalid([{"pointer": f"/{n}", "code": "missing", "message": message} for n, v in missing if v is None])
+    if wanted.expected_status is not None:
+        message = "Only a return that there is has a status: name it by `id`"
+        raise invalid([{"pointer": "/expectedStatus", "code": "contradicts", "message": message}])
     return NewReturn(
         order_id=wanted.order_id, status=wanted.status, resolution=wanted.resolution, line_items=wanted.line_items
     )

@@ -40,7 +40,7 @@ from messaging.returns import (
     SavedReturn,
     UpdateReturn,
 )
-from messaging.schemas import MAX_ITEMS, Id
+from messaging.schemas import MAX_ITEMS, StoredId
 from messaging.topics import Topic
 from storage.returns_search import ReturnPlace, ReturnSearch
 
@@ -195,7 +195,7 @@ async def save(
 @router.delete("", operation_id="deleteReturns", **command_answers())
 async def delete(
     caller: ReturnDeleter,
-    ids: Annotated[list[Id], Query(min_length=1, max_length=MAX_ITEMS)],
+    ids: Annotated[list[StoredId], Query(min_length=1, max_length=MAX_ITEMS)],
     command: Commanded,
     services: Injected,
 ) -> Response:

@@ -67,7 +67,7 @@ _CHANGES_BYTES: Final = 4 * 1024 * 1024
 NEW_REVIEWS: Final = JsonBody(
     SUBMISSIONS,
     {"One review": examples.SUBMISSION},
-    hidden=("commandId", "source", "writtenDate", "hiddenImages", "via", "formerId"),
+    hidden=("commandId", "source", "writtenDate", "hiddenImages", "via", "formerId", "editor"),
 )
 SEARCH: Final = JsonBody(REVIEW_SEARCH, examples.SEARCHES)
 CHANGES: Final = JsonBody(TypeAdapter(ChangesRequest), {"A day": examples.CHANGES})

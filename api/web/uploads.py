@@ -75,7 +75,7 @@ async def _read(request: Request, write: Callable[[bytes], object]) -> None:
     except ClientDisconnect as gone:
         raise _malformed("The connection ended before the body did.") from gone
     except FormParserError as error:
-        raise _malformed(f"The form can't be read: {error}"[:300]) from None
+        raise _unreadable(error) from None
     request.state.body_digest = digest.digest()
 
 
@@ -94,12 +94,19 @@ def _form_writer(boundary: bytes, content: bytearray) -> Callable[[bytes], objec
 
     if not boundary:
         raise _malformed("The form names no boundary.")
-    parser = MultipartParser(boundary, {"on_part_begin": on_part_begin, "on_part_data": on_part_data})
+    try:
+        parser = MultipartParser(boundary, {"on_part_begin": on_part_begin, "on_part_data": on_part_data})
+    except FormParserError as error:
+        raise _unreadable(error) from None
     return parser.write
 
 
 def _malformed(detail: str) -> ProblemError:
     return ProblemError(ProblemKind.MALFORMED_BODY, detail)
+
+
+def _unreadable(error: FormParserError) -> ProblemError:
+    return _malformed(f"The form can't be read: {error}"[:300])
 
 
 def _too_large() -> ProblemError:

@@ -3911,6 +3911,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };
@@ -3965,6 +3966,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & components["schemas"]["CommandAnswer"];
                 };
             };
+            422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];
         };

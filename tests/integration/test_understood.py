@@ -14,6 +14,7 @@ from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 IGNORED = "Plaudit-Ignored"
+IMAGE = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
 
 
 async def test_virto_s_row_of_a_list_is_a_submission(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
@@ -44,6 +45,12 @@ async def test_a_search_names_what_it_ignores(http: httpx.AsyncClient) -> None:
         ("PUT", "/api/stores/s", '{"id": "t"}', ("/id", "other-id")),
         ("PUT", "/api/stores/s", '{"email": "Shop <shop@example.org>, b@c"}', ("/email", "invalid-address")),
         ("PUT", "/api/notificationTemplates/OrderReviewRequest", '{"body": ""}', ("/body", "unknown-field")),
+        ("PUT", RETURNS, '{"orderId": " "}', ("/orderId", "blank")),
+        ("POST", f"{REVIEWS}/r/votes", '{"userId": " ", "helpful": true}', ("/userId", "blank")),
+        ("DELETE", f"{REVIEWS}/r/votes?userId=anna", '{"userId": "bob"}', ("/userId", "contradicts")),
+        ("POST", f"{REVIEWS}/%20/images/{IMAGE}/hide", "", ("/id", "blank")),
+        ("POST", f"{REVIEWS}/{'r' * 129}/images/{IMAGE}/show", "", ("/id", "string-too-long")),
+        ("GET", "/api/audit/export?take=9223372036854775808", "", ("/take", "less-than-equal")),
         ("DELETE", REVIEWS, '{"id": ["a"]}', ("/id", "unknown-field")),
         ("POST", f"{REVIEWS}/reviewList", '{"take": 1, "take": 1}', ("/take", "duplicate-field")),
         ("POST", f"{REVIEWS}/approve?reson=x", '["a"]', ("/reson", "unknown-parameter")),

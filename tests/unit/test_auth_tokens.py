@@ -97,6 +97,7 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "issued in the future": lambda i: i.token(iat=int(time.time()) + 60),
     "no subject": lambda i: i.token(sub=None),
     "empty subject": lambda i: i.token(subject=""),
+    "blank subject": lambda i: i.token(subject=" "),
     "endless subject": lambda i: i.token(subject="a" * 129),
     "subject with a line break": lambda i: i.token(subject="anna\nadmin"),
     "unknown key id": lambda i: i.token(kid="second", key=rsa_key()),

@@ -20,6 +20,7 @@ from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from console.app import SCREENS, add_console
 from console.doors import Door
+from console.fields import number
 from console.screens import Screen
 from console.templating import address, age, moment
 from console.visits import Options
@@ -167,3 +168,8 @@ def test_ages(at: str, shown: str) -> None:
 def test_moments_and_addresses() -> None:
     assert moment("2026-11-02T11:02:33.433Z") == "2 Nov 2026, 11:02"
     assert address("/x", {"a": "1", "done": "saved", "b": ""}, c="&", a=None) == "/x?c=%26"
+
+
+@pytest.mark.parametrize("text", ["1e999", "nan", "-inf"])
+def test_numbers_without_an_end_stay_text(text: str) -> None:
+    assert (number(text), number("1.5"), number("2")) == (text, 1.5, 2)

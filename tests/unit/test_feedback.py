@@ -38,6 +38,7 @@ from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply, Responses
 from messaging.feedback import FEEDBACK_COMMAND, feedback_from, feedback_value, parked_feedback
+from messaging.feedback import REPORT as GIVEN_REPORT
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 REVIEW = ReviewFeedback(Entity("Product", "p1"), "shop")
@@ -329,3 +330,11 @@ def test_the_address_of_a_reporter_is_bare() -> None:
         )
         assert report is not None
         assert report.email == kept
+
+
+def test_an_address_is_as_long_as_it_is_sent() -> None:
+    told_by_http = {name: REPORT[name] for name in ("reason", "explanation", "goodFaith")}
+    address = f"{'a' * 40}@{'ü' * 50}.{'ü' * 50}.{'ü' * 50}.{'ü' * 50}.example"
+    assert len(address) <= 254
+    with pytest.raises(ValidationError, match="at most 254"):
+        GIVEN_REPORT.validate_python({**told_by_http, "email": address}, strict=False)

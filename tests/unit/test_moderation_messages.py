@@ -170,3 +170,12 @@ def test_reasons_of_rejections(action: ModerationAction, code: str) -> None:
     else:
         with pytest.raises(ValidationError, match=r"Only a rejection|Input should be"):
             MODERATION_COMMAND.validate_json(command)
+
+
+def test_what_earlier_versions_took_with_blank_ids_is_read_and_deleted() -> None:
+    told = {"action": "delete", "ids": [" "]}
+    (command,) = MODERATION_COMMAND.validate_json(json.dumps(told)).moderations(RecordPosition(0, 0, 0))
+    assert moderation_from(parked_value(command)).review_id == " "
+    assert moderation_from(parked_value(command._replace(command_id=" "))).command_id is None
+    with pytest.raises(ValidationError, match="blank"):
+        MODERATION_COMMAND.validate_python({**told, "ids": [""]}, strict=False)

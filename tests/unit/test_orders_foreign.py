@@ -205,3 +205,26 @@ def test_anything_in_place_of_a_field_is_an_order_or_refused(order: dict[str, An
     place[data.draw(st.sampled_from(sorted(place)))] = data.draw(_values)
     with suppress(InvalidContentError, InvalidMessageError):
         told(changed)
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"line_items": {"edges": []}}, "/items"),
+        ({"line_items": ["a", {"id": 1, "quantity": 1}]}, "/items/0"),
+        ({"lineItems": "none", "orderState": "Open"}, "/items"),
+        ({"lineItems": [], "customLineItems": {}, "orderState": "Open"}, "/items"),
+        ({"items": [], "status": "New", "modifiedDate": "20260314092653"}, "/modifiedDate"),
+        ({"items": [], "status": "New", "modifiedDate": "20221004"}, "/modifiedDate"),
+        ({"items": [], "status": "New", "modifiedDate": " -1.5e3"}, "/modifiedDate"),
+    ],
+)
+def test_what_cannot_be_read_is_named(fields: dict[str, Any], place: str) -> None:
+    with pytest.raises(InvalidContentError) as refused:
+        order_event(json.dumps({"id": "o", **fields}).encode())
+    assert [error.pointer for error in refused.value.errors] == [place]
+
+
+def test_an_empty_date_cancels_nothing_and_null_is_no_line() -> None:
+    event, _ = order_event(b'{"id": "o", "cancelled_at": "", "line_items": null}')
+    assert (event.is_cancelled, event.items) == (False, ())

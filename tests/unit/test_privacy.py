@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from domain.orders import Customer, Order, OrderLine, after_event
 from domain.privacy import (
@@ -22,6 +23,7 @@ from domain.privacy import (
 )
 from domain.returns import Return, ReturnLine
 from domain.returns_statuses import ReturnStatus
+from plaudit.cli import privacy
 from tests.support.domain_orders import order_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -184,3 +186,15 @@ def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
     assert forgotten_return(stored, "anna") == replace(
         stored, resolution=None, lines=(line, line), created_by=left, modified_by=left
     )
+
+
+def test_an_empty_id_is_in_no_message() -> None:
+    assert not is_about(b"no JSON,  at all: anna", "", ())
+    assert not is_about(b'{"userId": ""}', "", ())
+
+
+@pytest.mark.parametrize("nobody", ["", " "])
+@pytest.mark.parametrize("command", [["export"], ["erase", "--yes"]])
+def test_commands_take_no_empty_id(command: list[str], nobody: str) -> None:
+    ended = CliRunner().invoke(privacy.app, [*command, "--customer", nobody])
+    assert (ended.exit_code, "Name a person" in ended.output) == (2, True)

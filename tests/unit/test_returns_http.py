@@ -126,6 +126,13 @@ def test_a_new_return_by_put_says_what_it_is_about(fields: dict[str, Any], missi
     assert wanted == parse_json(NEW_RETURN, json.dumps({**RETURN, "status": "New"}).encode())
 
 
+def test_a_new_return_by_put_has_no_status_yet() -> None:
+    body = {**RETURN, "id": None, "expectedStatus": "Approved"}
+    with pytest.raises(ProblemError) as caught:
+        new_return(parse_json(SAVED_RETURN, json.dumps(body).encode()))
+    assert [(error["pointer"], error["code"]) for error in caught.value.errors] == [("/expectedStatus", "contradicts")]
+
+
 @pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, [1], 0.0])
 def test_quantities_that_are_none(quantity: object) -> None:
     body = {**RETURN, "lineItems": [LINE, {**LINE, "quantity": quantity}]}
@@ -150,6 +157,7 @@ def test_quantities_that_are_none(quantity: object) -> None:
         ({"status": " "}, "/status", "blank"),
         ({"status": "a" * 65}, "/status", "string-too-long"),
         ({"resolution": "a" * 1_025}, "/resolution", "string-too-long"),
+        ({"id": " "}, "/id", "blank"),
         ({"id": "a" * 129}, "/id", "string-too-long"),
     ],
 )
