@@ -424,6 +424,7 @@ const list = document.getElementById("list");
 const queue = list && new Queue(list);
 if (queue || document.getElementById("news")) listen(queue);
 if (queue || document.getElementById("decide")) keys(queue);
-document.getElementById("continue")?.requestSubmit();
+// Not when somebody comes back to the page, or loads it anew: that is no wish to go on.
+if (performance.getEntriesByType("navigation")[0]?.type === "navigate") document.getElementById("continue")?.requestSubmit();
 for (const button of all("button[data-live]")) live(button);
 for (const form of all("main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))")) keep(form);
