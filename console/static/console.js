@@ -104,8 +104,10 @@ class Queue {
     document.addEventListener("submit", (event) => {
       if (!event.target.matches("form[data-decide]")) return;
       event.preventDefault();
-      const action = event.submitter?.value;
-      this.decide(event.target.closest("#list > li") ?? this.current, action, action === "reject" ? event.target.elements.reasonCode.value : "");
+      const { target: form, submitter } = event;
+      const row = form.closest("#list > li") ?? this.row(form.dataset.id);
+      const action = submitter?.value;
+      if (row && !row.classList.contains("settled")) this.decide(row, action, action === "reject" ? form.elements.reasonCode.value : "");
     });
     window.addEventListener("beforeunload", (event) => {
       if (this.pending.size && !this.leaving) event.preventDefault();
@@ -215,7 +217,7 @@ class Queue {
     );
     this.pending.set(row, sent);
     sent.finally(() => this.pending.delete(row));
-    this.advance();
+    if (this.current?.classList.contains("settled")) this.advance();
   }
 
   async send(row, action, expected, reasonCode) {
@@ -293,6 +295,12 @@ class Queue {
       row.desk = told.desk;
       return;
     }
+    if (kind === "edited") {
+      if (this.pending.has(row) || row.dataset.status !== "New") return;
+      row.classList.add("settled");
+      this.say(row, "It was changed meanwhile: load the page anew.");
+      return;
+    }
     this.unclaim(row);
     this.others.set(told.id, told);
     if (this.pending.has(row) || row.dataset.status === (told.status ?? "")) return;
@@ -336,7 +344,7 @@ function listen(queue) {
       const told = JSON.parse(event.data);
       if (!store || told.store === store) tell([told.id]);
     });
-    for (const kind of ["claimed", "decided"]) {
+    for (const kind of ["claimed", "decided", "edited"]) {
       source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
     }
     // A browser connects again by itself, unless it was answered by something else.
@@ -447,6 +455,10 @@ function live(button) {
   });
 }
 
+document.addEventListener("htmx:error", ({ target }) => {
+  if (target.id !== "context") return;
+  target.replaceChildren(Object.assign(document.createElement("p"), { className: "hint", role: "alert", textContent: "The context can't be loaded." }));
+});
 const list = document.getElementById("list");
 const queue = list && new Queue(list);
 if (queue || document.getElementById("news")) listen(queue);

@@ -151,11 +151,29 @@ async def test_others_are_seen(browser: Browser, place: Service, own: Facade) ->
         assert await one.locator("#list > li.claimed").count() == 1
         await other.keyboard.press("a")
         await one.locator(f"#r-{ids[1]}.settled", has_text="Approved").wait_for()
+        changed = {"review": "Mended", "rating": "3"}
+        assert (await own.http.post(f"/console/reviews/{ids[2]}/edit", data=changed)).status_code == 303
+        await one.locator(f"#r-{ids[2]}.settled", has_text="It was changed meanwhile").wait_for()
         rows = await one.locator("#list > li").count()
         await own.submit(submission(new_id(), 3))
         await one.get_by_text("1 new review").wait_for()
         assert await one.locator("#list > li").count() == rows
         assert await one.locator("#list > li.focus").get_attribute("data-id") == ids[0]
+
+
+async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, place: Service, own: Facade) -> None:
+    """A double click approves one review; a context that doesn't come leaves none of another review."""
+    ids = await reviews_of(own, 3, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.locator("#context [value=approve]").dblclick()
+        await page.locator(f"#r-{ids[0]} .outcome", has_text="Approved.").wait_for()
+        assert await page.locator("#list > li.settled").count() == 1
+        await page.locator(f"#context [data-id='{ids[1]}']").wait_for()
+        await page.route("**/context", lambda route: route.abort())
+        await page.keyboard.press("j")
+        await page.get_by_text("The context can't be loaded.").wait_for()
+    assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
 
 
 async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Facade) -> None:

@@ -156,3 +156,10 @@ async def test_photos_are_shown(http: httpx.AsyncClient, facade: Facade) -> None
         sources = re.findall(rf'src="([^"]*{image}[^"]*)"', (await http.get(path)).text)
         assert sources
         assert [(await http.get(each)).status_code for each in sources] == [200] * len(sources)
+
+
+async def test_a_long_text_stands_whole_beside_the_queue(http: httpx.AsyncClient, facade: Facade) -> None:
+    (id,) = await facade.submit(submission(new_id(), 4, review=f"{'word ' * 200}and its end"))
+    part = (await http.get(f"/console/reviews/{id}/context", headers={"hx-request": "true"})).text
+    assert "and its end" in part
+    assert f'data-id="{id}"' in part
