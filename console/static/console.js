@@ -356,12 +356,20 @@ function listen(queue) {
   connect();
 }
 
+/** Forms with something typed that wasn't sent. */
+const unsent = new Set();
+window.addEventListener("beforeunload", (event) => {
+  if (unsent.size) event.preventDefault();
+});
+
 /** Before a form with something typed goes: is the visitor still signed in? Otherwise it stays as it is, with the way to
  *  sign in beside it. */
 function keep(form) {
   let isIn = false;
+  form.addEventListener("input", () => unsent.add(form));
   form.addEventListener("submit", async (event) => {
     if (isIn || event.submitter?.formTarget) {
+      if (isIn) unsent.delete(form);
       isIn = false;
       return;
     }

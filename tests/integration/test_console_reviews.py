@@ -63,8 +63,16 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     refused = await send(http, f"{here}/reply", text=" ")
     assert refused.status_code == 422
     assert "/text" in refused.text
+    long = "typed " * 1_000
+    refused = await send(http, f"{here}/reply", text=long, author="Bob")
+    assert refused.status_code == 422
+    (form,) = [each.fields for each in forms(refused.text) if each.action.endswith("/reply")]
+    assert (form["text"], form["author"]) == (long, "Bob")
     for rating in ("nan", "many", "", "9"):
-        assert (await send(http, f"{here}/edit", review="Mended", rating=rating)).status_code in (400, 422)
+        refused = await send(http, f"{here}/edit", review="Mended twice", rating=rating)
+        assert refused.status_code in (400, 422)
+        (form,) = [each.fields for each in forms(refused.text) if each.action.endswith("/edit")]
+        assert (form["review"], form["rating"]) == ("Mended twice", rating)
     late = await send(http, f"{here}/decide", action="approve", expected="Rejected")
     assert late.status_code == 409
     assert "status-changed" in late.text
