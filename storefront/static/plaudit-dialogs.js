@@ -74,6 +74,8 @@ export function report(shop, review) {
   const dialog = dialogOf(shop, say('reportTitle'));
   const problem = h('p', { class: 'wrong', role: 'alert' });
   const select = h('select', { name: 'reason' }, ...REASONS.map((each) => h('option', { value: each }, say('reason.' + each))));
+  let attempt = { body: '', key: '' };
+  let isSending = false;
   const form = h('form', { submit: send },
     h('h2', {}, say('reportTitle')),
     h('label', {}, say('reason'), select),
@@ -90,15 +92,20 @@ export function report(shop, review) {
   /** @param {Event} event */
   async function send(event) {
     event.preventDefault();
+    if (isSending) return;
+    isSending = true;
     const given = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+    const body = JSON.stringify({ reviewId: review.id, goodFaith: true, ...given });
+    if (body != attempt.body) attempt = { body, key: shop.random() };
     try {
-      await shop.send('/reports', JSON.stringify({ reviewId: review.id, goodFaith: true, ...given }));
+      await shop.send('/reports', body, { 'Idempotency-Key': attempt.key });
       const close = h('button', { click: () => dialog.close() }, say('close'));
       dialog.replaceChildren(h('div', { class: 'stack' }, h('p', { role: 'status' }, say('reported')), close));
       close.focus();
     } catch (error) {
       problem.textContent = problemOf(shop, error).join(' ');
     }
+    isSending = false;
   }
 
   dialog.append(form);
