@@ -112,12 +112,10 @@ export function report(shop, review) {
   dialog.showModal();
 }
 
-/** The words for what went wrong: those of the page's language where it has some. @param {Shop} shop @param {any} problem @returns {string[]} */
+/** The words for what went wrong, in the page's language: for what is known by its code, else by its status. @param {Shop} shop @param {any} problem @returns {string[]} */
 export function problemOf(shop, problem) {
-  const { errors = [], results = [], detail } = /** @type {import('./types').Problem} */ (problem);
-  const told = [...errors, ...results].map(({ code, reason, message }) => {
-    const key = 'refused.' + (code ?? reason);
-    return key in shop.words ? shop.say(key) : message;
-  });
-  return told.some(Boolean) ? told.flatMap((each) => each ?? []) : [detail || shop.say('problem')];
+  const { errors = [], results = [], status = 0 } = /** @type {import('./types').Problem} */ (problem);
+  const known = [...errors, ...results].map(({ code, reason }) => 'refused.' + (code ?? reason)).filter((key) => key in shop.words);
+  const general = [415, 429, 503].includes(status) ? 'status.' + status : 'problem';
+  return (known.length ? known : [general]).map((key) => shop.say(key));
 }

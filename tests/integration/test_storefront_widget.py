@@ -297,6 +297,12 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(2)
         assert len(keys) == 3
         await page.unroute(pattern)
+        told = {"status": 429, "detail": "5 per hour of 203.0.113.7"}
+        allowed = {"access-control-allow-origin": "*"}
+        await page.route(pattern, lambda route: route.fulfill(status=429, headers=allowed, json=told))
+        await form.get_by_role("button", name="Send review").click()
+        await expect(form.get_by_role("alert")).to_have_text("That was too much at once. Please try again later.")
+        await page.unroute(pattern)
         await form.get_by_role("button", name="Send review").click()
         await form.get_by_role("alert").get_by_text("The link is not valid.").wait_for()
         await expect(form.get_by_label("Your review")).to_have_value("Words that took two hours.")
