@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -40,7 +40,7 @@ from console.feed import Feed
 from console.navigation import start_page
 from console.screens import Screen
 from console.sign_in.guard import is_own_request
-from console.templating import address
+from console.templating import PAGES, address
 from console.visits import Options, Visit
 from domain.permissions import STRANGER, Caller, known_permissions
 
@@ -155,6 +155,8 @@ def _to_sign_in(request: Request) -> Response:
     if "application/json" in request.headers.get("accept", ""):
         message = "You are signed out. Sign in in another tab, then send it again."
         return JSONResponse({"message": message, "status": 401}, 401)
+    if request.headers.get("hx-request") == "true":
+        return HTMLResponse(PAGES.get_template("signed_out.html").render(), 401)
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(address(SIGN_IN, {"to": here if request.method == "GET" else None}), 303)
 

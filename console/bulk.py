@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from console.decisions import command, outcomes, settled
@@ -22,6 +25,7 @@ _AT_A_TIME: Final = 500
 _WAIT_S: Final = 10
 _FILTERS: Final = ("only", "store", "q")
 _ALL: Final = f"{PATH}/all"
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 screens = Screens()
 
@@ -42,22 +46,39 @@ async def decide(visit: Visit) -> Response:
 
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def all_results(visit: Visit) -> Response:
-    """The number of results, and of those that are done."""
-    body = {**criteria(visit.query), "take": 0}
-    found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
-    done = {name[2:]: int(number) for name, number in visit.query.items() if name[:2] == "n-" and number.isdigit()}
-    return visit.page("bulk_all.html", total=found["totalCount"], counts=done, reasons=list(ReasonCode))
+    """The number of results, and the decisions to choose from. Opening the page decides nothing."""
+    return await _progress(visit, {}, {}, goes_on=False)
 
 
 @screens.post("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def decide_some(visit: Visit) -> Response:
-    """Decide about some of the results, and go on with the rest: what is decided is no result any more."""
-    form, query = await visit.form(), visit.query
-    body = {**criteria(query), "take": _AT_A_TIME, "withTotal": False}
+    """Decide about some of the results. The answer goes on with the rest by itself, while decisions take effect."""
+    form = await visit.form()
+    body = {**criteria(visit.query), "take": _AT_A_TIME, "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
-    counts = Counter({name: int(number) for name, number in query.items() if name[:2] == "n-" and number.isdigit()})
+    counts, now = Counter(_counts_in(form)), {}
     if ids := [row["id"] for row in found["results"]]:
-        answer = await settled(command(visit, form, ids, "New", wait=_WAIT_S))
-        counts.update({f"n-{word}": number for word, number in outcomes(answer).items()})
-    sent = {name: form.get(name) for name in ("action", "reasonCode")}
-    return RedirectResponse(address(_ALL, query, **sent, **counts), 303)
+        now = outcomes(await settled(command(visit, form, ids, "New", wait=_WAIT_S)))
+        counts.update(now)
+    sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
+    return await _progress(visit, counts, sent, goes_on="applied" in now and "accepted" not in now)
+
+
+async def _progress(visit: Visit, counts: Mapping[str, int], sent: Mapping[str, str], *, goes_on: bool) -> Response:
+    """The page with the number of results left and of those done by their outcomes. `sent` is what is repeated."""
+    body = {**criteria(visit.query), "take": 0}
+    found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
+    return visit.page(
+        "bulk_all.html",
+        total=found["totalCount"],
+        counts=counts,
+        sent=sent,
+        goes_on=goes_on,
+        reasons=list(ReasonCode),
+    )
+
+
+def _counts_in(form: FormData) -> dict[str, int]:
+    """The numbers of the steps before, by outcome, as the page carries them."""
+    fields = ((name, str(value)) for name, value in form.items())
+    return {name[2:]: int(text) for name, text in fields if name[:2] == "n-" and _NUMBER.fullmatch(text)}

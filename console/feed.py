@@ -23,12 +23,14 @@ TOPICS: Final = (Topic.EVENTS, Topic.REVIEW_CLAIMS)
 
 _MOST_WAITING: Final = 1_000
 _DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
+_TOLD: Final = {"ReviewSubmitted": "new", "ReviewEdited": "edited"}
 _TYPE: Final = "ce_type"
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One thing that happened to a review: `new`, `decided` (its status is None once it is deleted) or `claimed`."""
+    """One thing that happened to a review: `new`, `edited`, `decided` (its status is None once it is deleted) or
+    `claimed`."""
 
     kind: str
     review_id: str
@@ -125,12 +127,12 @@ class Feed:
 def _news_in(record: Any) -> News | None:
     """The news in a record; None where it is none for a queue. Raises ValueError, KeyError or TypeError."""
     kind = dict(record.headers).get(_TYPE, b"").decode().removeprefix("plaudit.")
-    if record.value is None or kind not in {*_DECISIONS, "ReviewSubmitted", "ReviewClaimed"}:
+    if record.value is None or kind not in {*_DECISIONS, *_TOLD, "ReviewClaimed"}:
         return None
     told = orjson.loads(record.value)
     id, store_id = str(told["reviewId"]), told["storeId"]
-    if kind == "ReviewSubmitted":
-        return News("new", id, store_id)
+    if kind in _TOLD:
+        return News(_TOLD[kind], id, store_id)
     if kind == "ReviewClaimed":
         return News("claimed", id, store_id, told["subject"], told["desk"])
     return News("decided", id, store_id, told.get("moderator"), status=told["status"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from domain.reviews_facts import ReasonCode
 
 ROWS: Final = 50
 _OTHERS: Final = 5
+_TYPED: Final = ("text", "author", "title", "review", "rating", "userName")
 
 screens = Screens()
 
@@ -44,8 +45,7 @@ async def reviews(visit: Visit) -> Response:
 @screens.get("/reviews/{id}", Permission.READ_REVIEWS)
 async def review(visit: Visit) -> Response:
     """One review, whole."""
-    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
-    return visit.page("review.html", row=row, reasons=list(ReasonCode), **await _context(visit, row))
+    return await _whole(visit)
 
 
 @screens.get("/reviews/{id}/context", Permission.READ_REVIEWS)
@@ -64,7 +64,10 @@ async def reply(visit: Visit) -> Response:
         await visit.facade.command("DELETE", path, key=key)
         return visit.back(f"/console/reviews/{id}", "removed")
     told = {"text": form.get("text"), "author": form.get("author") or None}
-    await visit.facade.command("POST", path, told, key=key)
+    try:
+        await visit.facade.command("POST", path, told, key=key)
+    except Refused as refused:
+        return await _whole(visit, "reply", form, refused)
     return visit.back(f"/console/reviews/{id}", "replied")
 
 
@@ -84,7 +87,10 @@ async def edit(visit: Visit) -> Response:
         "rating": _number(str(form.get("rating", ""))),
         "userName": form.get("userName") or None,
     }
-    await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
+    try:
+        await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
+    except Refused as refused:
+        return await _whole(visit, "edit", form, refused)
     return visit.back(f"/console/reviews/{id}", "saved")
 
 
@@ -103,6 +109,28 @@ async def image(visit: Visit) -> Response:
     """An image of a review: the visitor's browser has no other credential than the cookie of the console."""
     content, kind = await visit.facade.content(f"/api/images/{visit.segment('imageId')}", visit.query)
     return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=300"})
+
+
+async def _whole(
+    visit: Visit, sent: str = "", form: Mapping[str, Any] | None = None, refused: Refused | None = None
+) -> Response:
+    """A review with its forms. Where one of them, `sent`, was refused, it keeps what was typed. Raises Refused."""
+    if refused and (refused.status == 401 or visit.wants_json or not visit.may("customerReviews:read")):
+        raise refused
+    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
+    page = visit.page(
+        "review.html",
+        status=refused.status if refused else 200,
+        row=row,
+        reasons=list(ReasonCode),
+        sent=sent,
+        typed={name: str((form or {}).get(name, "")) for name in _TYPED},
+        refused=refused,
+        **await _context(visit, row),
+    )
+    if refused and refused.retry_after:
+        page.headers["Retry-After"] = refused.retry_after
+    return page
 
 
 async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:

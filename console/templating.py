@@ -13,6 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from console.fields import in_words
 
 _FOLDER: Final = Path(__file__).parent / "templates"
+_ONCE: Final = frozenset({"done", "undo", "undo_action", "undo_expected"})
+"""Parameters that tell what was done just now: no other address has them."""
+
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -52,7 +55,7 @@ def stars(rating: float) -> int:
 def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:
     """An address with parameters; `changes` replace them, and None takes one away."""
     given = {**query, **changes}
-    said = {name: value for name, value in given.items() if value not in (None, "") and name != "done"}
+    said = {name: value for name, value in given.items() if value not in (None, "") and name not in _ONCE}
     return f"{path}?{urlencode(said)}" if said else path
 
 

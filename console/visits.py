@@ -114,12 +114,14 @@ class Visit:
         return RedirectResponse(address, 303)
 
     def problem(self, refused: Refused) -> Response:
-        """What the facade refused, as a page of its own."""
+        """What the facade refused, as a page of its own, or as a part where a part was asked for."""
         if self.wants_json:
             content = {"message": refused.detail, "status": refused.status, "results": list(refused.results)}
             return JSONResponse(content, refused.status)
         headers = {"Retry-After": refused.retry_after} if refused.retry_after else {}
-        page = self.page("problem.html", status=refused.status, refused=refused)
+        page = self.page(
+            "problem_part.html" if self.is_fragment else "problem.html", status=refused.status, refused=refused
+        )
         page.headers.update(headers)
         return page
 

@@ -104,8 +104,10 @@ class Queue {
     document.addEventListener("submit", (event) => {
       if (!event.target.matches("form[data-decide]")) return;
       event.preventDefault();
-      const action = event.submitter?.value;
-      this.decide(event.target.closest("#list > li") ?? this.current, action, action === "reject" ? event.target.elements.reasonCode.value : "");
+      const { target: form, submitter } = event;
+      const row = form.closest("#list > li") ?? this.row(form.dataset.id);
+      const action = submitter?.value;
+      if (row && !row.classList.contains("settled")) this.decide(row, action, action === "reject" ? form.elements.reasonCode.value : "");
     });
     window.addEventListener("beforeunload", (event) => {
       if (this.pending.size && !this.leaving) event.preventDefault();
@@ -128,10 +130,24 @@ class Queue {
     row.scrollIntoView({ block: "nearest", behavior: "instant" });
     clearTimeout(this.looking);
     this.looking = setTimeout(() => {
+      this.remember();
       const address = `/console/reviews/${encodeURIComponent(row.dataset.id)}/context`;
       htmx.ajax("GET", address, { target: "#context", source: "#context" });
       this.claim(row);
     }, 150);
+  }
+
+  /** Put the row in focus into the address: a way back leads there. */
+  remember() {
+    const here = new URL(location.href);
+    here.searchParams.set("focus", this.current.dataset.id);
+    history.replaceState(history.state, "", here);
+  }
+
+  /** Bring a row into focus, also for those who hear the page. */
+  goTo(row) {
+    this.focus(row);
+    row?.focus({ preventScroll: true });
   }
 
   /** Tell others which row is in focus; one request at a time, the last row wins. */
@@ -148,7 +164,7 @@ class Queue {
 
   move(by) {
     const rows = this.rows;
-    this.focus(rows[rows.indexOf(this.current) + by]);
+    this.goTo(rows[rows.indexOf(this.current) + by]);
   }
 
   /** The next row that waits, below the one in focus, else from the top. */
@@ -156,7 +172,7 @@ class Queue {
     const rows = this.rows;
     const at = rows.indexOf(this.current);
     const next = [...rows.slice(at + 1), ...rows.slice(0, at)].find((row) => !row.classList.contains("settled"));
-    if (next) this.focus(next);
+    if (next) this.goTo(next);
     else this.finish();
   }
 
@@ -172,6 +188,9 @@ class Queue {
     }
     const here = new URL(location.href);
     for (const name of ["after", "focus", "done", "undo", "undo_action", "undo_expected"]) here.searchParams.delete(name);
+    const last = this.done.at(-1);
+    const undo = last && { undo: last.row.dataset.id, undo_action: last.action, undo_expected: last.row.dataset.status };
+    for (const [name, value] of Object.entries(undo ?? {})) here.searchParams.set(name, value);
     location.assign(here);
   }
 
@@ -198,7 +217,7 @@ class Queue {
     );
     this.pending.set(row, sent);
     sent.finally(() => this.pending.delete(row));
-    this.advance();
+    if (this.current?.classList.contains("settled")) this.advance();
   }
 
   async send(row, action, expected, reasonCode) {
@@ -227,15 +246,18 @@ class Queue {
   async undo() {
     await Promise.allSettled(this.pending.values());
     const last = this.done.pop();
-    if (!last) return;
-    this.focus(last.row);
+    if (!last) {
+      one("form.notice [name=action]")?.click();
+      return;
+    }
+    this.goTo(last.row);
     this.say(last.row, "Undoing …");
     const sent = this.send(last.row, last.action, last.row.dataset.status, "").then(
       () => {
         last.row.classList.remove("settled", "failed");
         this.say(last.row, "Undone: it is as it was before.");
       },
-      () => {},
+      (error) => { if (!error.isFinal) this.done.push(last); },
     );
     this.pending.set(last.row, sent);
     sent.finally(() => this.pending.delete(last.row));
@@ -271,6 +293,12 @@ class Queue {
       // Whoever looks at another review has left the one before.
       for (const other of this.rows) if (other !== row && other.desk === told.desk) this.unclaim(other);
       row.desk = told.desk;
+      return;
+    }
+    if (kind === "edited") {
+      if (this.pending.has(row) || row.dataset.status !== "New") return;
+      row.classList.add("settled");
+      this.say(row, "It was changed meanwhile: load the page anew.");
       return;
     }
     this.unclaim(row);
@@ -316,7 +344,7 @@ function listen(queue) {
       const told = JSON.parse(event.data);
       if (!store || told.store === store) tell([told.id]);
     });
-    for (const kind of ["claimed", "decided"]) {
+    for (const kind of ["claimed", "decided", "edited"]) {
       source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
     }
     // A browser connects again by itself, unless it was answered by something else.
@@ -328,12 +356,20 @@ function listen(queue) {
   connect();
 }
 
+/** Forms with something typed that wasn't sent. */
+const unsent = new Set();
+window.addEventListener("beforeunload", (event) => {
+  if (unsent.size) event.preventDefault();
+});
+
 /** Before a form with something typed goes: is the visitor still signed in? Otherwise it stays as it is, with the way to
  *  sign in beside it. */
 function keep(form) {
   let isIn = false;
+  form.addEventListener("input", () => unsent.add(form));
   form.addEventListener("submit", async (event) => {
     if (isIn || event.submitter?.formTarget) {
+      if (isIn) unsent.delete(form);
       isIn = false;
       return;
     }
@@ -372,7 +408,11 @@ function keys(queue) {
     x: () => queue.select(false),
     X: () => queue.select(true),
     z: () => queue.undo(),
-    o: () => queue.current && location.assign(one("a.open", queue.current).href),
+    o: () => {
+      if (!queue.current) return;
+      queue.remember();
+      location.assign(one("a.open", queue.current).href);
+    },
   };
   const onReview = {
     a: () => press("#decide [value=approve]"),
@@ -386,9 +426,12 @@ function keys(queue) {
     if (event.key === "?" && help && !event.target.closest("input, textarea")) { help.showModal(); return; }
     if (kept.get("shortcuts") === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+    if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
     if (isRejecting) {
       isRejecting = false;
-      const reason = queue.reasons[Number(event.key) - 1];
+      // Some keyboards have their digits behind Shift.
+      const digit = Number(event.key) || Number(/^(?:Digit|Numpad)(\d)$/.exec(event.code)?.[1]);
+      const reason = queue.reasons[digit - 1];
       if (reason) queue.decide(queue.current, "reject", reason);
       else if (queue.current) queue.say(queue.current, "");
       event.preventDefault();
@@ -420,10 +463,15 @@ function live(button) {
   });
 }
 
+document.addEventListener("htmx:error", ({ target }) => {
+  if (target.id !== "context") return;
+  target.replaceChildren(Object.assign(document.createElement("p"), { className: "hint", role: "alert", textContent: "The context can't be loaded." }));
+});
 const list = document.getElementById("list");
 const queue = list && new Queue(list);
 if (queue || document.getElementById("news")) listen(queue);
-if (queue || document.getElementById("decide")) keys(queue);
-document.getElementById("continue")?.requestSubmit();
+if (queue || one("#decide, form.notice")) keys(queue);
+// Not when somebody comes back to the page, or loads it anew: that is no wish to go on.
+if (performance.getEntriesByType("navigation")[0]?.type === "navigate") document.getElementById("continue")?.requestSubmit();
 for (const button of all("button[data-live]")) live(button);
 for (const form of all("main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))")) keep(form);

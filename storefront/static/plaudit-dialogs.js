@@ -74,6 +74,8 @@ export function report(shop, review) {
   const dialog = dialogOf(shop, say('reportTitle'));
   const problem = h('p', { class: 'wrong', role: 'alert' });
   const select = h('select', { name: 'reason' }, ...REASONS.map((each) => h('option', { value: each }, say('reason.' + each))));
+  let attempt = { body: '', key: '' };
+  let isSending = false;
   const form = h('form', { submit: send },
     h('h2', {}, say('reportTitle')),
     h('label', {}, say('reason'), select),
@@ -90,27 +92,30 @@ export function report(shop, review) {
   /** @param {Event} event */
   async function send(event) {
     event.preventDefault();
+    if (isSending) return;
+    isSending = true;
     const given = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+    const body = JSON.stringify({ reviewId: review.id, goodFaith: true, ...given });
+    if (body != attempt.body) attempt = { body, key: shop.random() };
     try {
-      await shop.send('/reports', JSON.stringify({ reviewId: review.id, goodFaith: true, ...given }));
+      await shop.send('/reports', body, { 'Idempotency-Key': attempt.key });
       const close = h('button', { click: () => dialog.close() }, say('close'));
       dialog.replaceChildren(h('div', { class: 'stack' }, h('p', { role: 'status' }, say('reported')), close));
       close.focus();
     } catch (error) {
       problem.textContent = problemOf(shop, error).join(' ');
     }
+    isSending = false;
   }
 
   dialog.append(form);
   dialog.showModal();
 }
 
-/** The words for what went wrong: those of the page's language where it has some. @param {Shop} shop @param {any} problem @returns {string[]} */
+/** The words for what went wrong, in the page's language: for what is known by its code, else by its status. @param {Shop} shop @param {any} problem @returns {string[]} */
 export function problemOf(shop, problem) {
-  const { errors = [], results = [], detail } = /** @type {import('./types').Problem} */ (problem);
-  const told = [...errors, ...results].map(({ code, reason, message }) => {
-    const key = 'refused.' + (code ?? reason);
-    return key in shop.words ? shop.say(key) : message;
-  });
-  return told.some(Boolean) ? told.flatMap((each) => each ?? []) : [detail || shop.say('problem')];
+  const { errors = [], results = [], status = 0 } = /** @type {import('./types').Problem} */ (problem);
+  const known = [...errors, ...results].map(({ code, reason }) => 'refused.' + (code ?? reason)).filter((key) => key in shop.words);
+  const general = [415, 429, 503].includes(status) ? 'status.' + status : 'problem';
+  return (known.length ? known : [general]).map((key) => shop.say(key));
 }

@@ -80,7 +80,13 @@ function photosOf(shop, current) {
   }
 
   const field = h('label', {}, say('addPhotos', { n: most }), input);
-  const ids = async () => (await Promise.all(uploads.values())).filter((id) => id !== undefined);
+  /** The photos' ids, once all are there. Throws where one of them can't be had: its row says why. */
+  const ids = async () => {
+    const made = await Promise.all([...uploads].map(async ([row, id]) => ({ row, id: await id })));
+    const wanted = made.filter(({ row }) => row.isConnected).map(({ id }) => id);
+    if (wanted.includes(undefined)) throw new Error('an upload failed');
+    return wanted;
+  };
   return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids };
 }
 

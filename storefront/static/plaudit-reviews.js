@@ -25,6 +25,7 @@ h2,h3,p,ol,ul,fieldset,figure{margin:0;padding:0;border:0;list-style:none;min-wi
 h2{font-size:1.4em;line-height:1.25}
 h3{font-size:1em;display:inline}
 section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
+.stack[hidden]{display:none}
 section{gap:1.5em}
 .row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
 .top{display:grid;gap:1em 3em;align-items:center}
@@ -327,7 +328,8 @@ function writing(shop) {
   const open = async () => {
     const isOpen = button.ariaExpanded == 'true';
     button.ariaExpanded = `${!isOpen}`;
-    if (isOpen) return place.replaceChildren();
+    place.hidden = isOpen;
+    if (isOpen || place.querySelector('form')) return;
     place.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('loading')));
     try {
       await (await import('./plaudit-form.js')).open(shop, place);

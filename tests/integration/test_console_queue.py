@@ -94,6 +94,29 @@ async def test_undo_restores_what_was(browser: Browser, place: Service, own: Fac
     assert await statuses(own, ids) == dict.fromkeys(ids, "New")
 
 
+async def test_keys_keep_the_place_and_the_last_decision(browser: Browser, place: Service, own: Facade) -> None:
+    """On a keyboard with digits behind Shift, over a way back, and over the end of a page."""
+    ids = await reviews_of(own, 2, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.keyboard.press("j")
+        assert await page.evaluate("document.activeElement.dataset.id") == ids[1]
+        await page.keyboard.press("o")
+        await page.wait_for_url("**/reviews/*")
+        await page.go_back()
+        await page.locator(f"#r-{ids[1]}.focus").wait_for()
+        await page.keyboard.press("r")
+        await page.keyboard.press("Shift")
+        pressed = "new KeyboardEvent('keydown', { key: '&', code: 'Digit1', bubbles: true })"
+        await page.evaluate(f"document.body.dispatchEvent({pressed})")
+        await page.locator(f"#r-{ids[1]} .outcome", has_text="Rejected: ").wait_for()
+        await page.keyboard.press("a")
+        await page.get_by_text("Nothing waits for a decision").wait_for()
+        await page.keyboard.press("z")
+        await page.locator(f"#r-{ids[0]}").wait_for()
+    assert [*(await statuses(own, ids)).values()] == ["New", "Rejected"]
+
+
 async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Service, own: Facade) -> None:
     """Both decide about every row, one by approving and the other by rejecting: the first decision of each stays."""
     ids = await reviews_of(own, _DECISIONS, new_id())
@@ -128,11 +151,29 @@ async def test_others_are_seen(browser: Browser, place: Service, own: Facade) ->
         assert await one.locator("#list > li.claimed").count() == 1
         await other.keyboard.press("a")
         await one.locator(f"#r-{ids[1]}.settled", has_text="Approved").wait_for()
+        changed = {"review": "Mended", "rating": "3"}
+        assert (await own.http.post(f"/console/reviews/{ids[2]}/edit", data=changed)).status_code == 303
+        await one.locator(f"#r-{ids[2]}.settled", has_text="It was changed meanwhile").wait_for()
         rows = await one.locator("#list > li").count()
         await own.submit(submission(new_id(), 3))
         await one.get_by_text("1 new review").wait_for()
         assert await one.locator("#list > li").count() == rows
         assert await one.locator("#list > li.focus").get_attribute("data-id") == ids[0]
+
+
+async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, place: Service, own: Facade) -> None:
+    """A double click approves one review; a context that doesn't come leaves none of another review."""
+    ids = await reviews_of(own, 3, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        await page.goto("/console/queue")
+        await page.locator("#context [value=approve]").dblclick()
+        await page.locator(f"#r-{ids[0]} .outcome", has_text="Approved.").wait_for()
+        assert await page.locator("#list > li.settled").count() == 1
+        await page.locator(f"#context [data-id='{ids[1]}']").wait_for()
+        await page.route("**/context", lambda route: route.abort())
+        await page.keyboard.press("j")
+        await page.get_by_text("The context can't be loaded.").wait_for()
+    assert [*(await statuses(own, ids)).values()] == ["Approved", "New", "New"]
 
 
 async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Facade) -> None:

@@ -7,8 +7,11 @@ from typing import Any
 
 import httpx
 
+from tests.support.console_pages import forms
 from tests.support.facade import Facade, new_id, submission
+from tests.support.images import Images
 from tests.support.orders import Returns
+from tests.support.service import Service
 from tests.support.waiting import eventually
 
 SAME = {"sec-fetch-site": "same-origin"}
@@ -60,8 +63,16 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     refused = await send(http, f"{here}/reply", text=" ")
     assert refused.status_code == 422
     assert "/text" in refused.text
+    long = "typed " * 1_000
+    refused = await send(http, f"{here}/reply", text=long, author="Bob")
+    assert refused.status_code == 422
+    (form,) = [each.fields for each in forms(refused.text) if each.action.endswith("/reply")]
+    assert (form["text"], form["author"]) == (long, "Bob")
     for rating in ("nan", "many", "", "9"):
-        assert (await send(http, f"{here}/edit", review="Mended", rating=rating)).status_code in (400, 422)
+        refused = await send(http, f"{here}/edit", review="Mended twice", rating=rating)
+        assert refused.status_code in (400, 422)
+        (form,) = [each.fields for each in forms(refused.text) if each.action.endswith("/edit")]
+        assert (form["review"], form["rating"]) == ("Mended twice", rating)
     late = await send(http, f"{here}/decide", action="approve", expected="Rejected")
     assert late.status_code == 409
     assert "status-changed" in late.text
@@ -108,3 +119,55 @@ async def test_decisions_that_are_sent_together(http: httpx.AsyncClient, facade:
     assert await decided("reject") == dict.fromkeys(ids, "status-changed")
     for bad in ({"action": "explode"}, {"action": "approve", "expected": "odd"}, {"action": "approve"}):
         assert (await send(http, "/console/queue/decisions", **bad)).status_code == 422
+
+
+async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncClient, facade: Facade) -> None:
+    """No link decides: an answer to a decision alone goes on by itself."""
+    word = new_id("word")
+    ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(2)))
+    here = f"/console/queue/all?q={word}"
+    for link in (f"{here}&action=approve&n-applied=1", f"{here}&n-x=%C2%B2"):
+        page = await http.get(link)
+        assert page.status_code == 200
+        assert 'id="continue"' not in page.text
+        assert "Approve all 2" in page.text
+    carried = {"n-applied": "1", "n-odd": "²", "n-far": "9" * 5_000}
+    answer = await send(http, here, action="approve", **carried)
+    assert answer.status_code == 200
+    assert "0 wait, 3 are done" in answer.text
+    assert [(await facade.review(id))["reviewStatus"] for id in ids] == ["Approved"] * 2
+    again = await send(http, here, action="approve", **carried)
+    assert 'id="continue"' not in again.text
+
+
+async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: Service, own_facade: Facade) -> None:
+    await own_facade.submit(submission(new_id(), 4))
+    await own_service.stop("worker")
+    answer = await send(own_facade.http, "/console/queue/all", action="approve")
+    assert "take effect in a moment" in answer.text
+    assert "Go on" in answer.text
+    assert 'id="continue"' not in answer.text
+
+
+async def test_a_note_belongs_to_a_rejection(http: httpx.AsyncClient, facade: Facade) -> None:
+    """Enter in it presses the first button of its form, which is the one of the rejection."""
+    (id,) = await facade.submit(submission(new_id(), 4))
+    found = [each for each in forms((await http.get(f"/console/reviews/{id}")).text) if "/decide" in each.action]
+    assert [[*each.buttons] for each in found if "reason" in each.fields] == [["reject"]]
+    assert [[*each.buttons] for each in found if "reason" not in each.fields] == [["approve"]]
+
+
+async def test_photos_are_shown(http: httpx.AsyncClient, facade: Facade) -> None:
+    image = await Images(http).upload()
+    (id,) = await facade.submit(submission(new_id(), 4, images=[image]))
+    for path in (f"/console/reviews/{id}", f"/console/reviews/{id}/context"):
+        sources = re.findall(rf'src="([^"]*{image}[^"]*)"', (await http.get(path)).text)
+        assert sources
+        assert [(await http.get(each)).status_code for each in sources] == [200] * len(sources)
+
+
+async def test_a_long_text_stands_whole_beside_the_queue(http: httpx.AsyncClient, facade: Facade) -> None:
+    (id,) = await facade.submit(submission(new_id(), 4, review=f"{'word ' * 200}and its end"))
+    part = (await http.get(f"/console/reviews/{id}/context", headers={"hx-request": "true"})).text
+    assert "and its end" in part
+    assert f'data-id="{id}"' in part

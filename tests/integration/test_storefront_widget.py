@@ -263,10 +263,20 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         keys.append(route.request.headers["idempotency-key"])
         await route.abort()
 
+    is_sent = asyncio.Event()
+
+    async def lose(route: Route) -> None:
+        await is_sent.wait()
+        await route.abort()
+
     async with shopping(browser, address) as page:
         form = page.locator("plaudit-reviews form")
         await form.get_by_role("radio", name="2 stars").press("Space")
         await form.get_by_label("Your review").fill("Words that took an hour.")
+        for is_shown in (False, True):
+            await page.get_by_role("button", name="Write a review").click()
+            await expect(form).to_be_visible(visible=is_shown)
+        await expect(form.get_by_label("Your review")).to_have_value("Words that took an hour.")
         pattern = "**/Product/*/reviews"
         await page.route(pattern, fail)
         for _ in range(2):
@@ -276,6 +286,22 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         await form.get_by_role("button", name="Send review").click()
         await form.get_by_role("alert").get_by_text("Nothing that you typed is lost").wait_for()
         assert keys[0] == keys[1] != keys[2]
+        await page.route("**/images?*", lose)
+        await form.get_by_label("photos").set_input_files(
+            {"name": "lost.png", "mimeType": "image/png", "buffer": picture()}
+        )
+        await form.get_by_role("button", name="Send review").click()
+        await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(0)
+        is_sent.set()
+        # In the row of the photo, and at the form: the review didn't go without it.
+        await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(2)
+        assert len(keys) == 3
+        await page.unroute(pattern)
+        told = {"status": 429, "detail": "5 per hour of 203.0.113.7"}
+        allowed = {"access-control-allow-origin": "*"}
+        await page.route(pattern, lambda route: route.fulfill(status=429, headers=allowed, json=told))
+        await form.get_by_role("button", name="Send review").click()
+        await expect(form.get_by_role("alert")).to_have_text("That was too much at once. Please try again later.")
         await page.unroute(pattern)
         await form.get_by_role("button", name="Send review").click()
         await form.get_by_role("alert").get_by_text("The link is not valid.").wait_for()
@@ -306,7 +332,7 @@ async def test_a_report_reaches_the_moderators(browser: Browser, filled: Filled)
         await dialog.get_by_label("Reason").select_option("off-topic")
         await dialog.get_by_label("What is wrong with it").fill("It is about another camera.")
         await dialog.get_by_role("checkbox").check()
-        await dialog.get_by_role("button", name="Send report").click()
+        await dialog.get_by_role("button", name="Send report").dblclick()
         await dialog.get_by_text("The shop will look at it.").wait_for()
         shown = await facade.get(f"/storefront/v1/{filled.store}/Product/{filled.product}/reviews", stars="1")
         path = f"/api/customerReviews/{shown['results'][0]['id']}/reports"

@@ -95,6 +95,20 @@ async def test_strangers_are_sent_to_sign_in_and_come_back(app: FastAPI) -> None
             assert response.headers["location"] == "/console/sign-in?to=%2Fconsole%2Fqueue%3Fonly%3Dflagged"
 
 
+async def test_a_part_of_a_page_is_refused_by_a_part(app: FastAPI) -> None:
+    asked = {"hx-request": "true"}
+    known = {**asked, "x-credential": ISSUER_OF_ALL.token(["metrics:read"])}
+    async with client_of(app) as http:
+        for headers, status, words in (
+            (asked, 401, "Sign in in another tab"),
+            (known, 403, "This needs the permission"),
+        ):
+            response = await http.get("/console/reviews/1/context", headers=headers)
+            assert response.status_code == status
+            assert words in response.text
+            assert not re.search("<html|<nav|autofocus", response.text)
+
+
 async def test_a_page_may_load_nothing_from_elsewhere(app: FastAPI) -> None:
     async with client_of(app) as http:
         page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
@@ -167,9 +181,16 @@ def test_ages(at: str, shown: str) -> None:
 
 def test_moments_and_addresses() -> None:
     assert moment("2026-11-02T11:02:33.433Z") == "2 Nov 2026, 11:02"
+<<<<<<< HEAD
     assert address("/x", {"a": "1", "done": "saved", "b": ""}, c="&", a=None) == "/x?c=%26"
 
 
 @pytest.mark.parametrize("text", ["1e999", "nan", "-inf"])
 def test_numbers_without_an_end_stay_text(text: str) -> None:
     assert (number(text), number("1.5"), number("2")) == (text, 1.5, 2)
+=======
+    assert (
+        address("/x", {"a": "1", "done": "saved", "undo": "r", "undo_action": "reset", "b": ""}, c="&", a=None)
+        == "/x?c=%26"
+    )
+>>>>>>> 80e7d038add7b02200e4991df1dc524959f25a12
