@@ -12,10 +12,6 @@ from plaudit.cli.terminal import shown
 
 app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
 
-<<<<<<< HEAD
-Customer = Annotated[
-    str, typer.Option("--customer", help="The id (`userId`, `customerId`), or the mail address of reports.")
-=======
 
 def _id(text: str) -> str:
     if not text.strip():
@@ -25,8 +21,12 @@ def _id(text: str) -> str:
 
 Customer = Annotated[
     str,
-    typer.Option("--customer", parser=_id, metavar="TEXT", help="The id: `userId` of reviews, `customerId` of orders."),
->>>>>>> 21dfb77972d01947b9929ad424efed8f4b6e1823
+    typer.Option(
+        "--customer",
+        parser=_id,
+        metavar="TEXT",
+        help="The id (`userId`, `customerId`), or the mail address of reports.",
+    ),
 ]
 
 

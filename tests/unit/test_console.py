@@ -181,16 +181,12 @@ def test_ages(at: str, shown: str) -> None:
 
 def test_moments_and_addresses() -> None:
     assert moment("2026-11-02T11:02:33.433Z") == "2 Nov 2026, 11:02"
-<<<<<<< HEAD
-    assert address("/x", {"a": "1", "done": "saved", "b": ""}, c="&", a=None) == "/x?c=%26"
+    assert (
+        address("/x", {"a": "1", "done": "saved", "undo": "r", "undo_action": "reset", "b": ""}, c="&", a=None)
+        == "/x?c=%26"
+    )
 
 
 @pytest.mark.parametrize("text", ["1e999", "nan", "-inf"])
 def test_numbers_without_an_end_stay_text(text: str) -> None:
     assert (number(text), number("1.5"), number("2")) == (text, 1.5, 2)
-=======
-    assert (
-        address("/x", {"a": "1", "done": "saved", "undo": "r", "undo_action": "reset", "b": ""}, c="&", a=None)
-        == "/x?c=%26"
-    )
->>>>>>> 80e7d038add7b02200e4991df1dc524959f25a12
