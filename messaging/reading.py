@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
 from messaging.metrics import note_ignored
-from messaging.reading_shapes import Shape, folded_name, shape_of
+from messaging.reading_shapes import NO_SHAPE, Shape, folded_name, of_one_type, shape_of
 from messaging.schemas import PATTERN_MESSAGES
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class Reader(Generic[T]):
         try:
             found = self._adapter.validate_json(_ENCODER.encode(content).encode())
         except ValidationError as error:
-            raise invalid_content(error) from None
+            raise invalid_content(error, self.shape, content) from None
         return Read(found, tuple(correction.ignored))
 
 
@@ -148,9 +148,9 @@ def reader_of(adapter: TypeAdapter[T]) -> Reader[T]:
     return Reader(adapter)
 
 
-def invalid_content(error: ValidationError) -> InvalidContentError:
-    """The error of a validation, without the input: it may be personal."""
-    details = error.errors(include_url=False, include_input=False)
+def invalid_content(error: ValidationError, shape: Shape = NO_SHAPE, told: Any = None) -> InvalidContentError:
+    """The error of a validation of a value of that shape, without the input: it may be personal."""
+    details = of_one_type(error.errors(include_url=False, include_input=False), shape, told)
     return InvalidContentError([InputError(pointer(d["loc"]), _code(d["type"]), error_message(d)) for d in details])
 
 
@@ -228,7 +228,8 @@ class _Correction:
 
     def _note_unknown(self, name: str, shape: Shape, place: tuple[str | int, ...], *, is_closed: bool) -> None:
         if is_closed:
-            hint = nearest(name, shape.known_names()) if len(self.errors) < _MOST_SUGGESTIONS else ""
+            others = [each for each in shape.known_names() if folded_name(each) != folded_name(name)]
+            hint = nearest(name, others) if len(self.errors) < _MOST_SUGGESTIONS else ""
             self._note(place, name, UNKNOWN_FIELD, f"There is no field of this name. {hint}".strip())
         elif len(self.ignored) < _MOST_IGNORED:
             path = [*(part for part in place if isinstance(part, str)), name]

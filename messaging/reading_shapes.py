@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
+
+_TAG_ERRORS: Final = frozenset(("union_tag_invalid", "union_tag_not_found"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,15 @@ class Shape:
         """The names of all fields that an object of this type may have."""
         return sorted({field.name for each in self.objects for field in each.fields.values()})
 
+    def tags(self) -> dict[str, set[str]]:
+        """The fields that tell its objects apart, by name, each with its words."""
+        words: dict[str, set[str]] = {}
+        for each in self.objects:
+            for tag in each.fields.values():
+                if tag.shape.is_tag:
+                    words.setdefault(tag.name, set()).update(tag.shape.words.values())
+        return words
+
     def without(self, hidden: Collection[str]) -> Shape:
         """The shape without fields of these names, at its top or in the items of an array."""
         objects = tuple(
@@ -72,6 +83,32 @@ class Shape:
             for each in self.objects
         )
         return replace(self, objects=objects, items=self.items and self.items.without(hidden))
+
+
+NO_SHAPE: Final = Shape()
+
+
+def of_one_type(details: Iterable[Any], shape: Shape, told: Any) -> Iterator[Mapping[str, Any]]:
+    """The details of a failed validation at their places in the value, which has the right names.
+
+    Of a value that may be of several types Pydantic tells all of them, each below the name of the type or the word of
+    its tag: only those of the one that the value is meant for count.
+    """
+    if len(shape.objects) < 2 or not isinstance(told, dict):
+        yield from details
+        return
+    meant, tags = shape.object_for(told), shape.tags()
+    types, words = {each.name for each in shape.objects}, [told.get(name) for name in tags]
+    for detail in details:
+        first, *others = detail["loc"] or ("",)
+        if detail["type"] in _TAG_ERRORS:
+            tag = detail["ctx"]["discriminator"].strip("'")
+            known = ", ".join(sorted(tags[tag]))
+            yield {"loc": (tag,), "type": detail["type"], "msg": f"Must be one of {known}"}
+        elif first not in types:
+            yield {**detail, "loc": others} if first in words else detail
+        elif meant is not None and first == meant.name:
+            yield {**detail, "loc": others}
 
 
 def folded_name(name: object) -> str:

@@ -10,7 +10,7 @@ from api.auth.permissions import forbidden
 from api.commands import Command
 from api.services import Services
 from api.stores.bounds import stores_of
-from api.web.problems import ItemError, ProblemError, ProblemKind
+from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
 from domain.objects import ObjectPlace
 from domain.permissions import Caller, Permission
 from domain.reviews import Review, ReviewIdentity
@@ -50,9 +50,13 @@ async def wanted_by(
     services: Services, caller: Caller, command: Command, reviews: Mapping[str, SubmittedReview]
 ) -> list[Wanted]:
     """Tell edits from new reviews, by one look-up of the ids that the request names. While the database is unavailable
-    all pass as new ones: the consumer tells. Raises ProblemError: an id is taken, or the caller may only edit."""
+    all pass as new ones: the consumer tells. Raises ProblemError: an id is taken, the caller may only edit, or that
+    can't be told from what the caller may not."""
     ids = {review.id for review in reviews.values() if review.id}
-    places = await unless_away(services.reviews.taken(ids), {}) if ids else {}
+    places = await unless_away(services.reviews.taken(ids), None) if ids else {}
+    if places is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
+        raise unavailable("The database")
+    places = places or {}
     wanted: list[Wanted] = []
     errors: list[ItemError] = []
     for index, (id, review) in enumerate(reviews.items()):
@@ -69,6 +73,10 @@ async def wanted_by(
     if not caller.may(Permission.CREATE_REVIEWS) and not all(item.is_moderated for item in wanted):
         raise forbidden(f"This needs the permission {Permission.CREATE_REVIEWS.value}.")
     return wanted
+
+
+def _may_create_any(caller: Caller) -> bool:
+    return caller.may(Permission.CREATE_REVIEWS) and caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS)
 
 
 def _wanted(caller: Caller, id: str, review: SubmittedReview, place: TakenId | None) -> Wanted | None:

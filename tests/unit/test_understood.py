@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from functools import partial
@@ -12,7 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic.alias_generators import to_snake
 
 from api import feedback, moderation
@@ -605,3 +606,33 @@ def test_errors_hold_neither_patterns_nor_the_input() -> None:
         reader.read(written([{**REVIEW, "title": "secret\x00", "userName": "x" * 129}]))
     assert "secret" not in str(refused.value)
     assert "^" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "told", "errors"),
+    [
+        (STORE_UPDATE, {"id": "s", "settings": {"reviewsEnabled": "true"}}, {"/settings/reviewsEnabled": "bool-type"}),
+        (STORE_UPDATE, {"id": "s", "generalSettings": {}}, {"/generalSettings": "unknown-field"}),
+        (
+            FEEDBACK_COMMAND,
+            {"action": "vote", "reviewId": "r", "userId": "a", "helpful": "x"},
+            {"/helpful": "bool-type"},
+        ),
+        (FEEDBACK_COMMAND, {"reviewId": "r"}, {"/action": "union-tag-not-found"}),
+        (FEEDBACK_COMMAND, {"action": ["vote"], "reviewId": "r"}, {"/action": "union-tag-invalid"}),
+        (
+            RETURN_COMMAND,
+            {"action": "create", "return": {"id": "r", "orderId": "o", "lineItems": 5}},
+            {"/return/lineItems": "list-type"},
+        ),
+    ],
+)
+def test_errors_are_those_of_the_type_that_is_meant(
+    adapter: TypeAdapter[Any], told: dict[str, Any], errors: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidContentError) as refused:
+        Reader(adapter)(json.dumps(told).encode())
+    assert {each.pointer: each.code for each in refused.value.errors} == errors
+    for each in refused.value.errors:
+        if each.pointer == "/action":
+            assert each.message == "Must be one of remove-reply, remove-vote, reply, report, vote"

@@ -1,0 +1,57 @@
+"""Edits while the database is away, so that nobody knows whether they are any."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.commands import Command
+from api.reviews.edits import wanted_by
+from api.services import Services
+from api.web.problems import ProblemError
+from domain.permissions import ANYBODY, Caller, Permission
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from messaging.reviews import SubmittedReview
+from messaging.topics import TopicNames
+from storage.database import connect
+from tests.support.app import NOWHERE, REVIEW
+
+COMMAND = Command("c", None, repeatable=True, client="address ")
+CREATE, OTHERS, MODERATE = (
+    Permission.CREATE_REVIEWS,
+    Permission.CREATE_REVIEWS_FOR_OTHERS,
+    Permission.MODERATE_REVIEWS,
+)
+
+
+async def status_of(caller: Caller, id: str | None = "r") -> int:
+    """The status of the refusal of a submission; 202 where it is taken."""
+    review = SubmittedReview.model_validate({**REVIEW, "id": id, "userId": "anna"})
+    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
+    async with client:
+        services = Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1.2.3")
+        try:
+            await wanted_by(services, caller, COMMAND, {id or "new": review})
+        except ProblemError as problem:
+            return problem.kind.status
+    return 202
+
+
+@pytest.mark.parametrize(
+    ("permissions", "status"),
+    [
+        ({CREATE}, 202),
+        ({MODERATE}, 503),
+        ({MODERATE, CREATE}, 503),
+        ({MODERATE, OTHERS}, 503),
+        ({MODERATE, CREATE, OTHERS}, 202),
+        ({OTHERS}, 403),
+    ],
+)
+async def test_a_refusal_that_a_look_up_could_spare_is_none(permissions: set[Permission], status: int) -> None:
+    assert await status_of(Caller("eve", frozenset(permissions))) == status
+
+
+async def test_who_needs_no_look_up_is_answered() -> None:
+    assert await status_of(ANYBODY) == 202
+    assert await status_of(Caller("eve", frozenset({MODERATE})), id=None) == 403
