@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, LiteralString
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from domain.languages import language_tag
 from domain.ratings import hundredths, rating_number
@@ -24,8 +24,10 @@ MAX_ITEMS: Final = 1_000
 MOST_PARTITION: Final = 2**31 - 1
 MOST_OFFSET: Final = 2**63 - 1
 
-_DECIMAL: Final = re.compile(r"\s*[+-]?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9]+)?\s*")
-"""A text that would count as seconds or milliseconds since 1970, depending on its length."""
+_NO_MOMENT: Final = re.compile(
+    r"\s*([+-]?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*"
+)
+"""A text that would count as seconds or milliseconds since 1970, depending on its length, or a day without a time."""
 
 _NO_NULL: Final = r"^[^\x00]*$"
 """The null character is refused: it ends a string in too many systems downstream."""
@@ -64,8 +66,10 @@ def _not_blank(value: str) -> str:
     return value
 
 
-def _no_number_in_text(told: object) -> object:
-    if isinstance(told, bool) or (isinstance(told, str) and _DECIMAL.fullmatch(told)):
+def _date_and_time(told: object) -> object:
+    if not isinstance(told, str | datetime):
+        raise PydanticKnownError("datetime_type")
+    if isinstance(told, str) and _NO_MOMENT.fullmatch(told):
         raise PydanticCustomError("date_time", "Must be a date and time of ISO 8601, like 2022-10-04T03:46:43.433Z")
     return told
 
@@ -123,7 +127,7 @@ Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), N
 Moment = Annotated[
     # What a validator before it hands on is no JSON any more, in which strictness takes texts.
     Annotated[datetime, Field(strict=False)],
-    BeforeValidator(_no_number_in_text),
+    BeforeValidator(_date_and_time),
     AfterValidator(_in_utc),
 ]
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]

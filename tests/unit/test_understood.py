@@ -636,3 +636,31 @@ def test_errors_are_those_of_the_type_that_is_meant(
     for each in refused.value.errors:
         if each.pointer == "/action":
             assert each.message == "Must be one of remove-reply, remove-vote, reply, report, vote"
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        (1664855193, "datetime-type"),
+        (1664855193.5, "datetime-type"),
+        (True, "datetime-type"),
+        ([], "datetime-type"),
+        ("20221004", "date-time"),
+        ("20260314092653", "date-time"),
+        (" -1.5e3 ", "date-time"),
+        ("2022-10-04", "date-time"),
+        ("yesterday", "datetime-from-date-parsing"),
+        ("2022-10-04T25:00:00Z", "datetime-from-date-parsing"),
+        ("2022-10-04T03:46:43.433Z", None),
+        ("2022-10-04 03:46", None),
+    ],
+)
+def test_a_moment_is_a_date_and_a_time(told: object, code: str | None) -> None:
+    order = {"id": "o", "status": "New", "createdDate": "2022-10-04T03:46:43Z", "modifiedDate": told, "items": []}
+    try:
+        ORDERS(json.dumps(order).encode())
+    except InvalidContentError as refused:
+        (error,) = refused.errors
+        assert (error.pointer, error.code) == ("/modifiedDate", code)
+    else:
+        assert code is None
