@@ -17,6 +17,7 @@ from domain.publications import Publication
 from domain.ratings import hundredths
 from storage.database import Database, Document, Session, is_duplicate
 from storage.reviews_places import identity_from, is_gone
+from storage.seen import seen_from
 
 TEXTS: Final = "reviewTexts"
 PUBLICATIONS: Final = "publications"
@@ -106,6 +107,7 @@ class PublicationRepository:
 
     def __init__(self, database: Database) -> None:
         self._publications = database[PUBLICATIONS]
+        self._reviews = database[_REVIEWS]
 
     async def plan(self, planned: Mapping[str, Publication | None], session: Session) -> None:
         """Plan the approvals of reviews by id, anew; None: there is none any more."""
@@ -124,7 +126,17 @@ class PublicationRepository:
     async def take(self, due: Collection[Publication], session: Session) -> list[Publication]:
         """Remove those of these that are planned still, and return them; what was planned anew meanwhile stays."""
         found = self._publications.find({"_id": {"$in": [each.review_id for each in due]}}, session=session)
-        times = {document["_id"]: document["at"] async for document in found}
-        taken = [each for each in due if times.get(each.review_id) == each.at]
+        plans = {document["_id"]: document async for document in found}
+        taken = [each for each in due if plans.get(each.review_id, {}).get("at") == each.at]
         await self._publications.delete_many({"_id": {"$in": [each.review_id for each in taken]}}, session=session)
-        return taken
+        decided = await self._decided({id: plan["seen"] for id, plan in plans.items() if "seen" in plan}, session)
+        return [each for each in taken if each.review_id not in decided]
+
+    async def _decided(self, marks: Mapping[str, Document | None], session: Session) -> set[str]:
+        """Those of these reviews that a moderator has decided about since their marks were these: decisions of
+        earlier versions left the plan, which had the marks."""
+        if not marks:
+            return set()
+        found = self._reviews.find({"_id": {"$in": list(marks)}}, {"seen": 1}, session=session)
+        now = {document["_id"]: seen_from(document.get("seen")) async for document in found}
+        return {id for id, seen in marks.items() if now.get(id) != seen_from(seen)}

@@ -8,6 +8,8 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
+from domain.delivery import Seen
+from storage.seen import seen_document
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import Message, message, review_message
 from tests.support.service import Json, Service, kind_of
@@ -113,9 +115,9 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     facade: Facade, service: Service, product: str
 ) -> None:
     store = await facade.open_store(moderationRules=RULES)
-    texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.")
-    low, linked, decided, edited, again = (review(product, 1, text, store) for text in texts)
-    ids = await facade.submit(low, linked, decided, edited, again)
+    texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.", "Odd.", "Poor.")
+    low, linked, decided, edited, again, old, left = (review(product, 1, text, store) for text in texts)
+    ids = await facade.submit(low, linked, decided, edited, again, old, left)
     # A decision that isn't taken is none.
     refused = await facade.http.post(
         f"{REVIEWS}/reject?expectedStatus=Approved", json=[low["id"]], headers={"Prefer": "wait=25"}
@@ -126,11 +128,16 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     await facade.submit({**edited, "rating": 3}, {**again, "review": "Slow, and loud."})
     async with service.mongo() as database:
         planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}
-        assert planned == {low["id"], again["id"]}
+        assert planned == {low["id"], again["id"], old["id"], left["id"]}
+        # As 0.1.0 has left them: with the marks of then, which a decision has moved.
+        await database["publications"].update_one({"_id": old["id"]}, {"$set": {"seen": None}})
+        marks = seen_document(Seen({0: (1, 1)}))
+        await database["publications"].update_one({"_id": left["id"]}, {"$set": {"seen": marks}})
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
         await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
         await eventually(partial(database["publications"].count_documents, {"_id": {"$in": ids}}), lambda n: n == 0)
-    await facade.until_rated(product, 1.0, 2)
+    await facade.until_rated(product, 1.0, 3)
+    assert (await state(facade, left["id"]))[0] == "New"
     assert await state(facade, low["id"]) == ("Approved", ["low"], "rule:low")
     # Nobody has decided about it since its author edited it.
     assert await state(facade, again["id"]) == ("Approved", ["low"], "rule:low")
