@@ -91,8 +91,11 @@ class ReviewChangeConsumer:
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         await reviews.save_moderated(moderated.reviews, work.session)
         await work.repositories.feedback.settle(moderated.settled, work.session)
-        planned = {id for id in _decided_about(commands, moderated) if present[id].is_held}
-        await work.repositories.publications.plan(dict.fromkeys(planned), work.session)
+        held = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].is_held}
+        decided = held.keys() & set(_decided_about(commands, moderated))
+        await work.repositories.publications.plan(dict.fromkeys(decided), work.session)
+        undecided = {id: moved for id, moved in held.items() if id not in decided}
+        await work.repositories.publications.keep(undecided, work.session)
         changes = {key: change for key, change in moderated.tallies.items() if change != RatingTally()}
         uncertain = {present[id].entity for id in moderated.reviews if present[id].is_uncertain}
         tallies = await ratings.add(changes, work.session, uncertain)

@@ -9,15 +9,16 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from pymongo import ASCENDING, IndexModel, ReplaceOne
+from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
+from domain.delivery import Seen
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_keys
 from domain.publications import Publication
 from domain.ratings import hundredths
 from storage.database import Database, Document, Session, is_duplicate
 from storage.reviews_places import identity_from, is_gone
-from storage.seen import seen_from
+from storage.seen import seen_document, seen_from
 
 TEXTS: Final = "reviewTexts"
 PUBLICATIONS: Final = "publications"
@@ -103,7 +104,10 @@ class TextRepository:
 
 
 class PublicationRepository:
-    """Keeps the planned approvals, one for each review."""
+    """Keeps the planned approvals, one for each review, with the marks that the review has.
+
+    Decisions take a plan away; those of versions before that left it, and moved the marks of the review alone.
+    """
 
     def __init__(self, database: Database) -> None:
         self._publications = database[PUBLICATIONS]
@@ -114,9 +118,22 @@ class PublicationRepository:
         if not planned:
             return
         await self._publications.delete_many({"_id": {"$in": list(planned)}}, session=session)
-        documents = [{"_id": id, "at": each.at, "rule": each.rule} for id, each in planned.items() if each]
-        if documents:
-            await self._publications.insert_many(documents, session=session)
+        wanted = {id: each for id, each in planned.items() if each}
+        if not wanted:
+            return
+        found = self._reviews.find({"_id": {"$in": list(wanted)}}, {"seen": 1}, session=session)
+        marks = {document["_id"]: document.get("seen") async for document in found}
+        documents = [{"_id": id, "at": p.at, "rule": p.rule, "seen": marks.get(id)} for id, p in wanted.items()]
+        await self._publications.insert_many(documents, session=session)
+
+    async def keep(self, moved: Mapping[str, tuple[Seen, Seen]], session: Session) -> None:
+        """Keep the plans of reviews, by id, whose marks have moved, from those to these, without a decision."""
+        writes = [
+            UpdateOne({"_id": id, "seen": seen_document(before) or None}, {"$set": {"seen": seen_document(after)}})
+            for id, (before, after) in moved.items()
+        ]
+        if writes:
+            await self._publications.bulk_write(writes, ordered=False, session=session)
 
     async def due(self, now: datetime, limit: int) -> list[Publication]:
         """Those whose time has come, the oldest first."""
@@ -129,14 +146,6 @@ class PublicationRepository:
         plans = {document["_id"]: document async for document in found}
         taken = [each for each in due if plans.get(each.review_id, {}).get("at") == each.at]
         await self._publications.delete_many({"_id": {"$in": [each.review_id for each in taken]}}, session=session)
-        decided = await self._decided({id: plan["seen"] for id, plan in plans.items() if "seen" in plan}, session)
-        return [each for each in taken if each.review_id not in decided]
-
-    async def _decided(self, marks: Mapping[str, Document | None], session: Session) -> set[str]:
-        """Those of these reviews that a moderator has decided about since their marks were these: decisions of
-        earlier versions left the plan, which had the marks."""
-        if not marks:
-            return set()
-        found = self._reviews.find({"_id": {"$in": list(marks)}}, {"seen": 1}, session=session)
-        now = {document["_id"]: seen_from(document.get("seen")) async for document in found}
-        return {id for id, seen in marks.items() if now.get(id) != seen_from(seen)}
+        reviews = self._reviews.find({"_id": {"$in": list(plans)}}, {"seen": 1}, session=session)
+        marks = {document["_id"]: seen_from(document.get("seen")) async for document in reviews}
+        return [each for each in taken if marks.get(each.review_id) == seen_from(plans[each.review_id].get("seen"))]
