@@ -114,7 +114,7 @@ class Visit:
         return RedirectResponse(address, 303)
 
     def problem(self, refused: Refused) -> Response:
-        """What the facade refused, as a page of its own, or as a part where a part was asked for."""
+        """A refusal of the facade: a page of its own, or a part where a part was asked for."""
         if self.wants_json:
             content = {"message": refused.detail, "status": refused.status, "results": list(refused.results)}
             return JSONResponse(content, refused.status)

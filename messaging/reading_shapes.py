@@ -101,7 +101,7 @@ def of_one_type(details: Iterable[Any], shape: Shape, told: Any) -> Iterator[Map
     types, words = {each.name for each in shape.objects}, [told.get(name) for name in tags]
     for detail in details:
         first, *others = detail["loc"] or ("",)
-        if detail["type"] in _TAG_ERRORS:
+        if detail["type"] in _TAG_ERRORS and not detail["loc"]:
             tag = detail["ctx"]["discriminator"].strip("'")
             known = ", ".join(sorted(tags[tag]))
             yield {"loc": (tag,), "type": detail["type"], "msg": f"Must be one of {known}"}
