@@ -31,7 +31,7 @@ REVIEW: Final[Json] = {"EntityId": "1", "EntityType": "Product", "review": "Good
 @asynccontextmanager
 async def app_without_servers(*, app: Json | None = None, **services: Any) -> AsyncIterator[FastAPI]:
     """The application; `app` and `services` are options of `create_app` and of `Services`."""
-    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
+    client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
     yield create_app(Services(database, publisher, TopicNames("test."), version="1.2.3", **services), **(app or {}))
     await publisher.stop()
