@@ -100,7 +100,8 @@ def apply_rules(world: World, review: Json) -> None:
     ruling = _SET.judge(JudgedReview(*about, is_duplicate=is_second))
     model.reviews[review["id"]].status = ruling.status.label
     model.flags[review["id"]] = list(ruling.flags)
-    world.ledger.acknowledge(f"{review['review']}, {review['rating']}: {ruling.flags}", review["id"])
+    words = f"{review['review']}, {review['rating']}: {ruling.flags}"
+    world.ledger.acknowledge(f"submitted to rules: {words}", review["id"])
 
 
 class Critic(Actor):
