@@ -127,6 +127,21 @@ def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], 
     assert says in plaudit(tmp_path, *command.split(), code=2, **environment).stderr
 
 
+@pytest.mark.parametrize(
+    "report", ["r.jsonl", "../shop/r.jsonl", "again.jsonl", "r.jsonl.plaudit-import.json", "r.jsonl.images/bad.jsonl"]
+)
+def test_a_report_of_bad_rows_spares_what_is_imported(tmp_path: Path, report: str) -> None:
+    folder = tmp_path / "shop"
+    (folder / "r.jsonl.images").mkdir(parents=True)
+    (folder / "r.jsonl").write_text("{}\n")
+    (folder / "again.jsonl").hardlink_to(folder / "r.jsonl")
+    for option in ("--dry-run", "--as-new"):
+        said = plaudit(folder, "import", "r.jsonl", "--report", report, option, code=2).stderr
+        assert "name another file" in said
+    assert (folder / "r.jsonl").read_text() == "{}\n"
+    assert len(list(folder.rglob("*"))) == 3
+
+
 def test_the_demo_without_a_service(tmp_path: Path) -> None:
     assert "make up" in plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port())).stderr
 
