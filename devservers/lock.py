@@ -74,3 +74,13 @@ class FolderLock:
     def release(self) -> None:
         """Unlock and close."""
         os.close(self._descriptor)
+
+
+def is_let_go(file: Path) -> bool:
+    """True for the lock of a process that has ended; not where there never was one."""
+    try:
+        with file.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (FileNotFoundError, BlockingIOError):
+        return False
+    return True

@@ -4,6 +4,7 @@ import os
 import secrets
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from devservers.errors import EmbeddedServerError, Report
 
@@ -35,6 +36,14 @@ def private_folder(folder: Path, report: Report | None = None) -> None:
 def private(path: str, flags: int) -> int:
     """An opener for `open`: a file that it makes is for its owner alone."""
     return os.open(path, flags, 0o600)
+
+
+def new_log(file: Path) -> BinaryIO:
+    """A log for its owner alone; that of the last run is kept beside it as `.1`, the one before goes."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if file.exists():
+        file.replace(file.with_name(f"{file.name}.1"))
+    return open(file, "ab", opener=private)
 
 
 def load_secret(file: Path) -> str:

@@ -12,7 +12,7 @@ from devservers.child import Child
 from devservers.errors import EmbeddedServerError
 from devservers.lock import FolderLock
 from devservers.ports import HOST, ReservedPort
-from devservers.private import load_secret, private, private_folder
+from devservers.private import load_secret, new_log, private_folder
 from devservers.waiting import until
 
 _LAST_LINES = 12
@@ -168,10 +168,7 @@ class ServerProcess(ABC):
         return (self._lock.descriptor,) if self._lock is not None else ()
 
     def _launch(self) -> None:
-        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.log.exists():
-            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
-        with open(self.log, "ab", opener=private) as output:
+        with new_log(self.log) as output:
             self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
 
     async def _serves_or_raises(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from devservers.lock import is_let_go
 from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
@@ -204,6 +205,11 @@ class Settings(BaseSettings):
         return self.data / "endpoints.json"
 
     @property
+    def lock_file(self) -> Path:
+        """The file that a running `plaudit up` holds the lock of."""
+        return self.data / "lock"
+
+    @property
     def topics(self) -> TopicNames:
         """The names of the topics."""
         return TopicNames(self.kafka.topic_prefix)
@@ -253,7 +259,7 @@ class Settings(BaseSettings):
     def http_address(self) -> str:
         """The address of a running service: that of `plaudit up` if it runs, else the configured one."""
         endpoints = self.endpoints()
-        return str(endpoints["http"]) if endpoints else f"http://{self.http.host}:{self.http.port}"
+        return str(endpoints["http"]) if endpoints else self.http.address
 
     def _endpoint(self, name: str, variable: str) -> str:
         endpoints = self.endpoints()
@@ -264,6 +270,8 @@ class Settings(BaseSettings):
     def endpoints(self) -> dict[str, Any] | None:
         """The servers of a running `plaudit up` with this data folder, as it tells them; None if none runs."""
         try:
-            return dict(json.loads(self.endpoints_file.read_text()))
+            told = self.endpoints_file.read_text()
         except FileNotFoundError:
             return None
+        # One that was killed has left its file behind.
+        return None if is_let_go(self.lock_file) else dict(json.loads(told))

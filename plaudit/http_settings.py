@@ -54,3 +54,9 @@ class HttpSettings(BaseModel):
     trusted_proxies: Annotated[
         tuple[str, ...], Field(description="Addresses or networks whose X-Forwarded-For and -Proto count")
     ] = ()
+
+    @property
+    def address(self) -> str:
+        """The address of the facade, as clients write it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"

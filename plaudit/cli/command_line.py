@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -55,7 +56,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
     settings = read_settings()
     configure_logs(settings.log)
     try:
-        return uvloop.run(work(settings))
+        return uvloop.run(_until_terminated(work(settings)))
     except CommandError as error:
         fail(str(error), error.exit_code)
     except (MissingAddressError, EmbeddedServerError) as error:
@@ -78,6 +79,13 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         if not is_unavailable(error):
             raise
         fail(f"A server is away: {error}. `plaudit doctor` says which.")
+
+
+async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run it to its end. SIGTERM cancels it, as Ctrl-C does; processes of the service handle both on their own."""
+    if task := asyncio.current_task():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
 
 
 @contextmanager

@@ -6,12 +6,14 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 import structlog
 
 from devservers.child import Child
 from devservers.errors import EmbeddedServerError
+from devservers.private import new_log
 from devservers.server import ServerProcess
 
 log = structlog.get_logger()
@@ -21,21 +23,24 @@ STOP_GRACE_S: Final = 9.0
 
 _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
+_SOON_S: Final = 30.0
 
 
 class ServiceProcess:
     """One process of the service as a child, started again when it ends by itself."""
 
-    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str], keep_open: Sequence[int] = ()) -> None:
         self.name = name
+        self._keep_open = keep_open
         self._environment = environment
         self.log = folder / f"{name}.log"
         self._child: Child | None = None
 
     async def start(self) -> None:
-        """Start it; its output goes to its log."""
-        with self.log.open("ab") as output:
-            self._child = Child([sys.executable, "-m", "plaudit", self.name], output, environment=self._environment)
+        """Start it; its output goes to its log, of which the last run's is kept."""
+        with new_log(self.log) as output:
+            command = [sys.executable, "-m", "plaudit", self.name]
+            self._child = Child(command, output, keep_open=self._keep_open, environment=self._environment)
 
     @property
     def running(self) -> bool:
@@ -63,11 +68,18 @@ async def keep_running(servers: Sequence[ServerProcess], processes: Sequence[Ser
 
 
 async def _keep_running(kind: str, each: ServerProcess | ServiceProcess) -> None:
-    """Start it again when it ends, as often as it takes: it ran once, so what stops it now will pass."""
+    """Start it again when it ends, as often as it takes: it ran once, so what stops it now will pass.
+
+    At once, but after growing pauses where it keeps ending soon.
+    """
+    pause, began = 0.0, float("-inf")
     while True:
         if not each.running:
-            log.error(f"{kind} ended; starting it again", **{kind: each.name}, exit_code=each.exit_code)
+            pause = min(max(2 * pause, _PAUSE_S), _LONGEST_PAUSE_S) if monotonic() - began < _SOON_S else 0.0
+            log.error(f"{kind} ended; starting it again", **{kind: each.name}, exit_code=each.exit_code, pause_s=pause)
+            await asyncio.sleep(pause)
             await _start_patiently(kind, each)
+            began = monotonic()
         await asyncio.sleep(_PAUSE_S)
 
 

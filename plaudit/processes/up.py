@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from pydantic import SecretStr
 from devservers.broker import Broker, embedded_kafka
 from devservers.errors import EmbeddedServerError, Report
 from devservers.kafka import USER as KAFKA_USER
+from devservers.lock import FolderLock
 from devservers.mongo import MongoProcess, embedded_mongo
 from devservers.private import UMASK, private_folder
 from devservers.server import ServerProcess
@@ -27,6 +29,7 @@ from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
+from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.mailer import check_sender
@@ -45,6 +48,7 @@ FIRST_PROCESSES: Final = ("api", "worker")
 """Processes that have to run before the service is ready; the others start then, and don't delay these."""
 
 _READY_TIMEOUT_S: Final = 60.0
+_FOLDER_PATIENCE_S: Final = 3.0
 
 
 async def run_up(settings: Settings, report: Report) -> None:
@@ -60,22 +64,43 @@ async def run_up(settings: Settings, report: Report) -> None:
     os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
     private_folder(settings.data, report)
     async with AsyncExitStack() as stack:
-        started = await run_unless_stopped(_start(settings, stack, report), stop, again_s=STOP_GRACE_S)
+        lock = FolderLock(settings.lock_file)
+        stack.callback(lock.release)
+        started = await run_unless_stopped(_start(settings, lock, stack, report), stop, again_s=STOP_GRACE_S)
         if started is None:
             return
         await run_unless_stopped(keep_running(*started), stop, again_s=STOP_GRACE_S)
         report("Stopping")
 
 
+def _check_port(http: HttpSettings) -> None:
+    """Raises CommandError for an address that can't be listened at: its owner would answer instead of our API."""
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(http.host, http.port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+                probe.listen()
+    except OSError as error:
+        raise CommandError(
+            f"HTTP can't be served at {http.address} ({error.strerror}). Stop what has that port, or choose another "
+            "one with PLAUDIT_HTTP__PORT."
+        ) from error
+
+
 async def _start(
-    settings: Settings, stack: AsyncExitStack, report: Report
+    settings: Settings, lock: FolderLock, stack: AsyncExitStack, report: Report
 ) -> tuple[list[ServerProcess], list[ServiceProcess]]:
+    await lock.take(_FOLDER_PATIENCE_S)
+    _check_port(settings.http)
     servers = await _servers(settings, stack, report)
     report("Creating topics and indexes")
     await run_init(settings)
     report(f"Starting {', '.join(_process_names(settings))}")
-    processes = await stack.enter_async_context(_service(settings))
-    address = f"http://{settings.http.host}:{settings.http.port}"
+    processes = await stack.enter_async_context(_service(settings, lock))
+    address = settings.http.address
     await _until_ready(address, processes)
     async with connected(settings) as (database, publisher):
         if not await StoreRepository(database).all():
@@ -104,7 +129,7 @@ async def _start(
 def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str, Any]:
     """The addresses of everything, for commands that are run beside it, too."""
     endpoints: dict[str, Any] = {
-        "http": f"http://{settings.http.host}:{settings.http.port}",
+        "http": settings.http.address,
         "kafka": settings.kafka_connection().bootstrap_servers,
         "mongo": settings.mongo_uri(),
         "database": settings.mongo.database,
@@ -177,7 +202,7 @@ def _process_names(settings: Settings) -> list[str]:
 
 
 @asynccontextmanager
-async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
+async def _service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[ServiceProcess]]:
     logs = settings.data / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     common = _environment(settings)
@@ -186,7 +211,9 @@ async def _service(settings: Settings) -> AsyncIterator[list[ServiceProcess]]:
     processes = []
     for index, name in enumerate(_process_names(settings), start=-1):
         port = first + index if first and name != "api" else 0
-        processes.append(ServiceProcess(name, logs, {**common, "PLAUDIT_METRICS__PORT": f"{port}"}))
+        variables = {**common, "PLAUDIT_METRICS__PORT": f"{port}"}
+        # They have the port, and write the logs: the folder is in use until they are gone, too.
+        processes.append(ServiceProcess(name, logs, variables, keep_open=(lock.descriptor,)))
     try:
         for process in processes:
             if process.name in FIRST_PROCESSES:
@@ -205,7 +232,7 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
                         raise CommandError(_obituary(process))
                 try:
                     told = await client.get(f"{address}/health/ready")
-                    if told.json()["reads"] == told.json()["commands"] == "pass":
+                    if _says_ready(told) and all(process.exit_code is None for process in processes):
                         return
                 except httpx.TransportError:
                     pass  # it doesn't listen yet
@@ -213,6 +240,14 @@ async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> Non
     except TimeoutError:
         logs = ", ".join(str(process.log) for process in processes)
         raise CommandError(f"The service is not ready after {_READY_TIMEOUT_S:.0f} s. See {logs}.") from None
+
+
+def _says_ready(told: httpx.Response) -> bool:
+    try:
+        health = told.json()
+    except ValueError:
+        return False  # whoever that is, it isn't ours
+    return isinstance(health, dict) and health.get("reads") == health.get("commands") == "pass"
 
 
 async def _until_a_store(database: Database) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
 import os
@@ -19,6 +18,7 @@ from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
+from plaudit.tools.drafts import draft_of, locked_draft
 from storage.audit import AuditEntry, Editing
 from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
 
@@ -34,13 +34,14 @@ async def archive(settings: Settings, out: Terminal, before: datetime | None, fi
     before = _moment(settings.audit.keep_days, before, datetime.now(UTC))
     async with connected(settings) as (database, _):
         archives = AuditArchives(database)
-        unfinished = await archives.unfinished()
+        unfinished, finished = await archives.unfinished(), None
         if unfinished is not None and is_lost and not _is_here(unfinished):
             await archives.finish(unfinished)
         elif unfinished is not None:
             await _finish(archives, unfinished, out)
+            finished = {"archived": unfinished.entries, "file": unfinished.file}
             if unfinished.file == str(file):
-                out.tell({"archived": unfinished.entries, "file": unfinished.file})
+                out.tell({**finished, "finished": None})
                 return
         with _draft(file) as draft:
             begun = await _begin(archives, file, draft, before)
@@ -48,7 +49,7 @@ async def archive(settings: Settings, out: Terminal, before: datetime | None, fi
                 await _finish(archives, begun, out)
             else:
                 out.print(f"No entry is older than {before.isoformat()}.")
-        out.tell({"archived": begun.entries, "file": str(file) if begun.entries else None})
+        out.tell({"archived": begun.entries, "file": str(file) if begun.entries else None, "finished": finished})
 
 
 def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> datetime:
@@ -64,25 +65,16 @@ def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> da
 @contextmanager
 def _draft(file: Path) -> Iterator[BinaryIO]:
     """The empty file under construction, which one run has at a time."""
-    with _draft_of(file).open("ab") as draft:
-        try:
-            fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CommandError(f"Another run is writing {file}.") from None
+    with locked_draft(file) as draft:
         # Only now: another run may have given this very file its name.
         if file.exists():
             _remove_draft(file)
             raise UsageError(f"{file} is there already. Name another file: an archive is never written over.")
-        draft.truncate(0)
         yield draft
 
 
 def _remove_draft(file: Path) -> None:
-    _draft_of(file).unlink(missing_ok=True)
-
-
-def _draft_of(file: Path) -> Path:
-    return file.with_name(file.name + ".draft")
+    draft_of(file).unlink(missing_ok=True)
 
 
 async def _write(entries: AsyncIterator[ArchivedEntry], draft: BinaryIO) -> int:
@@ -106,8 +98,8 @@ async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: d
     """Write the draft and note the archive, from where on every run finishes it; without entries nothing is left."""
     try:
         written = await _write(archives.entries_before(before), draft)
-        begun = Archive(str(file), _sha256(_draft_of(file)), written)
-        if sum(map(len, _ids_in(_draft_of(file)))) != written:
+        begun = Archive(str(file), _sha256(draft_of(file)), written)
+        if sum(map(len, _ids_in(draft_of(file)))) != written:
             raise CommandError(f"{file} can't be read as it was written; nothing was removed. Look at the disk.")
     except BaseException:
         _remove_draft(file)
@@ -130,7 +122,7 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> Non
         )
     file = Path(begun.file)
     # Nothing is removed before the file has its name.
-    if _is_draft(file) and sum([await archives.count(ids) for ids in _ids_in(_draft_of(file))]) != begun.entries:
+    if _is_draft(file) and sum([await archives.count(ids) for ids in _ids_in(draft_of(file))]) != begun.entries:
         await archives.finish(begun)
         _remove_draft(file)
         raise CommandError("Another run has archived some of these entries meanwhile. Run this again.")
@@ -144,7 +136,7 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal) -> Non
 def _is_here(begun: Archive) -> bool:
     """True if the archive, or its draft where it has no name yet, is as it was written."""
     file = Path(begun.file)
-    found = _draft_of(file) if _is_draft(file) else file
+    found = draft_of(file) if _is_draft(file) else file
     return found.is_file() and _sha256(found) == begun.sha256
 
 
@@ -155,7 +147,7 @@ def _is_draft(file: Path) -> bool:
 def _named(file: Path) -> Path:
     """The archive, with its name for good."""
     if _is_draft(file):
-        _draft_of(file).rename(file)
+        draft_of(file).rename(file)
     folder = os.open(file.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

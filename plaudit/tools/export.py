@@ -24,6 +24,7 @@ from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
+from plaudit.tools.drafts import whole_file
 from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
@@ -63,6 +64,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
     async with connected(settings) as (database, _):
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with (
+            # Its lock is that of the folder, too.
             _output(order.output) as file,
             order.folder() as folder,
             progress.status("Exporting reviews") as status,
@@ -133,10 +135,5 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
             # The reader closed the pipe; without this, Python would report it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    draft = path.with_name(path.name + ".draft")
-    try:
-        with draft.open("wb") as file:
-            yield file
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        yield file

@@ -74,7 +74,7 @@ class ImageExport:
             return None
         if self._files is None:
             self._files = self._open_files()
-            self._folder.mkdir()
+            self._folder.mkdir(mode=0o700)
         content = await patiently("the store of images", partial(self._files.get, image.id, SIZES[0]))
         if content is None:
             stored = (await self._stored([image.id])).get(image.id)

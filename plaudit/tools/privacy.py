@@ -33,6 +33,7 @@ from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter, dead_letters
+from plaudit.tools.drafts import whole_file
 from storage.database import Database
 from storage.privacy import PersonalData
 from storage.privacy_erasures import Erasures
@@ -79,7 +80,12 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
     if output is None:
         sys.stdout.buffer.write(written + b"\n")
     else:
-        await asyncio.to_thread(output.write_bytes, written)
+        await asyncio.to_thread(_write, output, written)
+
+
+def _write(output: Path, written: bytes) -> None:
+    with whole_file(output) as file:
+        file.write(written)
 
 
 def _without_order(stored: Return) -> dict[str, Any]:

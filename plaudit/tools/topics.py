@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.errors import BrokerResponseError
 
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.division import KNOWN_S
-from messaging.kafka.lag import ConsumerLag, Place
+from messaging.kafka.lag import ConsumerLag, Lag, Place
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
@@ -55,6 +56,8 @@ class Grower:
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
         """Have so many partitions of each topic; returns the topics that grew."""
         growing = await self._growing(count)
+        # Now, and not when everybody waits: whoever has no right to do it hears so at once.
+        await self._create(growing, is_only_asked=True)
         others = dict(growing)
         changes = others.pop(Topic.REVIEW_CHANGES, None)
         if changes:
@@ -69,12 +72,12 @@ class Grower:
             await self._begin(growing)
             await self._wait(_PAUSED_S, "until nobody publishes changes of reviews")
             await self._until_applied(dict.fromkeys(growing, sys.maxsize), _nothing)
+            await self._create(growing)
         except BaseException:
-            # Nothing has changed yet: commands go on as before.
+            # Commands go on, divided as before: also where Kafka has made partitions and its answer was lost.
             for topic, growth in growing.items():
                 await self._repository.save(topic, Growth(growth.count))
             raise
-        await self._create(growing)
         for topic, growth in growing.items():
             await self._settle(topic, growth)
 
@@ -103,15 +106,26 @@ class Grower:
         for topic, growth in growing.items():
             await self._repository.save(topic, growth)
 
-    async def _create(self, growing: Mapping[Topic, Growth]) -> None:
+    async def _create(self, growing: Mapping[Topic, Growth], *, is_only_asked: bool = False) -> None:
+        """Make the partitions that are missing, or ask whether Kafka would; raises CommandError where it refuses."""
         there = await self._counts()
         wanted = {
             self.settings.topics.name(topic): NewPartitions(total_count=growth.to or growth.count)
             for topic, growth in growing.items()
             if there[topic] < (growth.to or 0)
         }
-        if wanted:
-            await self.admin.create_partitions(wanted)
+        if not wanted:
+            return
+        try:
+            await self.admin.create_partitions(wanted, validate_only=is_only_asked)
+        except BrokerResponseError as error:
+            if error.retriable:
+                raise
+            so_far = "Nothing has changed" if is_only_asked else "What was begun waits"
+            raise CommandError(
+                f"Kafka refuses more partitions ({error}). {so_far}. It takes the right ALTER on the topics, and "
+                "limits and policies of the brokers that allow so many. See to that, and run this again."
+            ) from error
 
     async def _settle(self, topic: Topic, growth: Growth) -> None:
         await self._repository.save(topic, Growth(growth.to or growth.count))
@@ -127,12 +141,12 @@ class Grower:
         which it is."""
         ends = {
             (topic, number): backlog.next_offset + backlog.records
-            for (topic, number), backlog in (await self.lag.measure()).items()
+            for (topic, number), backlog in (await self._lag()).items()
             if number < old.get(topic, 0)
         }
         waiting = set(old)
         while True:
-            measured = await self.lag.measure()
+            measured = await self._lag()
             ends = {place: end for place, end in ends.items() if measured[place].next_offset < end}
             for topic in waiting - {topic for topic, _ in ends}:
                 await then(topic)
@@ -141,6 +155,15 @@ class Grower:
                 return
             self.progress.print(f"Waiting for {_places(ends)}: not applied yet")
             await self._look_again()
+
+    async def _lag(self) -> Lag:
+        """The lag of all partitions, asked for again where Kafka takes too long."""
+        while True:
+            try:
+                return await self.lag.measure()
+            except TimeoutError:
+                self.progress.print("Kafka hasn't told its offsets in time: asking again")
+                await self._look_again()
 
     async def _look_again(self) -> None:
         await self.turn.hold()

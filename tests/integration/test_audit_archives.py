@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import json
 import signal
 from collections.abc import Awaitable, Callable
@@ -67,7 +68,8 @@ async def test_entries_move_into_the_file_by_their_age(log: Service, tmp_path: P
 
     told = json.loads((await log.run("audit", "archive", "a.gz", "--json")).stdout)
     file = tmp_path / "a.gz"
-    assert told == {"archived": 2_500, "file": str(file)}
+    assert told == {"archived": 2_500, "file": str(file), "finished": None}
+    assert file.stat().st_mode & 0o077 == 0
     entries = archived(file)
     assert (len(entries), {each["id"] for each in entries}, await left(log)) == (2_500, ids, 3)
     assert entries[1] == {
@@ -81,7 +83,13 @@ async def test_entries_move_into_the_file_by_their_age(log: Service, tmp_path: P
 
     before = file.read_bytes()
     assert "already" in (await log.run("audit", "archive", "a.gz", code=2)).stderr
-    assert json.loads((await log.run("audit", "archive", "b.gz", "--json")).stdout) == {"archived": 0, "file": None}
+    nothing = {"archived": 0, "file": None, "finished": None}
+    assert json.loads((await log.run("audit", "archive", "b.gz", "--json")).stdout) == nothing
+    cut = {"_id": "unfinished", "file": str(file), "sha256": hashlib.sha256(before).hexdigest(), "entries": 2_500}
+    async with log.mongo() as database:
+        await database["auditArchives"].insert_one(cut)
+    told = json.loads((await log.run("audit", "archive", "b.gz", "--json")).stdout)
+    assert told == {**nothing, "finished": {"archived": 2_500, "file": str(file)}}
     assert (file.read_bytes(), sorted(each.name for each in tmp_path.glob("*.gz*"))) == (before, ["a.gz"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.forks import run_forked
+from tests.support.processes import Marked
 from tests.support.service import PARTITIONS, Json, Servers, Service
+from tests.support.up_command import Up
 from tests.support.waiting import free_port
 
 
@@ -87,6 +90,44 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
     assert (configured["kafka"]["bootstrap_servers"], configured["broker"]) == ("kafka:9092", "auto")
 
 
+def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:
+    data = tmp_path / ".plaudit"
+    data.mkdir()
+    endpoints = {"http": "http://127.0.0.1:9137", "kafka": "127.0.0.1:9138", "mongo": "mongodb://127.0.0.1:9139"}
+    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": "plaudit"}))
+    with (data / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert configuration(tmp_path)["runningUp"] == ".plaudit/endpoints.json"
+    assert configuration(tmp_path)["runningUp"] is None
+    assert "start `plaudit up`" in plaudit(tmp_path, "ratings", "verify", code=1).stderr
+
+
+async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    environment = service.command_environment()
+    servers_of_others = ("PLAUDIT_KAFKA__", "PLAUDIT_MONGO__")
+    up = Up(
+        tmp_path,
+        Marked(),
+        "auto",
+        **{name: value for name, value in environment.items() if name.startswith(servers_of_others)},
+    )
+    async with up.started() as process:
+        await up.says(process, "Ctrl-C stops everything")
+        assert json.loads(up.run("config").stdout)["runningUp"] == str(up.endpoints)
+        second = up.run("up")
+        assert (second.returncode, "is in use by another Plaudit" in second.stderr) == (1, True)
+    await up.nothing_is_left()
+    assert up.endpoints.exists()
+    assert json.loads(up.run("config").stdout)["runningUp"] is None
+    async with up.started() as process:
+        await up.says(process, "Ctrl-C stops everything")
+        assert sorted(each.name for each in up.endpoints.parent.glob("logs/*.1")) == [
+            *("api.log.1", "scheduler.log.1", "worker.log.1")
+        ]
+    await up.nothing_is_left()
+
+
 async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     first = await service.run("init")
@@ -127,8 +168,29 @@ def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], 
     assert says in plaudit(tmp_path, *command.split(), code=2, **environment).stderr
 
 
+@pytest.mark.parametrize(
+    "report", ["r.jsonl", "../shop/r.jsonl", "again.jsonl", "r.jsonl.plaudit-import.json", "r.jsonl.images/bad.jsonl"]
+)
+def test_a_report_of_bad_rows_spares_what_is_imported(tmp_path: Path, report: str) -> None:
+    folder = tmp_path / "shop"
+    (folder / "r.jsonl.images").mkdir(parents=True)
+    (folder / "r.jsonl").write_text("{}\n")
+    (folder / "again.jsonl").hardlink_to(folder / "r.jsonl")
+    for option in ("--dry-run", "--as-new"):
+        said = plaudit(folder, "import", "r.jsonl", "--report", report, option, code=2).stderr
+        assert "name another file" in said
+    assert (folder / "r.jsonl").read_text() == "{}\n"
+    assert len(list(folder.rglob("*"))) == 3
+
+
 def test_the_demo_without_a_service(tmp_path: Path) -> None:
     assert "make up" in plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port())).stderr
+
+
+def test_an_address_of_version_6(tmp_path: Path) -> None:
+    port = str(free_port())
+    said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
+    assert f"Nothing answers at http://[::1]:{port}" in said
 
 
 def test_help(tmp_path: Path) -> None:
@@ -141,3 +203,5 @@ async def test_a_port_that_is_taken(service: Service, tmp_path: Path) -> None:
     second = Service(service.servers, tmp_path, port=service.port)
     ended = await second.run("api", code=1)
     assert "address already in use" in ended.stderr
+    ended = await second.run("up", code=1)
+    assert "choose another one with PLAUDIT_HTTP__PORT" in " ".join(ended.stderr.split())

@@ -83,6 +83,7 @@ async def test_images_come_back_the_same(
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     beside = [tmp_path / f"{file.name}.images" for file in (first, second)]
     assert f"images are in {beside[0]}." in (await service.run("export", "-o", str(first))).stderr
+    assert [each.stat().st_mode & 0o077 for each in (first, beside[0])] == [0, 0]
     rows, files = keep_rows_of(first, product), files_in(beside[0])
     assert rows.keys() == {approved, new}
     told = rows[approved]["images"] + rows[new]["images"]

@@ -246,6 +246,7 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     file = tmp_path / "anna.json"
     await own_service.run("privacy", "export", "--customer", anna, "-o", str(file))
     assert json.loads(file.read_bytes())["reviews"] == []
+    assert file.stat().st_mode & 0o077 == 0
 
 
 async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from confluent_kafka.admin._resource import ResourceType
 from devservers.errors import MissingPartError
 from devservers.kafka_setup import set_up_kafka
 from tests.support.facade import REVIEWS, facade_of, new_id, submission
-from tests.support.service import Servers, Service
+from tests.support.service import PARTITIONS, Servers, Service
 from tests.support.tls_servers import (
     ADMIN,
     PASSWORDS,
@@ -117,6 +118,24 @@ async def test_with_a_password_and_a_certificate_it_works(secure: SecureServers,
 async def test_with_tokens_it_works(secure: SecureServers, tmp_path: Path) -> None:
     async with token_endpoint() as url:
         await _run(await _restricted(secure, tmp_path, SASL_MECHANISM="OAUTHBEARER", SASL_TOKEN_URL=url))
+
+
+async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp_path: Path) -> None:
+    service = await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-512")
+    said = (await service.run("topics", "grow", f"{2 * PARTITIONS}", code=1)).stderr
+    assert "Nothing has changed. It takes the right ALTER" in said
+    assert "Traceback" not in said
+    async with secure.mongo.administrator() as client:
+        topics = client[service.database]["topics"]
+        assert await topics.count_documents({}) == 0
+        may_alter = (ResourceType.TOPIC, service.prefix, AclOperation.ALTER)
+        await secure.kafka.grant(*rights_in_kafka(service.prefix), may_alter)
+        growing = asyncio.create_task(service.run("topics", "grow", f"{2 * PARTITIONS}", code=1))
+        await eventually(lambda: topics.count_documents({"to": 2 * PARTITIONS}), lambda count: count > 0)
+        await secure.kafka.deny(may_alter)
+        said = (await growing).stderr
+        assert "Kafka refuses more partitions" in said
+        assert await topics.find({}, {"_id": False}).to_list() == [{"count": PARTITIONS, "to": None}]
 
 
 @contextmanager

@@ -65,6 +65,26 @@ async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Serv
     assert told == {"partitions": PARTITIONS, "grown": []}
 
 
+async def growths(service: Service) -> set[Growth]:
+    async with service.mongo() as database:
+        return set((await GrowthRepository(database).all()).values())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_commands_go_on_after_a_growth_that_was_stopped_in_its_pause(
+    servers: Servers, tmp_path: Path, number: signal.Signals
+) -> None:
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    stopped = grower(service)
+    await eventually(partial(growths, service), {Growth(PARTITIONS, to=GROWN)}.__eq__)
+    await eventually(partial(said_by, service), lambda said: "until nobody publishes" in said)
+    stopped.send_signal(number)
+    assert await asyncio.to_thread(stopped.wait, 10) == 1
+    assert "Traceback" not in await said_by(service)
+    assert await growths(service) == {Growth(PARTITIONS)}
+
+
 class Upstream:
     """Those who publish while the topics grow: each thing has its steps, one after the other, told by `steps`."""
 

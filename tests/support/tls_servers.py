@@ -76,6 +76,10 @@ def _key_and_chain(certificate: trustme.LeafCert) -> bytes:
     return pem + b"".join(part.bytes() for part in certificate.cert_chain_pems)
 
 
+Right = tuple[ResourceType, str, AclOperation]
+"""A kind of thing, the beginning of its name, and what may be done with it."""
+
+
 class SecureKafka(KafkaProcess):
     """A broker that takes SASL over TLS alone, and lets nobody do what they have no right to."""
 
@@ -132,8 +136,15 @@ class SecureKafka(KafkaProcess):
             for future in admin.alter_user_scram_credentials([alteration]).values():
                 await asyncio.to_thread(future.result, 30)
 
-    async def grant(self, *rights: tuple[ResourceType, str, AclOperation]) -> None:
+    async def grant(self, *rights: Right) -> None:
         """Let the service do these things with what begins with a name."""
+        await self._have(AclPermissionType.ALLOW, *rights)
+
+    async def deny(self, *rights: Right) -> None:
+        """Take them from it, whatever it was granted."""
+        await self._have(AclPermissionType.DENY, *rights)
+
+    async def _have(self, permission: AclPermissionType, *rights: Right) -> None:
         bindings = [
             AclBinding(
                 kind,
@@ -142,7 +153,7 @@ class SecureKafka(KafkaProcess):
                 f"User:{SERVICE}",
                 "*",
                 operation,
-                AclPermissionType.ALLOW,
+                permission,
             )
             for kind, name, operation in rights
         ]
@@ -151,7 +162,7 @@ class SecureKafka(KafkaProcess):
             await asyncio.to_thread(future.result, 30)
 
 
-def rights_in_kafka(prefix: str) -> list[tuple[ResourceType, str, AclOperation]]:
+def rights_in_kafka(prefix: str) -> list[Right]:
     """The least that the service needs, where somebody else has created the topics (`plaudit init`)."""
     return [
         (ResourceType.TOPIC, prefix, AclOperation.READ),

@@ -61,6 +61,16 @@ class ImportOrder:
             return self.report
         return self.file.with_name(self.file.name + ".bad-rows.jsonl")
 
+    def check(self) -> None:
+        """Raises UsageError for a report that would write over what is imported, or over what is known of it."""
+        report = self.report_file
+        if report is None:
+            return
+        ours = (self.file, checkpoint_of(self.file))
+        folder = images_beside(self.file).resolve()
+        if folder in report.resolve().parents or any(_is_same(report, each) for each in ours):
+            raise UsageError(f"{report} belongs to what is imported: name another file for the report of bad rows.")
+
 
 async def run_import(settings: Settings, out: Terminal, progress: Terminal, order: ImportOrder) -> int:
     """Import a file, and return how many of its rows are bad.
@@ -70,6 +80,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
     ids, so that each is stored once, and the report is cut back to what the checkpoint knows. Memory holds one batch.
     Raises UsageError for a file or a mapping that can't be used, CommandError for a missing topic.
     """
+    order.check()
     with order.file.open("rb") as file:
         _lock(file)
         names, header = _header(file, order)
@@ -243,6 +254,11 @@ def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
         return None
     known = report.stat().st_size if report.exists() else 0
     return found if known >= found.report_bytes else None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """True for two names of one file, there or not."""
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
 def _lock(file: BinaryIO) -> None:

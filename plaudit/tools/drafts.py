@@ -1,0 +1,56 @@
+"""Files that take their name once they are whole: until then they are drafts, for their owner alone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from devservers.private import private
+from plaudit.cli.command_line import CommandError
+
+
+def draft_of(file: Path) -> Path:
+    """The draft of a file."""
+    return file.with_name(file.name + ".draft")
+
+
+@contextmanager
+def locked_draft(file: Path) -> Iterator[BinaryIO]:
+    """The empty draft of a file, which one run has at a time. Raises CommandError while another one has it."""
+    while True:
+        with open(draft_of(file), "ab", opener=private) as draft:
+            try:
+                fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CommandError(f"Another run is writing {file}.") from None
+            # Another run may have given it its name, or removed it, before the lock was ours.
+            if not _is_there(draft, draft_of(file)):
+                continue
+            os.fchmod(draft.fileno(), 0o600)  # a killed run of an earlier version may have left it open to others
+            draft.truncate(0)
+            yield draft
+            return
+
+
+@contextmanager
+def whole_file(file: Path) -> Iterator[BinaryIO]:
+    """The draft of a file, which stands in its place after the block; after an error the file is as it was."""
+    with locked_draft(file) as draft:
+        try:
+            yield draft
+            draft.flush()
+            draft_of(file).replace(file)
+        except BaseException:
+            draft_of(file).unlink(missing_ok=True)
+            raise
+
+
+def _is_there(opened: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

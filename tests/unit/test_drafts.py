@@ -1,0 +1,63 @@
+"""Drafts: one run writes a file at a time, and the file is whole or as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plaudit.cli.command_line import CommandError
+from plaudit.tools.drafts import draft_of, locked_draft, whole_file
+
+
+def write_half(file: Path) -> None:
+    with whole_file(file) as draft:
+        draft.write(b"half")
+        raise RuntimeError
+
+
+def test_a_file_takes_its_name_once_it_is_whole(tmp_path: Path) -> None:
+    file = tmp_path / "reviews.jsonl"
+    file.write_text("before")
+    draft_of(file).write_text("what a killed run has left")
+    with whole_file(file) as draft:
+        draft.write(b"after")
+        assert file.read_text() == "before"
+    with pytest.raises(RuntimeError):
+        write_half(file)
+    assert [each.name for each in tmp_path.iterdir()] == ["reviews.jsonl"]
+    assert file.read_text() == "after"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_one_run_writes_a_file_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "reviews.jsonl"
+    with whole_file(file) as draft:
+        draft.write(b"the first")
+        for second in (whole_file(file), locked_draft(file)):
+            with pytest.raises(CommandError, match="Another run is writing"), second:
+                pass
+    assert file.read_text() == "the first"
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_draft_that_is_gone_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_named: bool
+) -> None:
+    file = tmp_path / "reviews.jsonl"
+    draft_of(file).write_text("the first")
+
+    def lock(*_: object) -> None:
+        # Between opening and locking, the first run ends.
+        monkeypatch.undo()
+        if is_named:
+            draft_of(file).replace(file)
+        else:
+            draft_of(file).unlink()
+
+    monkeypatch.setattr("fcntl.flock", lock)
+    with locked_draft(file) as draft:
+        draft.write(b"the second")
+        draft.flush()
+        assert draft_of(file).read_text() == "the second"
+    assert not is_named or file.read_text() == "the first"
