@@ -37,6 +37,7 @@ from messaging.metrics import (
     REMINDERS_RUN,
     REVIEWS_TOPIC_AGE,
     STATE_KNOWN,
+    UNKNOWN,
 )
 from storage.backlog import Backlog, Waiting, backlog
 from storage.database import is_database_away
@@ -50,8 +51,6 @@ _PATIENCE_S: Final = 4.0
 
 _MOST_READ: Final = 12
 """Partitions of which the oldest record is read at a time: each costs a fetch of 1 MiB."""
-
-_UNKNOWN: Final = float("nan")
 
 _log = structlog.get_logger(__name__)
 
@@ -150,15 +149,15 @@ def _tell(found: Backlog | None, now: datetime) -> None:
     for kind, parked in found.parked.items() if found else ():
         PARKED.labels(kind).set(parked.documents)
         PARKED_AGE.labels(kind).set(_seconds(parked, now))
-    OUTBOX.set(found.owed.documents if found else _UNKNOWN)
-    OUTBOX_AGE.set(_seconds(found.owed, now) if found else _UNKNOWN)
-    MAILS_OWED.set(found.mails.documents if found else _UNKNOWN)
-    MAILS_OVERDUE.set(_seconds(found.mails, now) if found else _UNKNOWN)
+    OUTBOX.set(found.owed.documents if found else UNKNOWN)
+    OUTBOX_AGE.set(_seconds(found.owed, now) if found else UNKNOWN)
+    MAILS_OWED.set(found.mails.documents if found else UNKNOWN)
+    MAILS_OVERDUE.set(_seconds(found.mails, now) if found else UNKNOWN)
     relayed = found.relayed_until if found else None
-    REVIEWS_TOPIC_AGE.set(max(0.0, (now - relayed).total_seconds()) if relayed else _UNKNOWN)
+    REVIEWS_TOPIC_AGE.set(max(0.0, (now - relayed).total_seconds()) if relayed else UNKNOWN)
     schedule = found.reminders if found else None
-    REMINDERS_RUN.set(schedule.done.timestamp() if schedule else _UNKNOWN)
-    REMINDERS_OVERDUE.set(_overdue(schedule, now) if schedule else _UNKNOWN)
+    REMINDERS_RUN.set(schedule.done.timestamp() if schedule else UNKNOWN)
+    REMINDERS_OVERDUE.set(_overdue(schedule, now) if schedule else UNKNOWN)
 
 
 def _seconds(waiting: Waiting, now: datetime) -> float:

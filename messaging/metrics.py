@@ -1,11 +1,12 @@
 """All metrics of all processes. Labels have few values and hold neither ids nor anything personal.
 
-A process exposes all of these names; what it has nothing to say about has no samples. `topic` is a topic's name
-without the prefix, for its dead letters as well.
+A process exposes all of these names; what it has nothing to say about has no samples, or UNKNOWN. `topic` is a topic's
+name without the prefix, for its dead letters as well.
 """
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter as Count
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ log = structlog.get_logger()
 
 PREFIX: Final = "plaudit_"
 REGISTRY: Final = CollectorRegistry()
+UNKNOWN: Final = math.nan
+"""The value of what isn't measured: PromQL's `max` passes it by for another one, and no alert fires for it."""
+
 _LONGEST_NAME: Final = 64
 _MOST_NAMES: Final = 1_000
 _IGNORED_NAMES: Final[set[tuple[str, str]]] = set()
@@ -37,6 +41,13 @@ def _counter(name: str, about: str, *labels: str) -> Counter:
 
 def _gauge(name: str, about: str, *labels: str) -> Gauge:
     return Gauge(PREFIX + name, about, labels, registry=REGISTRY)
+
+
+def _measured_gauge(name: str, about: str) -> Gauge:
+    """One without labels, UNKNOWN until it is set: prometheus_client begins with 0."""
+    gauge = _gauge(name, about)
+    gauge.set(UNKNOWN)
+    return gauge
 
 
 def _histogram(name: str, about: str, *labels: str, buckets: Sequence[float]) -> Histogram:
@@ -99,20 +110,20 @@ PARKED: Final = _gauge("parked_commands", "Commands that wait for what they are 
 PARKED_AGE: Final = _gauge(
     "parked_age_seconds", "For how long the oldest of them has waited, 0 without one; told by the API", "kind"
 )
-OUTBOX: Final = _gauge("outbox_documents", "Batches of messages that are owed to Kafka; told by the API")
-OUTBOX_AGE: Final = _gauge("outbox_age_seconds", "Age of the oldest of them, 0 without one; told by the API")
-MAILS_OWED: Final = _gauge("mails_owed", "Mails that are to be sent, now or later; told by the API")
-MAILS_OVERDUE: Final = _gauge(
+OUTBOX: Final = _measured_gauge("outbox_documents", "Batches of messages that are owed to Kafka; told by the API")
+OUTBOX_AGE: Final = _measured_gauge("outbox_age_seconds", "Age of the oldest of them, 0 without one; told by the API")
+MAILS_OWED: Final = _measured_gauge("mails_owed", "Mails that are to be sent, now or later; told by the API")
+MAILS_OVERDUE: Final = _measured_gauge(
     "mails_overdue_seconds", "For how long the first of them has been due, 0 if none is; told by the API"
 )
-REMINDERS_RUN: Final = _gauge(
+REMINDERS_RUN: Final = _measured_gauge(
     "reminders_last_run_timestamp_seconds", "Unix time of the last run of reminders that was finished; told by the API"
 )
-REMINDERS_OVERDUE: Final = _gauge(
+REMINDERS_OVERDUE: Final = _measured_gauge(
     "reminders_overdue_seconds",
     "For how long a run of reminders has been due by its schedule, 0 if none is; told by the API",
 )
-REVIEWS_TOPIC_AGE: Final = _gauge(
+REVIEWS_TOPIC_AGE: Final = _measured_gauge(
     "reviews_topic_age_seconds",
     "Age of the state that the topic of reviews shows; told by the API, whether or not a worker runs",
 )

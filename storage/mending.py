@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,7 @@ from pymongo.errors import ExecutionTimeout
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from storage.database import Database, Document, Session
+from storage.id_ranges import SIZE, id_ranges
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
 from storage.returns_documents import RETURN
@@ -23,6 +24,9 @@ from storage.shapes import Shape, StoredDocumentError, damaged, is_wanting
 
 SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in (REVIEW, TALLY, RETURN, ORDER)}
 """Returns before orders: what is returned of an order is told by them."""
+
+Id = Hashable
+"""An id as MongoDB has it: a string, of tallies an ObjectId, and anything of a document that was put in by hand."""
 
 
 @dataclass(slots=True)
@@ -45,26 +49,34 @@ class Mender:
         self._database = database
         self._documents = database[collection]
 
-    async def count(self, *, most: int | None = None, patience_ms: int | None = None) -> int | None:
+    async def count(self, *, most: int, patience_ms: int) -> int | None:
         """The number of damaged documents, counted up to `most`; None if that takes longer than `patience_ms`."""
-        options: Document = {"limit": most} if most else {}
-        if patience_ms:
-            options["maxTimeMS"] = patience_ms
         try:
-            return await self._documents.count_documents(damaged(self._shape), **options)
+            return await self._documents.count_documents(damaged(self._shape), limit=most, maxTimeMS=patience_ms)
         except ExecutionTimeout:
             return None
 
-    async def page(self, after: str, limit: int) -> list[str]:
-        """The ids of so many damaged documents behind this one, "" for the first, in their order."""
-        condition = {**damaged(self._shape), **({"_id": {"$gt": self._id(after)}} if after else {})}
-        found = self._documents.find(condition, {"_id": 1}).sort("_id", ASCENDING).hint("_id_").limit(limit)
-        return [str(document["_id"]) async for document in found]
+    async def all(self) -> int:
+        """The number of documents, about."""
+        return await self._documents.estimated_document_count()
 
-    async def mend(self, ids: Collection[str], known: Mapping[str, Review], session: Session) -> Mended:
+    async def slices(self, size: int = SIZE) -> AsyncIterator[list[Id]]:
+        """The ids of the damaged ones of so many documents each time, often none, in their order; those that have ids
+        of a type that we don't give come first."""
+        ours = {"$gte": ObjectId(bytes(12)) if self._shape is TALLY else ""}
+        yield await self._damaged({"_id": {"$not": ours}})
+        async for within in id_ranges(self._documents, ours, size):
+            yield await self._damaged(within)
+
+    async def _damaged(self, within: Document) -> list[Id]:
+        condition = {**damaged(self._shape), **within}
+        found = self._documents.find(condition, {"_id": 1}).sort("_id", ASCENDING).hint("_id_")
+        return [document["_id"] async for document in found]
+
+    async def mend(self, ids: Collection[Id], known: Mapping[str, Review], session: Session) -> Mended:
         """Mend documents as far as that can be done: by the reviews that are `known` elsewhere, else by defaults."""
         mended, writes = Mended(), []
-        condition = {**damaged(self._shape), "_id": {"$in": [self._id(id) for id in ids]}}
+        condition = {**damaged(self._shape), "_id": {"$in": list(ids)}}
         async for document in self._documents.find(condition, session=session):
             id = str(document["_id"])
             values = document_of(known[id]) if id in known else await self._values(document, session)
@@ -107,6 +119,3 @@ class Mender:
             return {"returned": returned_by([each async for each in returns])}
         except StoredDocumentError:
             return {}
-
-    def _id(self, id: str) -> str | ObjectId:
-        return ObjectId(id) if self._shape is TALLY else id

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from bson import ObjectId
 from pymongo import ASCENDING
+from pymongo.asynchronous.collection import AsyncCollection
 
 from domain.ratings import Entity
 from storage.database import Database, Document
+from storage.id_ranges import SIZE, id_ranges, last_of_range
 from storage.ratings import COLLECTION as RATINGS
 from storage.ratings import key_from
 from storage.reviews import COLLECTION as REVIEWS
@@ -17,8 +19,8 @@ from storage.reviews_queue import ENTER, NOT_QUEUED
 
 
 class Slice(NamedTuple):
-    """The part that a slice looked at: up to the id `after`, so many documents, and the objects whose ratings are to be
-    counted from their reviews."""
+    """The part that a slice looked at: up to the id `after`, so many documents changed, often none, and the objects
+    whose ratings are to be counted from their reviews."""
 
     after: str
     documents: int
@@ -35,10 +37,38 @@ class StepWork(Protocol):
         """The slice behind an id, "" for the first; None behind the last one."""
 
 
+class _Part(NamedTuple):
+    """Documents that a step changes, with their keys, and the last id that was looked at."""
+
+    documents: list[Document]
+    last: Any
+
+
+async def _next(
+    collection: AsyncCollection[Document], wanted: Document, after: str | ObjectId, at_once: int
+) -> _Part | None:
+    """The next documents that a step changes, found among the next SIZE behind an id; None if none follow."""
+    ids: Document = {"$gt": after}
+    end = await last_of_range(collection, ids, SIZE)
+    within = ids if end is None else {**ids, "$lte": end}
+    keys = {"entityType": 1, "entityId": 1, "storeId": 1}
+    found = collection.find({**wanted, "_id": within}, keys).sort("_id", ASCENDING).hint("_id_").limit(at_once)
+    documents = await found.to_list()
+    if len(documents) == at_once or (end is None and documents):
+        end = documents[-1]["_id"]
+    return None if end is None else _Part(documents, end)
+
+
+async def _count(collection: AsyncCollection[Document], wanted: Document, ids: Document) -> int:
+    ranges = id_ranges(collection, ids)
+    return sum([await collection.count_documents({**wanted, **within}, hint="_id_") async for within in ranges])
+
+
 class CountStars:
     """Step 1: ratings without a histogram are counted from their reviews."""
 
     _AT_ONCE: Final = 50
+    _FIRST: Final = ObjectId(bytes(12))
     _WANTED: Final[Document] = {"histogram": None, "entityType": {"$exists": True}, "entityId": {"$exists": True}}
 
     def __init__(self, database: Database) -> None:
@@ -46,15 +76,14 @@ class CountStars:
 
     async def count(self) -> int:
         """The number of ratings without a histogram."""
-        return await self._ratings.count_documents(self._WANTED)
+        return await _count(self._ratings, self._WANTED, {"$gt": self._FIRST})
 
     async def slice(self, after: str) -> Slice | None:
         """The next of them, by their ids."""
-        wanted = {**self._WANTED, **({"_id": {"$gt": ObjectId(after)}} if after else {})}
-        found = await self._ratings.find(wanted).sort("_id", ASCENDING).limit(self._AT_ONCE).to_list()
-        if not found:
+        part = await _next(self._ratings, self._WANTED, ObjectId(after) if after else self._FIRST, self._AT_ONCE)
+        if part is None:
             return None
-        return Slice(str(found[-1]["_id"]), len(found), sorted({key_from(document).entity for document in found}))
+        return Slice(str(part.last), len(part.documents), sorted({key_from(each).entity for each in part.documents}))
 
 
 class GivePlaces:
@@ -82,17 +111,16 @@ class FillQueue:
 
     async def count(self) -> int:
         """The number of unapproved reviews that aren't in the queue."""
-        return await self._reviews.count_documents(NOT_QUEUED)
+        return await _count(self._reviews, NOT_QUEUED, {"$gt": ""})
 
     async def slice(self, after: str) -> Slice | None:
         """The next of them, by their ids."""
-        wanted = {**NOT_QUEUED, **({"_id": {"$gt": after}} if after else {})}
-        found = await self._reviews.find(wanted, {"_id": 1}).sort("_id", ASCENDING).limit(self._AT_ONCE).to_list()
-        if not found:
+        part = await _next(self._reviews, NOT_QUEUED, after, self._AT_ONCE)
+        if part is None:
             return None
-        ids = [document["_id"] for document in found]
-        await self._reviews.update_many({**NOT_QUEUED, "_id": {"$in": ids}}, ENTER)
-        return Slice(ids[-1], len(ids), [])
+        if ids := [document["_id"] for document in part.documents]:
+            await self._reviews.update_many({**NOT_QUEUED, "_id": {"$in": ids}}, ENTER)
+        return Slice(part.last, len(ids), [])
 
 
 WORK: Final[Mapping[int, Callable[[Database], StepWork]]] = {1: CountStars, 2: GivePlaces, 3: FillQueue}

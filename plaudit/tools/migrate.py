@@ -26,7 +26,8 @@ from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.turn import Turn, turn
 from storage.database import Database
-from storage.mending import SHAPES, Mended, Mender
+from storage.id_ranges import SIZE
+from storage.mending import SHAPES, Id, Mended, Mender
 from storage.migrations import WORK
 from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress
 from storage.unit_of_work import UnitOfWork
@@ -35,6 +36,8 @@ _PAUSE_S: Final = 0.02
 """Between slices, for the service that runs on."""
 
 _PAGE: Final = 2_000
+"""Damaged documents from which on they are mended: for each time the whole topic of reviews is read."""
+
 _SLICE: Final = 100
 _MOST_LOST: Final = 1_000
 
@@ -107,22 +110,27 @@ class Migration:
 
     async def mend(self, collection: str) -> MendingReport:
         """Mend the documents of a collection."""
-        mender, total = Mender(self.database, collection), Mended()
-        damaged = await mender.count() or 0
-        looked, after = 0, ""
-        while ids := await mender.page(after, _PAGE):
-            known = await self._published(ids) if collection == "reviews" else {}
-            for part in (ids[first : first + _SLICE] for first in range(0, len(ids), _SLICE)):
-                mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
-                total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
-                total.lost |= mended.lost
-                looked += len(part)
-                self.progress.print(f"{collection}: {looked:,} of {max(looked, damaged):,} looked after")
-                await self._breathe()
-            after = ids[-1]
+        mender, total, damaged, waiting = Mender(self.database, collection), Mended(), 0, list[Id]()
+        async for ids in _damaged(mender, self.progress):
+            damaged += len(ids)
+            waiting += ids
+            if len(waiting) >= _PAGE:
+                await self._mend_all(mender, waiting, total)
+                waiting = []
+            await self._breathe()
+        await self._mend_all(mender, waiting, total)
         return _report(collection, damaged, total)
 
-    async def _mend(self, mender: Mender, ids: Sequence[str], known: dict[str, Review], work: UnitOfWork) -> Mended:
+    async def _mend_all(self, mender: Mender, ids: Sequence[Id], total: Mended) -> None:
+        known = await self._published({str(id) for id in ids}) if ids and mender.collection == "reviews" else {}
+        for part in (ids[first : first + _SLICE] for first in range(0, len(ids), _SLICE)):
+            mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
+            total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
+            total.lost |= mended.lost
+            self.progress.print(f"{mender.collection}: {len(part):,} damaged documents looked after")
+            await self._breathe()
+
+    async def _mend(self, mender: Mender, ids: Sequence[Id], known: dict[str, Review], work: UnitOfWork) -> Mended:
         mended = await mender.mend(ids, known, work.session)
         tallies: dict[TallyKey, RatingTally] = await work.repositories.ratings.add({}, work.session, mended.entities)
         work.emit(rating_events(self.services, tallies))
@@ -163,7 +171,7 @@ async def migrate(
         if standing(mark) is Standing.TOO_NEW:
             raise SchemaRefusedError(refusal(mark) or "")
         if dry_run:
-            report = await _dry_run(database, mark, missing_steps(mark, compatible=compatible))
+            report = await _dry_run(database, mark, missing_steps(mark, compatible=compatible), progress)
         else:
             async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
                 missing = missing_steps(await run.marks.load(), compatible=compatible)
@@ -185,12 +193,23 @@ async def _migration(
         yield Migration(settings, database, services, progress, mine)
 
 
-async def _dry_run(database: Database, mark: SchemaMark, missing: Sequence[Step]) -> MigrationReport:
+async def _damaged(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]:
+    """The damaged documents, a slice at a time; tells how far it is."""
+    looked, count = -SIZE, await mender.all()  # the first slice holds strange ids alone
+    async for ids in mender.slices():
+        yield ids
+        looked += SIZE
+        if 0 < looked < count:
+            progress.print(f"{mender.collection}: {looked:,} of about {count:,} documents looked at")
+
+
+async def _dry_run(database: Database, mark: SchemaMark, missing: Sequence[Step], progress: Console) -> MigrationReport:
     steps: list[StepReport] = [
         {"number": s.number, "sentence": s.sentence, "documents": await WORK[s.number](database).count()}
         for s in missing
     ]
-    documents = [_report(name, await Mender(database, name).count() or 0, Mended()) for name in SHAPES]
+    damaged = {name: sum([len(ids) async for ids in _damaged(Mender(database, name), progress)]) for name in SHAPES}
+    documents = [_report(name, count, Mended()) for name, count in damaged.items()]
     after = max([mark.version, *(step.number for step in missing)])
     return _whole(mark, after, steps, documents, dry_run=True)
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Collection
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import pytest
+from bson import ObjectId
 
 from domain.schema import NEWEST
+from storage.id_ranges import SIZE
+from storage.mending import Mender
 from tests.support import reviews_topic
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, submission
 from tests.support.orders import Returns
-from tests.support.service import Json, Servers, Service
+from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 
 RATED: Final = ("entityType", "entityId", "storeId", "ratingHundredths", "status")
@@ -201,6 +205,45 @@ async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated
         assert tally is not None
         assert tally["histogram"] == [0, 0, 0, 1, 0]
     assert f"schema {NEWEST}, the newest" in await doctor(service)
+
+
+async def test_damaged_documents_are_found_in_slices_of_which_some_have_none(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        damaged = ["", "00", "04", "11", "12", strange := ObjectId()]
+        await database["reviews"].insert_many([{"_id": id} for id in damaged])
+        await database["reviews"].insert_many([{"_id": f"{n:02}", "goneAt": 1} for n in (1, 2, 3, *range(5, 11))])
+        found = [ids async for ids in Mender(database, "reviews").slices(3)]
+        assert found == [[strange], ["", "00"], ["04"], [], [], ["11", "12"]]
+        tallies = (await database["ratings"].insert_many([{"count": n} for n in range(7)])).inserted_ids
+        assert [ids async for ids in Mender(database, "ratings").slices(3)] == [
+            [],
+            tallies[:3],
+            tallies[3:6],
+            tallies[6:],
+        ]
+
+
+async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_path: Path) -> None:
+    service, many = Service(servers, tmp_path), 2 * SIZE + 10
+    await service.run("init")
+    async with service.mongo() as database:
+        await database["schema"].drop()
+        whole: Json = {"_id": "", "entityType": "Product", "entityId": "a", "storeId": None, "entityName": None}
+        whole |= {"userId": None, "userName": None, "title": None, "review": "Good.", "ratingHundredths": 400}
+        whole |= {"status": 1, "createdDate": datetime.now(UTC), "modifiedDate": datetime.now(UTC)}
+        await database["reviews"].insert_many([{**whole, "_id": f"{n:05}"} for n in range(many)])
+        ends = {"_id": {"$in": ["00000", f"{many - 1:05}"]}}
+        await database["reviews"].update_many(ends, {"$set": {"status": 0}, "$unset": {"title": ""}})
+        damaged = {"collection": "reviews", "damaged": 2, "restored": 0, "lostCount": 0, "lost": []}
+        planned = await migrate(service, "--dry-run")
+        assert {step["number"]: step["documents"] for step in planned["steps"]} == {1: 0, 2: 0, 3: 2}
+        assert mended(planned, "reviews") == {**damaged, "filled": 0}
+        said = await service.run("migrate", "--json")
+        done = json.loads(said.stdout)
+        assert {step["number"]: step["documents"] for step in done["steps"]} == {1: 0, 2: 0, 3: 2}
+        assert mended(done, "reviews") == {**damaged, "filled": 2}
+        assert [f"{n * SIZE:,} of about {many:,} documents" in said.stderr for n in (1, 2, 3)] == [True, True, False]
+        assert await database["reviews"].count_documents({"queued": 0, "title": None, **ends}) == 2
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -19,6 +20,10 @@ from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+TOLD_BY_THE_API = (
+    *("outbox_documents", "outbox_age_seconds", "mails_owed", "mails_overdue_seconds", "reviews_topic_age_seconds"),
+    *("reminders_last_run_timestamp_seconds", "reminders_overdue_seconds"),
+)
 SECRET = "anna.berg@example.org"
 
 
@@ -92,6 +97,11 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
     names, samples = found
     assert {name for name in names if name.startswith(PREFIX)} == FAMILIES
     assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
+    measured = {f"{PREFIX}{name}" for name in TOLD_BY_THE_API}
+    assert measured <= names
+    if process != "api":
+        told = {name for (name, _), value in samples.items() if name in measured and not math.isnan(value)}
+        assert told == set()
 
 
 async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Servers, tmp_path: Path) -> None:

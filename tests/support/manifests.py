@@ -61,9 +61,10 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @cache
-def rendered(values: Path) -> Manifests:
-    """The manifests that the chart makes of values; skips the test where Helm isn't installed."""
-    made = helm("template", RELEASE, CHART, "--namespace", RELEASE, "--values", values)
+def rendered(values: Path, *others: str) -> Manifests:
+    """The manifests that the chart makes of values, and of others as `a.b=1`; skips where Helm isn't installed."""
+    said = [part for other in others for part in ("--set", other)]
+    made = helm("template", RELEASE, CHART, "--namespace", RELEASE, "--values", values, *said)
     assert made.returncode == 0, made.stderr
     return Manifests([document for document in yaml.safe_load_all(made.stdout) if document])
 

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from messaging.topics import Topic
+from plaudit.config import Settings
 from tests.integration import test_documents
 from tests.support.documents import PAGES, PICTURES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
 from tests.support.rooms import ROOMS
@@ -117,6 +119,13 @@ def test_every_room_is_on_the_map() -> None:
     packages = {path.parent for room in (*ROOMS, "tests", "benchmarks") for path in (ROOT / room).rglob("__init__.py")}
     on_the_map = {link.target for link in links_of(ARCHITECTURE)}
     assert sorted(str(path.relative_to(ROOT)) for path in packages - on_the_map) == []
+
+
+def test_the_group_of_a_mailer_is_the_one_whose_lag_is_measured() -> None:
+    told = (ROOT / "docs" / "kafka.md").read_text().partition("## A mailer of your own")[2].partition("##")[0]
+    topic = Settings().topics.name(Topic.MAIL_COMMANDS)
+    assert f"your consumer of `{topic}` read in the group `{topic}`" in told
+    assert "`PLAUDIT_KAFKA__TOPIC_PREFIX`" in told
 
 
 class Raised(NamedTuple):

@@ -121,6 +121,17 @@ def test_mailers_run_where_there_is_a_mail_server(values: str, mailers: int | No
     assert (f"{RELEASE}-mailer" in scaled) is (mailers is None)
 
 
+@pytest.mark.parametrize(("partitions", "least", "most"), [(2, 1, 1), (4, 2, 2), (12, 2, 6)])
+def test_the_least_number_of_workers_is_at_most_the_greatest(partitions: int, least: int, most: int) -> None:
+    few = (f"config.PLAUDIT_KAFKA__PARTITIONS={partitions}", "keda.mailer.maxReplicas=1", "keda.mailer.minReplicas=2")
+    made = rendered(VALUES["production"], *few)
+    bounds = {
+        rule["metadata"]["name"]: (rule["spec"]["minReplicaCount"], rule["spec"]["maxReplicaCount"])
+        for rule in made.of("ScaledObject")
+    }
+    assert bounds == {f"{RELEASE}-worker": (least, most), f"{RELEASE}-mailer": (1, 1)}
+
+
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
     made = rendered(VALUES["restore"])
     # The job of the migration would fill the empty database.
