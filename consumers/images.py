@@ -11,6 +11,7 @@ from consumers.images_rebuild import rebuild
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.images import SIZES, ImageState, Rebuilt, StoredImage, UploadRefusal, settled, with_settled, with_visibility
+from domain.permissions import is_within
 from messaging.decoding import Received
 from messaging.envelope import mark_in
 from messaging.images import ImageCommand, ImageUpload
@@ -99,7 +100,7 @@ async def _apply(batch: Sequence[Received[ImageCommand]], work: UnitOfWork) -> N
             work.answer(command.command_id, command.image_id, Outcome.NOT_FOUND, mark=mark)
         elif image.seen.covers(received.position) or await work.is_answered(command.command_id, command.image_id):
             continue
-        elif command.stores is not None and review.store_id not in command.stores:
+        elif not is_within(command.stores, review.store_id):
             work.answer(command.command_id, command.image_id, Outcome.REFUSED, "other-store", mark=mark)
         else:
             await work.repositories.images.save_seen(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
+from domain.permissions import is_within
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import NO_RESPONSES, Reply, Responses
@@ -135,7 +136,7 @@ class Feedback:
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""
-        return self.stores is None or store_id in self.stores
+        return is_within(self.stores, store_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import NOTHING_SEEN, RecordPosition, Seen
+from domain.permissions import is_within
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode
@@ -60,7 +61,7 @@ class Moderation(NamedTuple):
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""
-        return self.stores is None or store_id in self.stores
+        return is_within(self.stores, store_id)
 
     @property
     def answer_key(self) -> tuple[str, str] | None:

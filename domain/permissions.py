@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -40,6 +40,11 @@ ALL_PERMISSIONS: Final = frozenset(Permission)
 _NAMES: Final = frozenset(permission.value for permission in Permission)
 
 
+def is_within(stores: Collection[str] | None, store_id: str | None) -> bool:
+    """True if a sender that is bound to these stores, None for all, may touch things of this store, or without one."""
+    return stores is None or store_id in stores
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A caller: its name, None without authentication; its permissions; its stores, None for all.
@@ -57,7 +62,7 @@ class Caller:
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if it may see and change things of this store, or without one."""
-        return self.stores is None or store_id in self.stores
+        return is_within(self.stores, store_id)
 
     def may_write_as(self, user_id: str | None) -> bool:
         """True if it may write reviews as this author: None, itself, or anybody with the permission."""

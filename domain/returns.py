@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
+from domain.permissions import is_within
 from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
 
@@ -107,7 +108,7 @@ class ReturnRequest:
 
     def may_touch(self, order: Order) -> bool:
         """True if the sender may touch returns of this order."""
-        return self.stores is None or order.store_id in self.stores
+        return is_within(self.stores, order.store_id)
 
 
 _ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
@@ -170,7 +171,7 @@ def created(
 
 def repeated(known: Return, request: ReturnRequest) -> list[RefusalReason]:
     """Every reason why a request to create what is there can't be a repeat; none: it is one, and changes nothing."""
-    if request.order_id == known.order_id and (request.stores is None or known.store_id in request.stores):
+    if request.order_id == known.order_id and is_within(request.stores, known.store_id):
         return []
     return [_ID_TAKEN]
 

@@ -14,7 +14,7 @@ from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, Written
 from domain.images import chosen
 from domain.moderation_rules import JudgedReview, Ruling
-from domain.permissions import Caller, Permission
+from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
 from domain.reviews_facts import NO_FACTS, Facts, ReasonCode, ReviewImage, verdict_flags
@@ -64,8 +64,7 @@ class Edit:
 
     def may_touch(self, identity: ReviewIdentity) -> bool:
         """True if its sender may edit the review with this identity."""
-        in_store = self.stores is None or identity.store_id in self.stores
-        return in_store and is_same_review(self.target, identity, self.right)
+        return is_within(self.stores, identity.store_id) and is_same_review(self.target, identity, self.right)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from domain.permissions import is_within
 from messaging.schemas import ClosedMessage, Id, OptionalId, Stores
 
 
@@ -25,7 +26,7 @@ class ReminderCommand(ViewedRequest):
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch, and means, an order of this store, or without one."""
-        return (self.stores is None or store_id in self.stores) and self.store_id in (None, store_id)
+        return is_within(self.stores, store_id) and self.store_id in (None, store_id)
 
 
 VIEWED_REQUEST: TypeAdapter[ViewedRequest] = TypeAdapter(ViewedRequest)

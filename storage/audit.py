@@ -18,7 +18,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
-from storage.database import Database, Document, Session, texts_of
+from storage.database import Database, Document, Session, ids_of_objects, in_stores
 
 COLLECTION: Final = "auditLog"
 
@@ -178,14 +178,13 @@ class AuditLog:
         edits = {"action": Editing.EDIT.value, "subject": subject}
         return (await self._entries.update_many(edits, {"$set": {"subject": None}})).modified_count
 
-    async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
+    async def entities_moderated_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
         """The ids of objects of which a review, in one of these stores or anywhere, was moderated at that moment or
         later: when it took effect counts, not when it was asked for."""
         # An id tells the second in which it was made: its index serves where another one would cost every approval.
         first = first_id_of(moment)
-        within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         since = {"_id": {"$gte": first}, "effectiveAt": {"$gte": moment}}
-        return await texts_of(self._entries, "entityId", {**since, **within})
+        return await ids_of_objects(self._entries, {**since, **in_stores(stores)})
 
     async def search(self, search: AuditSearch) -> list[AuditEntry]:
         """One page, the newest first."""

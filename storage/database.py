@@ -99,9 +99,10 @@ def is_database_away(error: BaseException) -> bool:
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
 
 
-async def texts_of(collection: AsyncCollection[Document], field: str, matching: Document) -> set[str]:
-    """The different texts of a field, as many as there are: an answer of `distinct` has 16 MiB at most."""
-    found = await collection.aggregate([{"$match": matching}, {"$group": {"_id": f"${field}"}}])
+async def ids_of_objects(collection: AsyncCollection[Document], matching: Document) -> set[str]:
+    """The ids of the objects of matching documents, as many as there are: an answer of `distinct` has 16 MiB at
+    most."""
+    found = await collection.aggregate([{"$match": matching}, {"$group": {"_id": "$entityId"}}])
     return {each["_id"] async for each in found if each["_id"] is not None}
 
 
@@ -141,6 +142,11 @@ def one_of(values: Collection[Any]) -> Any:
     """The condition that a field has one of these values; of a single one MongoDB plans better without `$in`."""
     several = list(values)
     return several[0] if len(several) == 1 else {"$in": several}
+
+
+def in_stores(stores: Collection[str] | None) -> Document:
+    """The condition that a document belongs to one of these stores; None: to any, or to none."""
+    return {} if stores is None else {"storeId": one_of(stores)}
 
 
 def own_values(values: Mapping[Any, Document]) -> list[Document]:

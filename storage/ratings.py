@@ -12,7 +12,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import STARS, Entity, RatingTally, TallyKey, lowest_with
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, own_values, texts_of
+from storage.database import Database, Document, Session, ids_of_objects, in_stores, own_values
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, tallied
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default, is_whole, lost, read
@@ -207,11 +207,10 @@ class RatingRepository:
         for key, right in counted.items():
             yield key, RatingTally(), right
 
-    async def entities_recounted_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
+    async def entities_recounted_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
         """The ids of objects whose rating, in one of these stores or anywhere, a count put right at that moment or
         later."""
-        within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
-        return await texts_of(self._ratings, "entityId", {"recountedDate": {"$gte": moment}, **within})
+        return await ids_of_objects(self._ratings, {"recountedDate": {"$gte": moment}, **in_stores(stores)})
 
 
 def _counting(condition: Document) -> list[Document]:

@@ -19,7 +19,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from domain.ratings_names import list_key, search_keys
 from domain.ratings_trend import Trend, mondays, trend
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, one_of
+from storage.database import Database, Document, in_stores
 from storage.ratings import COLLECTION, key_from, tally_from
 
 _REVIEWS: Final = "reviews"
@@ -96,7 +96,7 @@ class RatedObjectRepository:
         week = {"$dateTrunc": {"date": "$createdDate", "unit": "week", "startOfWeek": "monday"}}
         groups = await self._reviews.aggregate(
             [
-                {"$match": {**condition, **_in(stores)}},
+                {"$match": {**condition, **in_stores(stores)}},
                 {"$sort": dict(_NEWEST)},
                 {"$limit": MOST_COUNTED},
                 {
@@ -156,11 +156,7 @@ class RatedObjectRepository:
 
 
 def _rated_in(stores: Collection[str] | None) -> Document:
-    return {"count": {"$gt": 0}, **_in(stores)}
-
-
-def _in(stores: Collection[str] | None) -> Document:
-    return {} if stores is None else {"storeId": one_of(stores)}
+    return {"count": {"$gt": 0}, **in_stores(stores)}
 
 
 def _named(tally: UnnamedTally, name: str | None) -> Document:

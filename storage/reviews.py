@@ -23,7 +23,7 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_queue
 from storage.claims import ClaimRepository
-from storage.database import Database, Document, Session, is_duplicate, own_values, texts_of
+from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values
 from storage.feedback_reports import reported_reviews
 from storage.images import ImageRepository
 from storage.moderation_rules import TextRepository
@@ -288,9 +288,8 @@ class ReviewRepository:
         reported = {"_id": {"$in": await reported_reviews(self._database)}}
         return {**conditions, "$and": [*conditions.get("$and", ()), reported]}
 
-    async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None = None) -> set[str]:
+    async def entities_reviewed_since(self, moment: datetime, stores: Collection[str] | None) -> set[str]:
         """The ids of objects with a review, in one of these stores or anywhere, that was submitted at that moment or
         later."""
-        within: Document = {} if stores is None else {"storeId": {"$in": list(stores)}}
         submitted = {"$or": [{"createdDate": {"$gte": moment}}, {"submittedAt": {"$gte": moment}}]}
-        return await texts_of(self._reviews, "entityId", {**submitted, **within})
+        return await ids_of_objects(self._reviews, {**submitted, **in_stores(stores)})
