@@ -131,7 +131,7 @@ def key_of(form: FormData) -> str:
     return str(form.get("key") or token_urlsafe())
 
 
-def policy(nonce: str, images: str = "", *, sandbox: bool = False) -> str:
+def policy(nonce: str, images: str = "") -> str:
     """The content security policy of a page. `images`: further origins of pictures, with spaces between."""
     return "; ".join(
         (
@@ -142,10 +142,9 @@ def policy(nonce: str, images: str = "", *, sandbox: bool = False) -> str:
             "connect-src 'self'",
             "form-action 'self'",
             "frame-src 'self'",
-            "frame-ancestors 'self'" if sandbox else "frame-ancestors 'none'",
+            "frame-ancestors 'none'",
             "base-uri 'none'",
             "require-trusted-types-for 'script'",
             "trusted-types htmx console",
-            *(["sandbox"] if sandbox else []),
         )
     )

@@ -34,7 +34,7 @@ from consumers.sessions import SessionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from consumers.verdicts import VerdictConsumer
-from domain.entity_types import SAMPLE, EntityTypes
+from domain.entity_types import EntityTypes
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
@@ -82,12 +82,12 @@ async def running_worker(
     topics: TopicNames,
     database: Database,
     publisher: Publisher,
-    entity_types: EntityTypes = SAMPLE,
+    entity_types: EntityTypes,
     *,
     remember: timedelta,
-    token_keys: Sequence[bytes] = (),
-    image_files: ImageFiles | None = None,
-    erasure_key: str | None = None,
+    token_keys: Sequence[bytes],
+    image_files: ImageFiles | None,
+    erasure_key: str | None,
 ) -> AsyncIterator[RunningWorker]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 

@@ -57,7 +57,7 @@ class Filter:
 
 
 async def show_dead_letter(
-    settings: Settings, out: Console, topic: str, partition: int, offset: int, *, as_json: bool = False
+    settings: Settings, out: Console, topic: str, partition: int, offset: int, *, as_json: bool
 ) -> None:
     """Print a letter; raises CommandError."""
     wanted = Filter(topics=(topic,), partition=partition, offset=offset)
