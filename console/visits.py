@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from console.facade import Facade, Refused
-from console.feed import Feed
 from console.navigation import visible
+from console.queue_news import QueueNews
 from console.templating import PAGES
 from domain.permissions import Caller, Permission
 
@@ -56,7 +56,7 @@ class Visit:
     caller: Caller
     is_open: bool
     options: Options = Options()
-    feed: Feed | None = None
+    queue_news: QueueNews | None = None
     is_still_in: Callable[[], Awaitable[bool]] | None = None
     nonce: str = field(default_factory=lambda: token_urlsafe(16))
 
