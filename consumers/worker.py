@@ -28,7 +28,7 @@ from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
 from consumers.reviews_relay import ReviewRelay
 from consumers.routing import CommandRouter
-from consumers.routing_turns import Turns
+from consumers.routing_handover import Handover
 from consumers.services import Services
 from consumers.sessions import SessionConsumer
 from consumers.stores import StoreConsumer
@@ -96,8 +96,8 @@ async def running_worker(
     """
     services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
-    turns = Turns(connection, topics)
-    commands, parked_returns = CommandRouter(services, turns), ReturnRouter(services)
+    handover = Handover(connection, topics)
+    commands, parked_returns = CommandRouter(services, handover), ReturnRouter(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
     parked = ParkedCommands(commands, feedback, verdicts)
     submissions = SubmissionConsumer(services, parked, names)
@@ -110,7 +110,7 @@ async def running_worker(
         topics,
         [
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
-            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, 1_000, listener=turns),
+            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, 1_000, listener=handover),
             Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), feedback, publish, max_records=1_000),
             Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),
