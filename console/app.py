@@ -36,8 +36,8 @@ from console import (
 )
 from console.doors import SIGN_IN, Door, OpenDoor
 from console.facade import Facade, Refused
-from console.feed import Feed
 from console.navigation import start_page
+from console.queue_news import QueueNews
 from console.screens import Screen
 from console.sign_in.guard import is_own_request
 from console.templating import PAGES, address
@@ -69,21 +69,21 @@ _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "de
 
 
 def add_console(
-    app: FastAPI, door: Door | None = None, options: Options | None = None, feed: Feed | None = None
+    app: FastAPI, door: Door | None = None, options: Options | None = None, queue_news: QueueNews | None = None
 ) -> None:
-    """Add the console to the facade's application. Without a feed, open pages hear no news."""
-    rooms = _Console(app, door or OpenDoor(), options or Options(), feed)
+    """Add the console to the facade's application. Without `queue_news`, open pages hear no news."""
+    rooms = _Console(app, door or OpenDoor(), options or Options(), queue_news)
     app.router.routes.extend(rooms.routes())
 
 
 class _Console:
     """Opens the screens to those who may see them."""
 
-    def __init__(self, app: FastAPI, door: Door, options: Options, feed: Feed | None) -> None:
+    def __init__(self, app: FastAPI, door: Door, options: Options, queue_news: QueueNews | None) -> None:
         self._app = app
         self._door = door
         self._options = options
-        self._feed = feed
+        self._queue_news = queue_news
 
     def routes(self) -> list[BaseRoute]:
         """All of them; the last one takes what is nowhere."""
@@ -116,7 +116,7 @@ class _Console:
 
     def _visit(self, request: Request, facade: Facade, caller: Caller) -> Visit:
         is_still_in = partial(self._is_still_in, request, caller)
-        return Visit(request, facade, caller, self._door.is_open, self._options, self._feed, is_still_in)
+        return Visit(request, facade, caller, self._door.is_open, self._options, self._queue_news, is_still_in)
 
     async def _is_still_in(self, request: Request, caller: Caller) -> bool:
         """True while the visitor's session is good and he may do what he might, for answers that take long."""

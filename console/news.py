@@ -10,7 +10,7 @@ import orjson
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from console.facade import Refused
-from console.feed import Feed, News
+from console.queue_news import News, QueueNews
 from console.screens import Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -24,10 +24,10 @@ screens = Screens()
 @screens.get("/queue/news", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def news(visit: Visit) -> Response:
     """The stream of news in the visitor's stores."""
-    if visit.feed is None:
+    if visit.queue_news is None:
         raise Refused(503, {"detail": "There are no news at the moment."})
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(visit.feed, visit), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_events(visit.queue_news, visit), media_type="text/event-stream", headers=headers)
 
 
 @screens.post("/queue/claims", Permission.MODERATE_REVIEWS)
@@ -38,10 +38,10 @@ async def claim(visit: Visit) -> Response:
     return JSONResponse({})
 
 
-async def _events(feed: Feed, visit: Visit) -> AsyncIterator[bytes]:
+async def _events(queue_news: QueueNews, visit: Visit) -> AsyncIterator[bytes]:
     checked = monotonic()
     yield b"retry: 1000\n\n"
-    async for each in feed.news(visit.caller, _CHECKED_S):
+    async for each in queue_news.news(visit.caller, _CHECKED_S):
         if monotonic() - checked >= _CHECKED_S:
             if visit.is_still_in is None or not await visit.is_still_in():
                 return

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from console.facade import Facade, Refused
-from console.feed import Feed
 from console.navigation import visible
+from console.queue_news import QueueNews
 from console.templating import PAGES
 from domain.permissions import Caller, Permission
 
@@ -56,7 +56,7 @@ class Visit:
     caller: Caller
     is_open: bool
     options: Options = Options()
-    feed: Feed | None = None
+    queue_news: QueueNews | None = None
     is_still_in: Callable[[], Awaitable[bool]] | None = None
     nonce: str = field(default_factory=lambda: token_urlsafe(16))
 
@@ -131,7 +131,7 @@ def key_of(form: FormData) -> str:
     return str(form.get("key") or token_urlsafe())
 
 
-def policy(nonce: str, images: str = "", *, sandbox: bool = False) -> str:
+def policy(nonce: str, images: str = "") -> str:
     """The content security policy of a page. `images`: further origins of pictures, with spaces between."""
     return "; ".join(
         (
@@ -142,10 +142,9 @@ def policy(nonce: str, images: str = "", *, sandbox: bool = False) -> str:
             "connect-src 'self'",
             "form-action 'self'",
             "frame-src 'self'",
-            "frame-ancestors 'self'" if sandbox else "frame-ancestors 'none'",
+            "frame-ancestors 'none'",
             "base-uri 'none'",
             "require-trusted-types-for 'script'",
             "trusted-types htmx console",
-            *(["sandbox"] if sandbox else []),
         )
     )

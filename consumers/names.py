@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
@@ -69,17 +69,12 @@ class TypeNames:
         reviews: ReviewRepository,
         rated: RatedObjectRepository,
         known: KnownNames,
-        *,
-        timeout: float = RESOLVE_S,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._type = type
         self._resolver = resolver
         self._reviews = reviews
         self._rated = rated
         self._known = known
-        self._timeout = timeout
-        self._clock = clock
         self._pauses = Pauses()
         self._batch_size = LARGEST_BATCH
         self._failures = 0
@@ -104,7 +99,7 @@ class TypeNames:
     async def fill_some(self) -> float:
         """Fill in the names of one batch; returns the seconds until it is worth going on."""
         wanted = await self._reviews.wanted_names(self._type, after=self._after, limit=_PAGE)
-        now = self._clock()
+        now = monotonic()
         due = sorted((id for id in wanted.ids if self._pauses.is_over(id, now)), key=self._pauses.attempts)
         if not due:
             self._after = wanted.ids[-1] if wanted.is_more else ""
@@ -116,7 +111,7 @@ class TypeNames:
         except Exception:
             self._batch_size = max(1, len(batch) // 2)
             if len(batch) == 1:
-                self._pauses.begin(batch[0], self._clock(), LONGEST_PAUSE_AWAY_S)
+                self._pauses.begin(batch[0], monotonic(), LONGEST_PAUSE_AWAY_S)
             raise
         if self._failures:
             log.info("names can be resolved again", entity_type=self._type)
@@ -125,7 +120,7 @@ class TypeNames:
         return 0.0
 
     async def _fill(self, ids: Sequence[str]) -> None:
-        async with asyncio.timeout(self._timeout):
+        async with asyncio.timeout(RESOLVE_S):
             resolved = await self._resolver(ids)
         names = {id: resolved[id].name for id in ids if id in resolved}
         for id, name in names.items():
@@ -133,7 +128,7 @@ class TypeNames:
         # Known first, filled in then: a submission between the two either finds the name or is found by the next round.
         await self._reviews.fill_names(self._type, names)
         await self._rated.forget_names([Entity(self._type, id) for id in names])
-        now = self._clock()
+        now = monotonic()
         for id in ids:
             if id in names:
                 self._pauses.end(id)

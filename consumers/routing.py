@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from consumers.routing_turns import Turns
+from consumers.routing_handover import Handover
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -42,11 +42,11 @@ class CommandRouter:
     """
 
     services: Services
-    turns: Turns
+    handover: Handover
 
     async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         """Route a batch."""
-        await self.turns.wait()
+        await self.handover.wait()
         commands = [
             command
             for each in batch

@@ -28,13 +28,13 @@ from consumers.returns import ReturnConsumer, ReturnRouter
 from consumers.reviews import SubmissionConsumer
 from consumers.reviews_relay import ReviewRelay
 from consumers.routing import CommandRouter
-from consumers.routing_turns import Turns
+from consumers.routing_handover import Handover
 from consumers.services import Services
 from consumers.sessions import SessionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from consumers.verdicts import VerdictConsumer
-from domain.entity_types import SAMPLE, EntityTypes
+from domain.entity_types import EntityTypes
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
@@ -82,12 +82,12 @@ async def running_worker(
     topics: TopicNames,
     database: Database,
     publisher: Publisher,
-    entity_types: EntityTypes = SAMPLE,
+    entity_types: EntityTypes,
     *,
     remember: timedelta,
-    token_keys: Sequence[bytes] = (),
-    image_files: ImageFiles | None = None,
-    erasure_key: str | None = None,
+    token_keys: Sequence[bytes],
+    image_files: ImageFiles | None,
+    erasure_key: str | None,
 ) -> AsyncIterator[RunningWorker]:
     """Consume until the block ends; then finish the batches in hand. Topics and indexes must exist.
 
@@ -96,8 +96,8 @@ async def running_worker(
     """
     services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
-    turns = Turns(connection, topics)
-    commands, parked_returns = CommandRouter(services, turns), ReturnRouter(services)
+    handover = Handover(connection, topics)
+    commands, parked_returns = CommandRouter(services, handover), ReturnRouter(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
     parked = ParkedCommands(commands, feedback, verdicts)
     submissions = SubmissionConsumer(services, parked, names)
@@ -110,7 +110,7 @@ async def running_worker(
         topics,
         [
             Inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, submissions, publish, max_records=1_000, shares=2),
-            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, 1_000, listener=turns),
+            Inbox(Topic.MODERATION_COMMANDS, Reader(MODERATION_COMMAND), commands, publish, 1_000, listener=handover),
             Inbox(Topic.REVIEW_FEEDBACK, Reader(FEEDBACK_COMMAND), feedback, publish, max_records=1_000),
             Inbox(Topic.MODERATION_VERDICTS, Reader(MODERATION_VERDICT), verdicts, publish),
             Inbox(Topic.REVIEW_CHANGES, Reader(REVIEW_CHANGE), changes, publish, max_records=1_000, shares=2),

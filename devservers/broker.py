@@ -25,7 +25,7 @@ class Broker(StrEnum):
 
 @asynccontextmanager
 async def embedded_kafka(
-    data: Path, report: Report, *, broker: Broker = Broker.AUTO, port: int | None = None, with_password: bool = False
+    data: Path, report: Report, *, broker: Broker = Broker.AUTO, with_password: bool = False
 ) -> AsyncIterator[KafkaProcess | TansuProcess]:
     """Run a broker on the data folder until the block ends; raises EmbeddedServerError.
 
@@ -36,12 +36,12 @@ async def embedded_kafka(
     runtime = await _runtime(Broker.KAFKA if with_password else broker, report)
     if runtime is None:
         report("Starting Tansu")
-        async with TansuProcess(data / "tansu", data / "logs" / "tansu.log", port=port) as tansu:
+        async with TansuProcess(data / "tansu", data / "logs" / "tansu.log") as tansu:
             yield tansu
     else:
         report("Starting Kafka")
         folder, log = data / "kafka", data / "logs" / "kafka.log"
-        async with KafkaProcess(folder, log, runtime, port=port, with_password=with_password) as kafka:
+        async with KafkaProcess(folder, log, runtime, with_password=with_password) as kafka:
             yield kafka
 
 

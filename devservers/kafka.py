@@ -64,12 +64,11 @@ class KafkaProcess(ServerProcess):
         log: Path,
         runtime: KafkaRuntime,
         *,
-        port: int | None = None,
         node_id: int = 1,
         with_password: bool = False,
     ) -> None:
         """`runtime` comes from `set_up_kafka`; a folder always keeps its `node_id`. Several nodes have no password."""
-        super().__init__(folder, log, port=port, with_password=with_password)
+        super().__init__(folder, log, with_password=with_password)
         self.node_id = node_id
         self._runtime = runtime
         self._controller_port: ReservedPort | None = None
@@ -94,7 +93,7 @@ class KafkaProcess(ServerProcess):
 
     def _reserve_ports(self) -> None:
         super()._reserve_ports()
-        self._controller_port = ReservedPort.as_before(self.folder / "controller-port", None)
+        self._controller_port = ReservedPort.as_before(self.folder / "controller-port")
 
     def release(self) -> None:
         """Let go of folder and ports."""

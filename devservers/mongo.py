@@ -55,12 +55,11 @@ class MongoProcess(ServerProcess):
         folder: Path,
         log: Path,
         *,
-        port: int | None = None,
         cache_gb: float = CACHE_GB,
         with_password: bool = False,
     ) -> None:
         """`cache_gb` is WiredTiger's cache, at least 0.25. Several members of a set have no password."""
-        super().__init__(folder, log, port=port, with_password=with_password)
+        super().__init__(folder, log, with_password=with_password)
         self._cache_gb = cache_gb
         self._binary = mongod_binary()
         self._key_file = self.folder / "key"
@@ -212,12 +211,10 @@ async def _has_primary(members: Sequence[MongoProcess]) -> bool:
 
 
 @asynccontextmanager
-async def embedded_mongo(
-    data: Path, report: Report, *, port: int | None = None, cache_gb: float = CACHE_GB
-) -> AsyncIterator[MongoProcess]:
+async def embedded_mongo(data: Path, report: Report, *, cache_gb: float = CACHE_GB) -> AsyncIterator[MongoProcess]:
     """Run MongoDB on the data folder, writable, until the block ends; raises EmbeddedServerError."""
     report("Starting MongoDB")
     folder, log = data / "mongo", data / "logs" / "mongod.log"
-    async with MongoProcess(folder, log, port=port, cache_gb=cache_gb, with_password=True) as process:
+    async with MongoProcess(folder, log, cache_gb=cache_gb, with_password=True) as process:
         process.uri = await form_replica_set([process])
         yield process

@@ -4,8 +4,6 @@ import socket
 from pathlib import Path
 from typing import Self
 
-from devservers.errors import EmbeddedServerError
-
 HOST = "127.0.0.1"
 
 
@@ -27,19 +25,12 @@ class ReservedPort:
         self.number: int = self._socket.getsockname()[1]
 
     @classmethod
-    def as_before(cls, memory: Path, wanted: int | None) -> Self:
-        """Reserve the wanted port, else the one that the file `memory` remembers, else any; and remember it."""
-        if wanted is not None:
-            try:
-                port = cls(wanted)
-            except (OSError, OverflowError) as error:
-                message = f"Port {wanted} can't be used ({error}). Free it, or choose another."
-                raise EmbeddedServerError(message) from error
-        else:
-            try:
-                port = cls(int(memory.read_text()))
-            except (OSError, ValueError, OverflowError):  # no memory of a port, or another process has it now
-                port = cls(0)
+    def as_before(cls, memory: Path) -> Self:
+        """Reserve the port that the file `memory` remembers, else any; and remember it."""
+        try:
+            port = cls(int(memory.read_text()))
+        except (OSError, ValueError, OverflowError):  # no memory of a port, or another process has it now
+            port = cls(0)
         memory.write_text(f"{port.number}\n")
         return port
 

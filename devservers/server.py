@@ -32,8 +32,8 @@ class ServerProcess(ABC):
     start_timeout_s: float
     stop_grace_s: float
 
-    def __init__(self, folder: Path, log: Path, *, port: int | None = None, with_password: bool = False) -> None:
-        """`folder` is for this server alone. Without a port: the one of the last run if it is free, else any.
+    def __init__(self, folder: Path, log: Path, *, with_password: bool = False) -> None:
+        """`folder` is for this server alone. Its port is that of the last run if it is free, else any.
 
         Without a password every user of the machine gets in.
         """
@@ -42,7 +42,6 @@ class ServerProcess(ABC):
         self.password: str | None = None
         """Of the one user, once it has been started with a password."""
         self._with_password = with_password
-        self._wanted_port = port
         self._lock: FolderLock | None = None
         self._port: ReservedPort | None = None
         self._child: Child | None = None
@@ -88,7 +87,7 @@ class ServerProcess(ABC):
             raise
 
     def _reserve_ports(self) -> None:
-        self._port = ReservedPort.as_before(self.folder / "port", self._wanted_port)
+        self._port = ReservedPort.as_before(self.folder / "port")
 
     def release(self) -> None:
         """Let go of folder and port."""

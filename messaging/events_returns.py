@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
 
 from typing_extensions import TypedDict
 
 from domain.returns import Return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
-from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
-
-_EVENTS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
 
 
 class ReturnedLine(TypedDict):

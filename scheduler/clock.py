@@ -36,7 +36,7 @@ class ReminderClock:
     """
 
     def __init__(
-        self, job: ReminderJob, stores: StoreRepository, leases: LeaseRepository, *, holder: str, lease_s: float = 30.0
+        self, job: ReminderJob, stores: StoreRepository, leases: LeaseRepository, *, holder: str, lease_s: float
     ) -> None:
         self._job = job
         self._stores = stores

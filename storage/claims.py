@@ -40,7 +40,8 @@ class ClaimRepository:
             holders |= dict.fromkeys((claim.id for claim in claims), review_id)
             given |= dict.fromkeys(claims, review_id)
         writes = [
-            UpdateOne({"_id": claim.id}, {"$set": {"reviewId": id, "isKept": claim.is_kept}}, upsert=True)
+            # The version before this frees only claims with `isKept` false.
+            UpdateOne({"_id": claim.id}, {"$set": {"reviewId": id, "isKept": False}}, upsert=True)
             for claim, id in given.items()
         ]
         if writes:
@@ -48,5 +49,5 @@ class ClaimRepository:
         return refused
 
     async def free(self, review_ids: Collection[str], session: Session) -> None:
-        """Free the claims of reviews that are deleted, but for those that are kept."""
-        await self._claims.delete_many({"reviewId": {"$in": list(review_ids)}, "isKept": False}, session=session)
+        """Free the claims of reviews that are deleted."""
+        await self._claims.delete_many({"reviewId": {"$in": list(review_ids)}}, session=session)

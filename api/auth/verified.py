@@ -33,6 +33,3 @@ class Verified(Generic[V]):
         self._entries.move_to_end(key)
         if len(self._entries) > self._size:
             self._entries.popitem(last=False)
-
-    def __len__(self) -> int:
-        return len(self._entries)

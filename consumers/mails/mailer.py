@@ -31,7 +31,7 @@ async def running_mailer(
     publisher: Publisher,
     server: SmtpServer,
     plan: RetryPlan,
-    sender: str | None = None,
+    sender: str | None,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Take in and send mails until the block ends; then finish those in hand. Topics and indexes must exist. Mails are
     from `sender` where neither they nor their store say otherwise.

@@ -42,10 +42,6 @@ class Publisher:
         self._starting = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> None:
-        """Connect; raises BrokerAwayError."""
-        await self._started()
-
     async def stop(self) -> None:
         """Disconnect. What has not been acknowledged by now is given up, so nothing may be being published."""
         producer, self._producer = self._producer, None

@@ -48,7 +48,7 @@ def list_letters(
     from plaudit.tools.dead_letters_list import list_dead_letters
 
     states = list(LetterState) if everything else state or [LetterState.OPEN]
-    wanted = Filter(topic or (), code or (), since, limit, until=until)
+    wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit)
     run(lambda settings: list_dead_letters(settings, out, wanted, states, as_json=as_json))
 
 
@@ -60,7 +60,7 @@ def summary(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_list import summarize_dead_letters
 
-    wanted = Filter(topic or (), code or (), since, until=until)
+    wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until)
     run(lambda settings: summarize_dead_letters(settings, out, wanted, as_json=as_json))
 
 
@@ -100,7 +100,16 @@ def replay(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.replay import Replay, replay_dead_letters
 
-    wanted = Filter(topic or (), code or (), since, limit, partition, offset, until, places or ())
+    wanted = Filter(
+        topics=topic or (),
+        codes=code or (),
+        since=since,
+        until=until,
+        limit=limit,
+        partition=partition,
+        offset=offset,
+        places=places or (),
+    )
     mended = value.read_bytes() if value else None
     order = Replay(wanted, mended=mended, again=again, dry_run=dry_run, as_json=as_json)
     run(lambda settings: replay_dead_letters(settings, out, errors, order))
@@ -123,6 +132,6 @@ def discard(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.replay import Discard, discard_dead_letters
 
-    wanted = Filter(topic or (), code or (), since, limit, until=until, places=places or ())
+    wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit, places=places or ())
     order = Discard(wanted, reason, everything=everything, dry_run=dry_run, as_json=as_json)
     run(lambda settings: discard_dead_letters(settings, out, errors, order))

@@ -19,8 +19,8 @@ from api.services import Services
 from api.web.hygiene import WebRules
 from api.web.limits import Limits, RateLimit
 from console.app import add_console
-from console.feed import TOPICS as CONSOLE_NEWS
-from console.feed import Feed
+from console.queue_news import TOPICS as CONSOLE_NEWS
+from console.queue_news import QueueNews
 from console.visits import Options
 from messaging.kafka.checks import KafkaExamination
 from messaging.kafka.dead_letters import DeadLetterReader
@@ -77,7 +77,7 @@ async def run_api(settings: Settings) -> None:
             web=WebRules(settings.http.cors_origins, _hosts(settings)),
             rate_limit=RateLimit(_rate(settings)),
         )
-        feed = Feed(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
+        feed = QueueNews(Tail(settings.kafka_connection(), [settings.topics.name(each) for each in CONSOLE_NEWS]))
         stack.push_async_callback(feed.stop)
         console = settings.console
         options = Options(images=" ".join(console.image_origins), target=console.target)

@@ -71,7 +71,8 @@ async def _look_for_standstill(settings: Settings, running: RunningWorker, probe
                 if not (isinstance(error, TimeoutError) or is_broker_away(error)):
                     # Measuring must not end the worker, which does its work without it.
                     log.exception("progress can't be measured")
-                log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
+                else:
+                    log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
             probes.hindrances = standstill.describe(running.partitions())
             if len(probes.hindrances) > told:
                 log.error("partitions make no progress", partitions=probes.hindrances)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,7 +21,7 @@ from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """A selection of dead letters: all that meet every criterion that is set, at most `limit` of them.
 
@@ -57,10 +57,10 @@ class Filter:
 
 
 async def show_dead_letter(
-    settings: Settings, out: Console, topic: str, partition: int, offset: int, *, as_json: bool = False
+    settings: Settings, out: Console, topic: str, partition: int, offset: int, *, as_json: bool
 ) -> None:
     """Print a letter; raises CommandError."""
-    wanted = Filter((topic,), partition=partition, offset=offset)
+    wanted = Filter(topics=(topic,), partition=partition, offset=offset)
     async for (letter,) in dead_letters(settings, wanted):
         if as_json:
             print_json(out, _shown_letter(letter))
@@ -79,7 +79,7 @@ async def show_dead_letter(
 async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list[RawRecord]]:
     """The present letters of the topics, in batches, each partition in its order, topics by the flow.
 
-    Waits until Kafka answers.
+    Waits until Kafka answers. `judged_letters` alone heeds `limit`.
 
     Raises UsageError for a topic that has no dead letters, CommandError for a place without one.
     """
@@ -93,24 +93,33 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
             named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in wanted.places]
             if wanted.is_one:
                 named.append((names[0], wanted.partition or 0, wanted.offset or 0))
-            for name, partition, offset in named:
-                place = TopicPartition(name, partition)
-                letter = await reader.record(place, offset) if place in partitions else None
-                if letter is None:
-                    raise CommandError(f"There is no dead letter at {name} {partition} {offset}.")
-                yield [letter]
-            return
-        left = wanted.limit
-        for name in names:
-            of_topic = [place for place in partitions if place.topic == name]
-            async for records in reader.batches(of_topic, since=wanted.since):
-                letters = [record for record in records if _is_wanted(record, wanted)][:left]
-                if letters:
-                    yield letters
-                if left is not None:
-                    left -= len(letters)
-                    if left == 0:
-                        return
+            found = _named(reader, partitions, named)
+        else:
+            found = _of_topics(reader, partitions, names, wanted)
+        async for letters in found:
+            yield letters
+
+
+async def _named(
+    reader: TopicReader, partitions: Collection[TopicPartition], named: Sequence[tuple[str, int, int]]
+) -> AsyncIterator[list[RawRecord]]:
+    for name, partition, offset in named:
+        place = TopicPartition(name, partition)
+        letter = await reader.record(place, offset) if place in partitions else None
+        if letter is None:
+            raise CommandError(f"There is no dead letter at {name} {partition} {offset}.")
+        yield [letter]
+
+
+async def _of_topics(
+    reader: TopicReader, partitions: Collection[TopicPartition], names: Sequence[str], wanted: Filter
+) -> AsyncIterator[list[RawRecord]]:
+    for name in names:
+        of_topic = [place for place in partitions if place.topic == name]
+        async for records in reader.batches(of_topic, since=wanted.since):
+            letters = [record for record in records if _is_wanted(record, wanted)]
+            if letters:
+                yield letters
 
 
 def topics_of(names: TopicNames, wanted: Sequence[str]) -> list[Topic]:

@@ -21,7 +21,7 @@ _AGES: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": ti
 
 
 async def list_dead_letters(
-    settings: Settings, out: Console, wanted: Filter, states: list[LetterState], *, as_json: bool = False
+    settings: Settings, out: Console, wanted: Filter, states: list[LetterState], *, as_json: bool
 ) -> None:
     """Print a line for each letter in one of these states, or one JSON array."""
     rows: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ class _Group:
         self.newest = max(at, self.newest or at)
 
 
-async def summarize_dead_letters(settings: Settings, out: Console, wanted: Filter, *, as_json: bool = False) -> None:
+async def summarize_dead_letters(settings: Settings, out: Console, wanted: Filter, *, as_json: bool) -> None:
     """Print how many letters there are by topic and code: open ones with their age, replayed and discarded ones."""
     groups: dict[tuple[str, str], _Group] = {}
     now = datetime.now(UTC)

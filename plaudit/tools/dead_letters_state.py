@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from messaging.decoding import RawRecord
 from messaging.replays import LetterPlace, LetterState, first_letter_id, letter_id
@@ -66,12 +66,12 @@ async def judged_letters(
     replays = ReplayRepository(database)
     lines = _Lines()
     if not await replays.is_empty() and not wanted.names_letters:
-        async for letters in dead_letters(settings, Filter(wanted.topics)):
+        async for letters in dead_letters(settings, Filter(topics=wanted.topics)):
             for letter in letters:
                 lines.add(letter)
     topics = {settings.topics.dead_letters(topic): topic for topic in topics_of(settings.topics, ())}
     left = wanted.limit
-    async for letters in dead_letters(settings, replace(wanted, limit=None)):
+    async for letters in dead_letters(settings, wanted):
         marks = await replays.marks({id for r in letters for id in (letter_id(r), first_letter_id(r))})
         places = [LetterPlace(topics[r.topic], r.partition, r.offset) for r in letters]
         judged = [_judge(r, place, marks, lines) for r, place in zip(letters, places, strict=True)]

@@ -22,13 +22,13 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
     moment = now or datetime.now(UTC)
     async with connected(settings) as (database, _):
         reminder = (await StoreRepository(database).general()).reminder
-        out.print(shown(f"At {timestamp(moment)}: {_rule(reminder)}"), markup=False)
+        out.print(shown(f"At {timestamp(moment)}: {_rule(reminder)}"))
         counts: Counter[str] = Counter()
         rows: list[dict[str, object]] = []
         async for decided in preview(database, reminder, moment):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
             rows.append(_row(decided))
-            out.print(shown(_told(decided)), markup=False)
+            out.print(shown(_told(decided)))
     out.tell({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
     out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")
     others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.metadata
 import platform
+import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pymongo import AsyncMongoClient
 from devservers import mongo
 from devservers.errors import EmbeddedServerError, MissingPartError
 from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
+from devservers.ports import HOST
 
 pytestmark = pytest.mark.usefixtures("marked")
 
@@ -54,14 +56,12 @@ async def test_primary_again_on_another_port(data: Path, progress: list[str]) ->
         await insert(server)
         port = server.port
         server.kill()
-    async with (
-        MongoProcess(data / "elsewhere", data / "elsewhere.log", port=port) as squatter,
-        embedded_mongo(data, progress.append) as server,
-    ):
-        assert server.port != port
-        assert await insert(server) == 2
-        squatter.kill()
-        server.kill()
+    with socket.socket() as squatter:  # it doesn't listen: MongoDB asks there for itself, and has to be refused
+        squatter.bind((HOST, port))
+        async with embedded_mongo(data, progress.append) as server:
+            assert server.port != port
+            assert await insert(server) == 2
+            server.kill()
 
 
 async def test_three_members(data: Path) -> None:

@@ -56,7 +56,6 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
     async with admin_client(connection) as admin:
         await admin.create_topics([NewTopic(topic, 1, 1)])
     publisher = Publisher(connection)
-    await publisher.start()
     expected = {call: [f"{call}-{number}" for number in range(EACH)] for call in range(AT_ONCE)}
     try:
         publications = [

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.routing_turns import Turns
+from consumers.routing_handover import Handover
 from domain.places import bucket_in, bucket_of, placed
 from domain.ratings import Entity
 from domain.schema import NEWEST
@@ -195,8 +195,8 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     await service.stop("worker")
     recount = {"kind": "recount", "entityType": "Product", "entityId": product}
     await service.publish("review-changes", message(recount, f"Product:{product}"))
-    turns = Turns(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
-    waiting = asyncio.create_task(turns.wait())
+    handover = Handover(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
+    waiting = asyncio.create_task(handover.wait())
     await asyncio.sleep(2)  # nothing tells that it waits
     assert not waiting.done()
     service.start("worker")
@@ -204,9 +204,9 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     await service.stop("worker")
     await service.publish("review-changes", message(recount, f"Product:{product}"))
     # Nobody has had its partitions in between, so that it needn't wait; then somebody may.
-    await turns.wait()
-    turns.on_partitions_assigned([])
-    waiting = asyncio.create_task(turns.wait())
+    await handover.wait()
+    handover.on_partitions_assigned([])
+    waiting = asyncio.create_task(handover.wait())
     await asyncio.sleep(1)  # as above
     assert not waiting.done()
     waiting.cancel()

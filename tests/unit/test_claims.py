@@ -14,7 +14,7 @@ ANNAS = ReviewIdentity(Entity("Product", "camera"), "shop", "anna")
 
 def test_the_claim_of_an_only_review_is_known_again() -> None:
     digest = "ca13c6b6a9c1510c966a90f264c3e74f6c1d913a5edfb88f2b14016cba01bd17"
-    assert only_review(ANNAS) == Claim(f"only-review/{digest}", Refusal.DUPLICATE_REVIEW, is_kept=False)
+    assert only_review(ANNAS) == Claim(f"only-review/{digest}", Refusal.DUPLICATE_REVIEW)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class _Listener:
     is_behind: bool = False
 
 
-class Feed:
+class QueueNews:
     """Passes news on to open pages. Kafka is read from the first page on."""
 
     def __init__(self, tail: Tail) -> None:

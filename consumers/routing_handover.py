@@ -1,4 +1,4 @@
-"""The turns of workers: one passes on the commands of a partition behind those that another has passed on of it."""
+"""Hand-over of a partition of commands: its new worker waits until what the old one passed on is applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_S: Final = 0.05
 _NOWHERE: Final = Backlog(0, -1)
 
 
-class Turns(ConsumerRebalanceListener):  # type: ignore[misc]
+class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
     """Waits, once partitions of commands have been assigned to us, until what others passed on of them is applied.
 
     They may have put it elsewhere than we do: an older version by another rule, or one that saw fewer partitions. A
