@@ -99,6 +99,8 @@ def _run(command: Sequence[str], environment: Mapping[str, str], folder: Path, o
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["plaudit", *command]
+    # As in a terminal: tests that run in the background of a shell would hand on that it is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     from plaudit.cli.main import main  # where it is imported already: in the forked process
 
     main()
