@@ -13,6 +13,8 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
+from messaging.kafka.connection import is_broker_away
+
 MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
 """The largest record that the broker takes. Far above MAX_MESSAGE_BYTES, so that a message that is too large becomes a
 dead letter with a reason rather than an error at its producer alone."""
@@ -108,8 +110,15 @@ class ExpectedTopics:
     remember_days: int
 
 
+class TopicNotMadeError(Exception):
+    """Kafka refuses to create a topic, and waiting doesn't change that; the message says why."""
+
+
 async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: TopicLayout) -> list[str]:
-    """Create the topics that don't exist yet, and name them. Existing ones stay as they are."""
+    """Create the topics that don't exist yet, and name them. Existing ones stay as they are.
+
+    Raises TopicNotMadeError.
+    """
     missing = sorted(set(names.all()) - set(await admin.list_topics()))
     if not missing:
         return []
@@ -131,8 +140,17 @@ async def create_topics(admin: AIOKafkaAdminClient, names: TopicNames, layout: T
             created.append(name)
         # Another process may have created it since the list was made.
         elif error is not TopicAlreadyExistsError:
-            raise error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
+            refused = error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
+            raise refused if is_broker_away(refused) else TopicNotMadeError(refused)
     return created
+
+
+async def check_topics(admin: AIOKafkaAdminClient, names: TopicNames) -> None:
+    """Raises the error of a topic that the cluster doesn't serve: a new one is known only a moment after it is made."""
+    for topic in await admin.describe_topics(names.all()):
+        error = for_code(topic["error_code"])
+        if topic["error_code"]:
+            raise error(f"Topic {topic['topic']} isn't served: {error.description}")
 
 
 def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:

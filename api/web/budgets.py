@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Self
 
-from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind
+from api.web.problems import ProblemError, ProblemKind
 
 PATIENCE_S: Final = 2.0
 """For so long a request waits for room."""
@@ -31,8 +31,7 @@ class NoRoomError(ProblemError):
     """A request that came at a bad moment: others hold all there is, and went on holding it."""
 
     def __init__(self, why: str) -> None:
-        headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-        super().__init__(ProblemKind.UNAVAILABLE, f"{why} Try again.", headers=headers)
+        super().__init__(ProblemKind.UNAVAILABLE, f"{why} Try again.")
 
 
 class StalledError(Exception):

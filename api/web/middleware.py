@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.web.problems import RETRY_AFTER_SECONDS, ProblemError, ProblemKind, problem_response, unavailable
+from api.web.problems import ProblemError, ProblemKind, problem_response, unavailable
 from messaging.kafka.connection import is_broker_away
 from storage.database import is_database_away, is_too_slow
 from storage.images_files import is_store_away
@@ -63,15 +63,14 @@ class LastResort:
 
 
 def _stopping() -> ProblemError:
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return ProblemError(ProblemKind.UNAVAILABLE, "This process stops. Send the request again.", headers=headers)
+    return ProblemError(ProblemKind.UNAVAILABLE, "This process stops. Send the request again.")
 
 
 def _problem(scope: Scope, error: Exception) -> ProblemError:
     if is_too_slow(error):
         _log.warning("Query took too long", path=scope["path"])
         detail = "The database took too long. Ask for less, by a narrower search or a smaller skip, or try again."
-        return ProblemError(ProblemKind.QUERY_TIMEOUT, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+        return ProblemError(ProblemKind.QUERY_TIMEOUT, detail)
     if is_database_away(error):
         _log.warning("MongoDB unavailable", path=scope["path"], error=repr(error))
         return unavailable("The database")

@@ -21,7 +21,7 @@ from messaging.reading import error_message, pointer
 MAX_ERRORS: Final = 100
 """So many errors are listed; the detail says how many there are."""
 
-RETRY_AFTER_SECONDS: Final = 5
+_RETRY_AFTER_S: Final = 5
 
 
 class ItemError(TypedDict):
@@ -84,8 +84,13 @@ class ProblemError(Exception):
         self.kind = kind
         self.detail = detail
         self.errors = errors
-        self.headers = headers
+        self.headers = {**_retry_after(kind), **(headers or {})}
         self.extra = extra or {}
+
+
+def _retry_after(kind: ProblemKind) -> dict[str, str]:
+    """The header of problems that are over after a while."""
+    return {"Retry-After": str(_RETRY_AFTER_S)} if kind.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def invalid(errors: Sequence[ItemError]) -> ProblemError:
@@ -97,9 +102,7 @@ def invalid(errors: Sequence[ItemError]) -> ProblemError:
 
 def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemError:
     """The problem of a request that needs a server that is unavailable."""
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    detail = f"{what} can't be reached at the moment. Try again."
-    return ProblemError(ProblemKind.UNAVAILABLE, detail, headers=headers, extra=extra)
+    return ProblemError(ProblemKind.UNAVAILABLE, f"{what} can't be reached at the moment. Try again.", extra=extra)
 
 
 def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:

@@ -26,7 +26,7 @@ def sign_in_page(
     if problem is not None:
         is_token = mode == "jwt" and problem.kind is ProblemKind.UNAUTHENTICATED
         status, error = problem.kind.status, f"{_OPENS_NOTHING} {problem.detail}" if is_token else problem.detail
-        headers = {name: value for name, value in (problem.headers or {}).items() if name == "Retry-After"}
+        headers = {name: value for name, value in problem.headers.items() if name == "Retry-After"}
     page = visit.page("sign_in.html", status=status, mode=mode, to=way_back(back), error=error, offers=offers)
     page.headers.update(headers)
     return page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,7 +15,9 @@ from typing import Annotated, Any, Final, NoReturn
 import structlog
 import typer
 import uvloop
+from dotenv import dotenv_values
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
@@ -67,18 +70,25 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         sys.exit(1)
     except Exception as error:
         # Here, so that other commands start faster.
+        from aiokafka.errors import KafkaError
+        from pymongo.errors import PyMongoError
+
+        from messaging.topics import TopicNotMadeError
         from plaudit.processes.waiting import NotDurableError
         from storage.indexes import IndexNotMadeError
         from storage.schema import SchemaRefusedError
         from storage.unit_of_work import is_unavailable
 
-        if isinstance(error, IndexNotMadeError | NotDurableError):
+        if isinstance(error, IndexNotMadeError | NotDurableError | TopicNotMadeError):
             fail(str(error))
         if isinstance(error, SchemaRefusedError):
             fail(str(error), code=2)
-        if not is_unavailable(error):
+        if is_unavailable(error):
+            fail(f"A server is away: {error}. `plaudit doctor` says which.")
+        # The log of a process wants to know where.
+        if sys.argv[1] in PROCESSES or not isinstance(error, OSError | KafkaError | PyMongoError):
             raise
-        fail(f"A server is away: {error}. `plaudit doctor` says which.")
+        fail(str(error))
 
 
 async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
@@ -99,13 +109,23 @@ def read_settings() -> Settings:
     """The configuration; its errors are printed in a line, exit code 2."""
     try:
         return Settings()
-    except ValidationError as error:
+    except (ValidationError, SettingsError) as error:
         fail(f"The configuration is wrong. {wrong_settings(error)}", code=2)
 
 
-def wrong_settings(error: ValidationError) -> str:
+def wrong_settings(error: ValidationError | SettingsError) -> str:
     """The errors of the configuration, by variable."""
+    if isinstance(error, SettingsError):
+        return _wrong_json(error)
     return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
+
+
+def _wrong_json(error: SettingsError) -> str:
+    """The variable that must be JSON and isn't."""
+    value = getattr(error.__cause__, "doc", None)
+    variables = {**dotenv_values(".env"), **os.environ}
+    named = sorted(name for name, text in variables.items() if name.upper().startswith("PLAUDIT_") and text == value)
+    return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

@@ -38,11 +38,10 @@ from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
-from plaudit.processes.waiting import NotDurableError, has_places, prepare_servers
+from plaudit.processes.waiting import has_places, prepare_servers
 from storage.database import Database
 from storage.indexes import IndexNotMadeError
 from storage.pymongo_internals import cancel_and_wait
-from storage.schema import SchemaRefusedError
 from storefront.app import add_storefront
 
 log = structlog.get_logger()
@@ -178,9 +177,9 @@ async def _prepare(settings: Settings, database: Database, publisher: Publisher)
 
 
 def _refusal(preparing: asyncio.Task[None]) -> Exception | None:
-    """The error of servers that this version can't run on, or may not."""
+    """What waiting doesn't heal: servers that this version can't run on, or may not, or that refuse to be prepared."""
     error = preparing.exception() if preparing.done() and not preparing.cancelled() else None
-    return error if isinstance(error, SchemaRefusedError | NotDurableError) else None
+    return error if isinstance(error, Exception) else None
 
 
 def _rate(settings: Settings) -> float:

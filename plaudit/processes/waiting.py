@@ -14,11 +14,11 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exp
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
-from messaging.topics import Topic, TopicNames, create_topics
+from messaging.topics import Topic, TopicNames, check_topics, create_topics
 from plaudit.config import Settings
 from storage.database import Database
 from storage.durability import why_not_durable as why_not_in_mongodb
-from storage.indexes import ensure_indexes
+from storage.indexes import IndexNotMadeError, ensure_indexes
 from storage.review_tokens import ReviewTokenRepository
 from storage.schema import SchemaMarks
 from storage.sessions import SessionRepository
@@ -40,7 +40,7 @@ _WORTH_TELLING: Final = 4
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing.
 
-    Raises SchemaRefusedError before anything is created, and NotDurableError, in production.
+    Raises SchemaRefusedError before anything is created; NotDurableError, in production; IndexNotMadeError last.
     """
     await patiently("MongoDB", SchemaMarks(database).check)
     connection = settings.kafka_connection()
@@ -49,17 +49,30 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
         async with admin_client(connection) as admin:
             return await create_topics(admin, settings.topics, settings.topic_layout)
 
+    async def known() -> None:
+        async with admin_client(connection) as admin:
+            await check_topics(admin, settings.topics)
+
     async def coordinator() -> None:
         # A new cluster makes its topic of offsets when it is first asked: better now than when consumers join.
         async with admin_client(connection) as admin:
             await admin.find_coordinator(settings.topics.name(Topic.REVIEW_SUBMISSIONS))
 
-    indexes = partial(ensure_indexes, database, remember_days=settings.remember_days)
-    created, *_ = await asyncio.gather(
-        patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", indexes)
+    async def made() -> IndexNotMadeError | None:
+        try:
+            await ensure_indexes(database, remember_days=settings.remember_days)
+        except IndexNotMadeError as error:
+            return error
+        return None
+
+    created, _, not_made = await asyncio.gather(
+        patiently("Kafka", topics), patiently("Kafka", coordinator), patiently("MongoDB", made)
     )
+    await patiently("Kafka", known)
     if settings.production:
         await _check_durability(connection, settings.topics, database)
+    if not_made:
+        raise not_made
     return created
 
 

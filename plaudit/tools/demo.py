@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 
 _WAIT: Final = {"Prefer": "wait=10"}
+_PATIENCE_S: Final = 60
 
 
 class _Client:
@@ -52,10 +54,10 @@ class _Client:
         self._out.print(f"{method} {path}{preference}{sent}")
         response = await self._client.request(method, path, json=body, headers=headers)
         self._out.print(f"-> {response.status_code} {response.text}")
-        step = {"title": title, "method": method, "path": path, "body": body, "status": response.status_code}
-        self.steps.append({**step, "answer": response.json()})
         if response.status_code != expected:
             raise CommandError(f"{method} {path} was answered {response.status_code}, not {expected}: {response.text}")
+        step = {"title": title, "method": method, "path": path, "body": body, "status": response.status_code}
+        self.steps.append({**step, "answer": response.json()})
         return response.json()
 
     async def publish(self, settings: Settings, topic: Topic, key: str, value: dict[str, Any]) -> None:
@@ -70,12 +72,24 @@ class _Client:
             await publisher.stop()
 
     async def until_found(self, path: str) -> None:
-        """Wait until a path answers 200."""
+        """Wait until a path answers 200; raises CommandError if it never does."""
 
         async def found() -> bool:
             return (await self._client.get(path)).status_code == httpx.codes.OK
 
-        await until(found)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await until(found)
+        except TimeoutError:
+            raise CommandError(
+                f"GET {path} has found nothing for {_PATIENCE_S} seconds. Is a worker running? `plaudit doctor` says."
+            ) from None
+
+
+def nothing_answers(address: str, error: httpx.TransportError) -> CommandError:
+    """The error of a service that isn't there."""
+    why = error or type(error).__name__
+    return CommandError(f"Nothing answers at {address} ({why}). Start the service first: make up")
 
 
 async def run_demo(settings: Settings, out: Terminal) -> None:
@@ -89,7 +103,7 @@ async def run_demo(settings: Settings, out: Terminal) -> None:
             await _orders(service, settings, product)
             out.tell(service.steps)
     except httpx.TransportError as error:
-        raise CommandError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
+        raise nothing_answers(address, error) from error
     out.print("\nDone.", style="bold", end=" ")
     out.print("Every answer above came from the running service.")
 

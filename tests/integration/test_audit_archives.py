@@ -64,6 +64,8 @@ async def test_entries_move_into_the_file_by_their_age(log: Service, tmp_path: P
     log.environment["PLAUDIT_AUDIT__KEEP_DAYS"] = "365"
     too_young = (NOW - timedelta(days=300)).isoformat()
     assert "stay" in (await log.run("audit", "archive", "a.gz", "--before", too_young, code=2)).stderr
+    said = (await log.run("audit", "archive", "no-folder/a.gz", code=1)).stderr
+    assert ("No such file or directory" in said, "Traceback" in said) == (True, False)
     assert (await left(log), list(tmp_path.glob("a.gz*"))) == (2_503, [])
 
     told = json.loads((await log.run("audit", "archive", "a.gz", "--json")).stdout)

@@ -6,7 +6,9 @@ import fcntl
 import json
 import os
 import subprocess
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -156,6 +158,12 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
         ("worker --nonsense", {}, "--nonsense"),
         ("ratings nonsense", {}, "nonsense"),
         ("config", {"PLAUDIT_HTTP__PORT": "http"}, "PLAUDIT_HTTP__PORT"),
+        (
+            "config",
+            {"PLAUDIT_HTTP__CORS_ORIGINS": "https://a.example"},
+            "PLAUDIT_HTTP__CORS_ORIGINS: must be JSON",
+        ),
+        ("init", {"PLAUDIT_HTTP": "port=8080"}, "PLAUDIT_HTTP: must be JSON"),
         ("worker", {"PLAUDIT_KAFKA__PARTITIONS": "0"}, "PLAUDIT_KAFKA__PARTITIONS"),
         ("api", {"PLAUDIT_LOG__FORMAT": "xml"}, "PLAUDIT_LOG__FORMAT"),
         ("api", {"PLAUDIT_HTTP__HOST": "0.0.0.0"}, "PLAUDIT_AUTH__MODE"),  # noqa: S104 - refused
@@ -187,6 +195,14 @@ def test_the_demo_without_a_service(tmp_path: Path) -> None:
     assert "make up" in plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port())).stderr
 
 
+def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as other:
+        Thread(target=other.serve_forever).start()
+        said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(other.server_port)).stderr
+        other.shutdown()
+    assert "was answered 501, not 200" in " ".join(said.split())
+
+
 def test_an_address_of_version_6(tmp_path: Path) -> None:
     port = str(free_port())
     said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
@@ -197,6 +213,15 @@ def test_help(tmp_path: Path) -> None:
     shown = plaudit(tmp_path, "--help")
     for command in ("up", "api", "worker", "init", "demo", "config", "ratings"):
         assert f" {command} " in shown.stdout
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("command", ["init", "api", "worker"])
+async def test_topics_that_kafka_refuses_to_make(servers: Servers, tmp_path: Path, command: str) -> None:
+    service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__REPLICATION_FACTOR": "3"})
+    said = " ".join((await service.run(command, code=1)).stderr.split())
+    assert "can't be created: Unable to replicate the partition 3 time(s)" in said
+    assert "Traceback" not in said
 
 
 async def test_a_port_that_is_taken(service: Service, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics
+from plaudit.tools.demo import nothing_answers
 from plaudit.tools.demo_shop.messages import DemoMessages
 from plaudit.tools.demo_shop.photos import photo
 from plaudit.tools.demo_shop.reviews import DemoReview, demo_reviews
@@ -48,7 +49,7 @@ async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
         async with httpx.AsyncClient(base_url=address, timeout=30) as client:
             await _Fill(client, publisher, settings, out).run(count)
     except httpx.TransportError as error:
-        raise CommandError(f"Nothing answers at {address} ({error}). Start the service first: make up") from error
+        raise nothing_answers(address, error) from error
     finally:
         await publisher.stop()
     out.tell({"address": f"{address}/demo", "reviews": count})

@@ -11,6 +11,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
@@ -56,7 +57,7 @@ async def examine(out: Console, *, as_json: bool) -> bool:
 async def _findings() -> AsyncIterator[Finding]:
     try:
         settings = Settings()
-    except ValidationError as error:
+    except (ValidationError, SettingsError) as error:
         yield failed("configuration", wrong_settings(error), "Correct these variables; the rest can't be checked.")
         return
     for finding in check_configuration(settings):
