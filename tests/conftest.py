@@ -17,6 +17,8 @@ from tests.support.reminders import Shop, connected_job
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
 
+pytest_plugins = ("tests.support.s3",)
+
 # A busy machine takes its time, and that is no defect. The plugin's --hypothesis-profile comes later, and wins.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")

@@ -12,10 +12,10 @@ import pytest
 
 from consumers.images_rebuild import rebuild
 from domain.images import SIZES, Rebuilt
-from tests.support.facade import Facade, new_id, submission
+from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.hostile_images import EXIF, MARKERS, segment, with_segments
 from tests.support.images import IMAGES, Images, opened, picture, shades
-from tests.support.service import Json, Service
+from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -70,6 +70,24 @@ async def until_shown(facade: Facade, product: str, images: dict[str, list[str]]
 async def test_images_come_back_the_same(
     service: Service, facade: Facade, own_service: Service, own_facade: Facade, tmp_path: Path
 ) -> None:
+    await check_way_back((service, facade), (own_service, own_facade), tmp_path)
+
+
+@pytest.mark.slow
+async def test_images_come_back_the_same_into_a_bucket(
+    service: Service, facade: Facade, servers: Servers, bucket: str, tmp_path: Path
+) -> None:
+    (tmp_path / "there").mkdir()
+    async with (
+        running_service(servers, tmp_path / "there", PLAUDIT_IMAGES__STORE=bucket) as other,
+        facade_of(other) as there,
+    ):
+        await check_way_back((service, facade), (other, there), tmp_path)
+
+
+async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Service, Facade], tmp_path: Path) -> None:
+    """Images of one service go with an export into another, and are equal in its export."""
+    (service, facade), (own_service, own_facade) = here_is, there_is
     product, person, here, there = new_id(), new_id("person"), Images(facade.http), Images(own_facade.http)
     a, b, c, gone = [await here.upload(photograph(each), userId=person) for each in range(4)]
     approved, new, deleted = await facade.submit(

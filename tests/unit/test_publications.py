@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.publications import Publication, Published, publish
+from domain.publications import Publication, publish
 from domain.ratings import Entity, RatingTally
 from domain.reviews import ReviewStatus
 from domain.verdicts import VerdictReview
@@ -27,4 +27,5 @@ def test_new_reviews_are_approved_and_counted() -> None:
 @pytest.mark.parametrize("status", [ReviewStatus.APPROVED, ReviewStatus.REJECTED, None])
 def test_others_stay_as_they_are(status: ReviewStatus | None) -> None:
     present = {} if status is None else {"a": replace(REVIEW, status=status)}
-    assert publish([DUE], present, NOW) == Published({}, {})
+    published = publish([DUE, DUE._replace(review_id="b")], {**present, "b": REVIEW}, NOW)
+    assert (set(published.reviews), published.tallies) == ({"b"}, {REVIEW.key: RatingTally.of([150])})
