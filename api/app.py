@@ -24,6 +24,7 @@ from api import (
     moderation,
     outcomes,
     reminders,
+    reminders_viewed,
     review_claims,
     templates,
 )
@@ -31,7 +32,7 @@ from api.orders import routes as orders
 from api.ratings import objects as rated_objects
 from api.ratings import routes as ratings
 from api.returns import routes as returns
-from api.reviews import impact, requests
+from api.reviews import impact
 from api.reviews import routes as reviews
 from api.services import Services
 from api.stores import moderation_rules, policy
@@ -53,7 +54,7 @@ WEB_RULES: Final = WebRules()
 ROUTERS: Final = (
     ratings.router,
     moderation.router,
-    requests.router,
+    reminders_viewed.router,
     feedback.router,
     images.router,
     impact.router,

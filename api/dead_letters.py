@@ -28,14 +28,23 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from messaging.consumed import READERS
+from messaging.dead_letters_replays import (
+    FLOW,
+    Hindrance,
+    LetterPlace,
+    LetterState,
+    PlaceText,
+    hindrance,
+    letter_id,
+    place_in,
+)
 from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, RawRecord, refusal_of
 from messaging.kafka.dead_letters import DeadLetterReader as Letters
 from messaging.kafka.dead_letters import LetterPreview, OpenedLetters, Search, preview_of
-from messaging.replays import FLOW, Hindrance, LetterPlace, LetterState, PlaceText, hindrance, letter_id, place_in
 from messaging.schemas import ClosedMessage, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
-from storage.replays import UNMARKED, LetterMark
+from storage.dead_letters_replays import UNMARKED, LetterMark
 
 _MOST_PLACES: Final = 100
 _MOST_TAKEN: Final = 200

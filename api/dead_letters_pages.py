@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from domain.timestamps import from_milliseconds, timestamp
+from messaging.dead_letters_replays import place_in
 from messaging.decoding import LATEST_MS
 from messaging.kafka.dead_letters import Ends
-from messaging.replays import place_in
 
 _TOPIC: Final = re.compile(r"([a-z-]+)((?:~[0-9]{1,10}\.[0-9]{1,19})+)")
 

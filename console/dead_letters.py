@@ -12,7 +12,7 @@ from console.facade import Refused
 from console.screens import Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
-from messaging.replays import FLOW, LetterState
+from messaging.dead_letters_replays import FLOW, LetterState
 
 PATH: Final = "/console/dead-letters"
 ROWS: Final = 50

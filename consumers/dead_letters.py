@@ -9,10 +9,7 @@ from functools import partial
 
 from consumers.services import Services
 from domain.commands import Outcome
-from messaging.decoding import RawRecord, Received
-from messaging.envelope import mark_in
-from messaging.kafka.dead_letters import DeadLetterReader
-from messaging.replays import (
+from messaging.dead_letters_replays import (
     Hindrance,
     ReplayCommand,
     first_letter_id,
@@ -21,8 +18,11 @@ from messaging.replays import (
     place_in,
     replayed_message,
 )
+from messaging.decoding import RawRecord, Received
+from messaging.envelope import mark_in
+from messaging.kafka.dead_letters import DeadLetterReader
 from storage.audit import AuditEntry, Replaying
-from storage.replays import UNMARKED
+from storage.dead_letters_replays import UNMARKED
 from storage.unit_of_work import UnitOfWork
 
 

@@ -16,9 +16,9 @@ from consumers.ratings_names import name_rated_objects
 from consumers.returns import ReturnConsumer
 from consumers.services import Services
 from messaging.metrics import note_wait
+from storage.abandoned_transactions import abort_abandoned
 from storage.database import Database
 from storage.parking_clock import ParkingClock
-from storage.transactions import abort_abandoned
 from storage.unit_of_work import is_unavailable
 
 log = structlog.get_logger()

@@ -24,7 +24,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.record_batches import read_within_bounds
 from messaging.topics import TopicNames
-from storage.growth import GrowthRepository
+from storage.topics_growth import GrowthRepository
 
 _LOOK_MS: Final = 1_000
 """A consumer waits for records so long at a time; a record that arrives wakes it."""

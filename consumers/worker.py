@@ -35,6 +35,7 @@ from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from consumers.verdicts import VerdictConsumer
 from domain.entity_types import EntityTypes
+from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
@@ -46,7 +47,6 @@ from messaging.objects import OBJECT_UPDATE
 from messaging.orders import order_event
 from messaging.reading import Reader
 from messaging.reminders import REMINDER_COMMAND
-from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.sessions import ENDED_SESSION
@@ -54,9 +54,9 @@ from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
-from storage.growth import GrowthRepository
 from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
+from storage.topics_growth import GrowthRepository
 
 
 @dataclass(frozen=True, slots=True)

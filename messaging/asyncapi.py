@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
 
+from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.events import (
     RatingChanged,
     ReminderRequested,
@@ -25,7 +26,6 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import ORDER_EVENT
 from messaging.reminders import REMINDER_COMMAND
-from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.review_claims import REVIEW_CLAIMED
 from messaging.reviews import REVIEW_CHANGE, SUBMISSIONS, SubmittedReview

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.mails import mail_command
@@ -13,7 +14,6 @@ from messaging.objects import OBJECT_UPDATE
 from messaging.orders import order_event
 from messaging.reading import Reader
 from messaging.reminders import REMINDER_COMMAND
-from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
 from messaging.sessions import ENDED_SESSION

@@ -14,11 +14,11 @@ from messaging.templates.rendering import TemplateError, check, in_template_thre
 from storage import outbox
 from storage.backlog import PARKED
 from storage.database import Database
-from storage.growth import GrowthRepository
 from storage.indexes import all_indexes, is_as_wanted, superseded
 from storage.mending import SHAPES, Mender
 from storage.schema import SchemaMarks
 from storage.templates import SavedTemplate, TemplateRepository
+from storage.topics_growth import GrowthRepository
 
 _CLOCK_WARN_S: Final = 2.0
 _CLOCK_FAIL_S: Final = 60.0

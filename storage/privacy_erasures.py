@@ -13,8 +13,8 @@ from domain.privacy import (
     unkeyed_mark_of,
 )
 from domain.timestamps import from_milliseconds
+from messaging.dead_letters_replays import letter_id, people_of
 from messaging.decoding import RawRecord
-from messaging.replays import letter_id, people_of
 from storage.database import Database
 from storage.made_up_keys import MadeUpKey
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from storage.audit import AuditLog
 from storage.claims import ClaimRepository
 from storage.database import Database
+from storage.dead_letters_replays import ReplayRepository
 from storage.feedback import FeedbackRepository
 from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
@@ -23,7 +24,6 @@ from storage.purchases import PurchaseRepository
 from storage.ratings import RatingRepository
 from storage.ratings_objects import RatedObjectRepository
 from storage.reminders import ReminderRepository
-from storage.replays import ReplayRepository
 from storage.returns import ReturnRepository
 from storage.returns_numbers import ReturnNumbers
 from storage.review_tokens import ReviewTokenRepository

@@ -27,11 +27,11 @@ from api.reviews.rows import (
     review_row,
     store_ids,
 )
+from api.reviews.rules import reasons_against
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.reviews.submissions import submit_reviews
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, reviews_within
-from api.stores.rules import reasons_against
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from api.commands import Command, carry_out
 from api.images_checks import check_images
 from api.reviews.edits import Wanted, wanted_by
+from api.reviews.rules import check_rules, read_proofs
 from api.services import Services
 from api.stores.bounds import check_submissions
-from api.stores.rules import check_rules, read_proofs
 from api.web.problems import ItemError, invalid
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller

@@ -17,9 +17,9 @@ from messaging.kafka.publisher import Publisher
 from messaging.mails import mail_command
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.growth import GrowthRepository
 from storage.mails import MailRepository
 from storage.repositories import Repositories
+from storage.topics_growth import GrowthRepository
 from storage.unit_of_work import Transactions
 
 

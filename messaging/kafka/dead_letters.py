@@ -11,11 +11,11 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
+from messaging.dead_letters_replays import FLOW, REPLAYED_FROM, LetterPlace, header, letter_id
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.reading import TopicReader
-from messaging.replays import FLOW, REPLAYED_FROM, LetterPlace, header, letter_id
 from messaging.topics import Topic, TopicNames
 
 PREVIEW_BYTES: Final = 4 * 1024

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from messaging.replays import LetterPlace, LetterState, place_in
+from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
 from plaudit.cli.command_line import AsJson, Moment, errors, out, run
 
 app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
@@ -98,7 +98,7 @@ def replay(
 ) -> None:
     """Publish dead letters to their topic again, in order, each once."""
     from plaudit.tools.dead_letters import Filter
-    from plaudit.tools.replay import Replay, replay_dead_letters
+    from plaudit.tools.dead_letters_replay import Replay, replay_dead_letters
 
     wanted = Filter(
         topics=topic or (),
@@ -130,7 +130,7 @@ def discard(
 ) -> None:
     """Settle open dead letters without publishing them; lists, counts and replays leave them out then."""
     from plaudit.tools.dead_letters import Filter
-    from plaudit.tools.replay import Discard, discard_dead_letters
+    from plaudit.tools.dead_letters_replay import Discard, discard_dead_letters
 
     wanted = Filter(topics=topic or (), codes=code or (), since=since, until=until, limit=limit, places=places or ())
     order = Discard(wanted, reason, everything=everything, dry_run=dry_run, as_json=as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from plaudit.cli import audit, dead_letters, keys, privacy, reviews, rules, topics
+from plaudit.cli import audit, dead_letters, keys, moderation_rules, privacy, reviews, topics
 from plaudit.cli.command_line import (
     AlwaysJson,
     AsJson,
@@ -44,7 +44,7 @@ app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(reviews.app, name="reviews")
-app.add_typer(rules.app, name="rules")
+app.add_typer(moderation_rules.app, name="rules")
 app.add_typer(topics.app, name="topics")
 app.command("import")(reviews.import_reviews)
 app.command("export")(reviews.export_reviews)

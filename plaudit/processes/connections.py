@@ -22,8 +22,8 @@ from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import has_places, make_keys, prepare_servers
 from storage.database import Database, connect
-from storage.growth import GrowthRepository
 from storage.pymongo_internals import cancel_and_wait
+from storage.topics_growth import GrowthRepository
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from aiokafka import TopicPartition
 from rich.console import Console
 
 from domain.timestamps import from_milliseconds, timestamp
+from messaging.dead_letters_replays import FLOW, LetterPlace, header
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
-from messaging.replays import FLOW, LetterPlace, header
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import print_json, shown

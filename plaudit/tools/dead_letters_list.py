@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.replays import LetterState, header
+from messaging.dead_letters_replays import LetterState, header
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from messaging.dead_letters_replays import LetterPlace, LetterState, first_letter_id, letter_id
 from messaging.decoding import RawRecord
-from messaging.replays import LetterPlace, LetterState, first_letter_id, letter_id
 from plaudit.config import Settings
 from plaudit.tools.dead_letters import Filter, dead_letters, topics_of
 from storage.database import Database
-from storage.replays import UNMARKED, LetterMark, ReplayRepository
+from storage.dead_letters_replays import UNMARKED, LetterMark, ReplayRepository
 
 _Position = tuple[int, int, int]
 

@@ -22,11 +22,11 @@ from domain.privacy import is_about
 from domain.returns import Return
 from domain.reviews import ModerationAction
 from domain.timestamps import from_milliseconds, timestamp
+from messaging.dead_letters_replays import letter_id, person_key
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.feedback import feedback_value
 from messaging.kafka.publisher import Publisher
-from messaging.replays import letter_id, person_key
 from messaging.topics import Topic, TopicNames
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown_json

@@ -23,8 +23,8 @@ from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.turn import Turn, turn
 from storage.database import Database
-from storage.growth import Growth, GrowthRepository
 from storage.schema import SchemaMarks
+from storage.topics_growth import Growth, GrowthRepository
 
 _TOPICS: Final = [topic for topic in Topic if topic.is_consumed]
 """Those that Plaudit reads. Others keep their partitions: what reads `events` and `reviews` isn't ours to hold back."""

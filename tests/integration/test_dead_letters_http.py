@@ -143,7 +143,9 @@ async def test_places_without_a_letter(http: httpx.AsyncClient, facade: Facade) 
         ({"places": ["mail-commands/0/1", "mail-commands/0/2"], "value": "{}"}, ("/value", "one-place")),
     ],
 )
-async def test_replays_that_are_not_taken(http: httpx.AsyncClient, body: Json, error: tuple[str, str]) -> None:
+async def test_dead_letters_replays_that_are_not_taken(
+    http: httpx.AsyncClient, body: Json, error: tuple[str, str]
+) -> None:
     assert errors_of(await http.post(f"{LETTERS}/replay", json=body)) == [error]
 
 

@@ -24,7 +24,7 @@ from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
-from storage.growth import GrowthRepository
+from storage.topics_growth import GrowthRepository
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.service import Servers, Service

@@ -21,13 +21,13 @@ from messaging.orders import order_event
 from messaging.topics import TopicLayout, TopicNames, create_topics
 from plaudit.config import Settings
 from scheduler.clock import ReminderClock
+from storage.abandoned_transactions import abort_abandoned
 from storage.database import Database, in_transaction
 from storage.indexes import ensure_indexes
 from storage.leases import REMINDERS, LeaseRepository
 from storage.orders import OrderRepository
 from storage.pymongo_internals import cancel_and_wait
 from storage.stores import StoreRepository
-from storage.transactions import abort_abandoned
 from tests.support.facade import new_id
 from tests.support.reminder_processes import start_clock, start_run
 from tests.support.reminders import DAY, NOON, connected_job, connection, order_with_products

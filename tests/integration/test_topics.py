@@ -16,7 +16,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from domain.places import murmur2
-from storage.growth import Growth, GrowthRepository
+from storage.topics_growth import Growth, GrowthRepository
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.forks import ForkedCommand
 from tests.support.messages import review_message

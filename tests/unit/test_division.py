@@ -9,7 +9,7 @@ import pytest
 from messaging.kafka import division
 from messaging.kafka.connection import BrokerAwayError
 from messaging.kafka.division import KNOWN_S, Division
-from storage.growth import Growth
+from storage.topics_growth import Growth
 
 
 class Asked:

@@ -24,6 +24,7 @@ from api.web.queries import query_parameters
 from api.web.routes import PlainRoute
 from messaging import mails
 from messaging.asyncapi import CHANNELS
+from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.moderation import MODERATION_COMMAND
@@ -31,7 +32,6 @@ from messaging.objects import OBJECT_UPDATE
 from messaging.orders import READER as ORDERS
 from messaging.reading import InvalidContentError, Read, Reader
 from messaging.reminders import REMINDER_COMMAND
-from messaging.replays import REPLAY_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import READ_ONE, READ_SEVERAL, REVIEW_CHANGE
 from messaging.schemas import PATTERN_MESSAGES

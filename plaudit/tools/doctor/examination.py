@@ -28,8 +28,8 @@ from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
 from storage.checks import check_documents, check_mongo
 from storage.database import connect
+from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
-from storage.replays import ReplayRepository
 
 _LIMIT_S: Final = 15.0
 """For each server, however many checks there are."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from messaging.consumed import READERS
 from messaging.dead_letters import dead_letter_message
+from messaging.dead_letters_replays import FLOW, replayed_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.envelope import cloud_event_identity
-from messaging.replays import FLOW, replayed_message
 from messaging.topics import Topic
 from tests.support.records import Record
 

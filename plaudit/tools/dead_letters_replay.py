@@ -11,7 +11,14 @@ from typing import Final
 
 from rich.console import Console
 
-from messaging.replays import Hindrance, LetterState, first_letter_id, hindrance, letter_id, replayed_message
+from messaging.dead_letters_replays import (
+    Hindrance,
+    LetterState,
+    first_letter_id,
+    hindrance,
+    letter_id,
+    replayed_message,
+)
 from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import print_json
 from plaudit.config import Settings
@@ -20,8 +27,8 @@ from plaudit.processes.waiting import prepare_servers
 from plaudit.tools.dead_letters import Filter
 from plaudit.tools.dead_letters_state import Judged, judged_letters
 from storage.audit import AuditEntry, Replaying
+from storage.dead_letters_replays import UNMARKED
 from storage.outbox import in_parts
-from storage.replays import UNMARKED
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions, UnitOfWork
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from messaging.replays import LetterState
+from messaging.dead_letters_replays import LetterState
 from storage.database import Database, Session
 
 COLLECTION: Final = "replayedDeadLetters"

@@ -35,7 +35,7 @@ def try_rules(
     Writes nothing. Exit code 1 if there were bad rows.
     """
     from plaudit.tools.imports.mapping import ColumnMapping
-    from plaudit.tools.rules import RuleTrialOrder, run_trial
+    from plaudit.tools.moderation_rules import RuleTrialOrder, run_trial
 
     async def work(settings: Settings) -> int:
         mapping = ColumnMapping.of(map or (), store=store or "", entity_type="Product")
