@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -45,7 +46,12 @@ RUNS = {
 
 def main() -> None:
     """Run those that are named, or all; exit code 1 if one went unnoticed."""
-    unnoticed = [name for name in sys.argv[1:] or RUNS if not is_noticed(name)]
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(RUNS)}")
+    names = parser.parse_args().names or list(RUNS)
+    if unknown := [name for name in names if name not in RUNS]:
+        parser.error(f"there is no break {', '.join(unknown)}")
+    unnoticed = [name for name in names if not is_noticed(name)]
     for name in unnoticed:
         say(f"NOT NOTICED: {name}")
     sys.exit(1 if unnoticed else 0)
