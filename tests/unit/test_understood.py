@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import httpx
 import pytest
-from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.alias_generators import to_snake
@@ -20,8 +16,6 @@ from api import feedback, moderation
 from api.app import ROUTERS
 from api.web.bodies import JsonBody
 from api.web.ignored import ignored_header
-from api.web.queries import query_parameters
-from api.web.routes import PlainRoute
 from messaging import mails
 from messaging.asyncapi import CHANNELS
 from messaging.dead_letters_replays import REPLAY_COMMAND
@@ -41,8 +35,7 @@ from messaging.topics import Topic
 from messaging.verdicts import MODERATION_VERDICT
 from storefront.app import ROUTERS as STOREFRONT
 from storefront.app import add_storefront
-from tests.support.app import app_without_servers, client_of
-from tests.support.facade import errors_of
+from tests.support.app import app_without_servers
 from tests.support.readings import (
     KnownField,
     fields_in,
@@ -550,54 +543,6 @@ def test_hidden_fields_are_not_known() -> None:
 )
 def test_the_header_of_ignored_fields(names: list[str], header: bytes) -> None:
     assert ignored_header(names) == header
-
-
-@pytest.fixture
-async def app() -> AsyncIterator[FastAPI]:
-    async with app_without_servers() as app:
-        add_storefront(app)
-        yield app
-
-
-def _queries() -> list[tuple[str, str, str, bool]]:
-    """Every parameter of every query: method, path, name, and if it may come more than once."""
-    return [
-        (
-            method,
-            re.sub(r"{name}", "OrderReviewRequest", re.sub(r"{\w+(:path)?}", "x", route.path)),
-            each.name,
-            each.is_several,
-        )
-        for router in (*ROUTERS, *STOREFRONT)
-        for route in router.routes
-        if isinstance(route, PlainRoute)
-        for method in sorted(route.methods or ())
-        for each in query_parameters(route.dependant).values()
-    ]
-
-
-def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
-    for router in ROUTERS:
-        for route in router.routes:
-            assert isinstance(route, PlainRoute) or not getattr(route, "path", "").startswith("/api/")
-
-
-@pytest.mark.parametrize(("method", "path", "name", "is_several"), _queries())
-async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
-    # An idempotency key that is none ends each command here, and what has no server isn't reached.
-    async with client_of(app, headers={"Idempotency-Key": "not a key"}) as http:
-        send = partial(_errors, http, method, path)
-        assert ("unknown-parameter", f"/{name}q") in await send(f"{name}q=1")
-        for other in letter_cases(name):
-            assert not [code for code, _ in await send(f"{other}=1") if code.endswith("-parameter")]
-            expected = [] if is_several else [("duplicate-parameter", f"/{name}")]
-            assert [each for each in await send(f"{other}=1&{name}=1") if each[0].endswith("-parameter")] == expected
-
-
-async def _errors(http: httpx.AsyncClient, method: str, path: str, query: str) -> list[tuple[str, str]]:
-    response = await http.request(method, f"{path}?{query}", content=b"{" if method in ("POST", "PUT") else None)
-    assert response.status_code >= 400
-    return [(code, place) for place, code in errors_of(response)] if response.status_code == 422 else []
 
 
 def test_errors_hold_neither_patterns_nor_the_input() -> None:

@@ -1,0 +1,72 @@
+"""Every parameter of every query is known by its name in any letter case, once, and nothing else is taken."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from functools import partial
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.app import ROUTERS
+from api.web.queries import query_parameters
+from api.web.routes import PlainRoute
+from storefront.app import ROUTERS as STOREFRONT
+from storefront.app import add_storefront
+from tests.support.app import app_without_servers, client_of
+from tests.support.facade import errors_of
+from tests.support.readings import letter_cases
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[FastAPI]:
+    async with app_without_servers() as app:
+        add_storefront(app)
+        yield app
+
+
+def _queries() -> list[tuple[str, str, str, bool]]:
+    """Every parameter of every query: method, path, name, and if it may come more than once."""
+    return [
+        (
+            method,
+            re.sub(r"{name}", "OrderReviewRequest", re.sub(r"{\w+(:path)?}", "x", route.path)),
+            each.name,
+            each.is_several,
+        )
+        for router in (*ROUTERS, *STOREFRONT)
+        for route in router.routes
+        if isinstance(route, PlainRoute)
+        for method in sorted(route.methods or ())
+        for each in query_parameters(route.dependant).values()
+    ]
+
+
+def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
+    for router in ROUTERS:
+        for route in router.routes:
+            assert isinstance(route, PlainRoute) or not getattr(route, "path", "").startswith("/api/")
+
+
+@pytest.mark.parametrize(("method", "path", "name", "is_several"), _queries())
+async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
+    # An idempotency key that is none ends each command here, and what has no server isn't reached.
+    async with client_of(app, headers={"Idempotency-Key": "not a key"}) as http:
+        send = partial(_errors, http, method, path)
+        assert ("unknown-parameter", f"/{name}q") in await send(f"{name}q=1")
+        others = letter_cases(name)
+        # At once, since some of them look for a database that is nowhere, for a second each.
+        for errors in await asyncio.gather(*(send(f"{other}=1") for other in others)):
+            assert not [code for code, _ in errors if code.endswith("-parameter")]
+        for other in others:
+            expected = [] if is_several else [("duplicate-parameter", f"/{name}")]
+            assert [each for each in await send(f"{other}=1&{name}=1") if each[0].endswith("-parameter")] == expected
+
+
+async def _errors(http: httpx.AsyncClient, method: str, path: str, query: str) -> list[tuple[str, str]]:
+    response = await http.request(method, f"{path}?{query}", content=b"{" if method in ("POST", "PUT") else None)
+    assert response.status_code >= 400
+    return [(code, place) for place, code in errors_of(response)] if response.status_code == 422 else []
