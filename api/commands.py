@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NotRequired
 from uuid import UUID, uuid5
 
 import structlog
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
@@ -27,6 +27,7 @@ from domain.delivery import OutgoingMessage
 from domain.places import bucket_of, placed
 from domain.ratings import Entity
 from messaging.envelope import of_command
+from messaging.schemas import Note
 from storage.database import unless_away
 
 _NAMESPACE: Final = UUID("6f1c4f4e-8a4e-5b1c-9d53-0c9d3a1f7be2")
@@ -55,6 +56,8 @@ _HEADERS: Final = [
         "description": "The same key gives the same ids, so a repeated request changes nothing; 422 with another body",
     },
 ]
+
+Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
 
 class CommandAnswer(TypedDict):

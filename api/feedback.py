@@ -16,7 +16,7 @@ from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, Skip, Take, one_of, total_count
-from api.web.problems import ProblemError, ProblemKind, invalid
+from api.web.problems import ProblemKind, invalid, not_found
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import PlainRoute
 from domain.feedback import FeedbackAction, ReportReason
@@ -157,7 +157,7 @@ async def list_reports(
     """The reports about a review, the newest first."""
     place = await services.feedback.place(id)
     if place is None or not caller.may_touch(place.store_id):
-        raise _not_found()
+        raise not_found("review")
     with await services.pages.rows(take):
         page = await services.reports.page(id, skip, take)
         total = await total_count(len(page), skip, take, lambda: services.reports.count(id))
@@ -175,7 +175,7 @@ async def _check_approved(services: Services, caller: Caller, id: str) -> None:
     """Raises ProblemError unless the review is approved: the others aren't there for readers, as if there were none."""
     place = await services.feedback.place(id)
     if place is None or place.status is not ReviewStatus.APPROVED or not caller.may_touch(place.store_id):
-        raise _not_found()
+        raise not_found("review")
 
 
 def _voter(caller: Caller, user_id: str | None) -> str:
@@ -186,10 +186,6 @@ def _voter(caller: Caller, user_id: str | None) -> str:
         raise invalid([{"pointer": "/userId", "code": "missing", "message": "Name the voter"}])
     check_author(caller, voter)
     return voter
-
-
-def _not_found() -> ProblemError:
-    return ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
 
 
 async def send_feedback(

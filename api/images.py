@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from api.auth.permissions import Moderator, ReviewAuthor, Visitor
-from api.commands import Command, Commanded, carry_out, command_answers
+from api.commands import Command, Commanded, Reason, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
 from api.web.documents import OPEN_TO_STRANGERS, problems
@@ -20,7 +20,7 @@ from api.web.uploads import Upload
 from domain.images import ImageFormat, ImageState, digest_of, format_of
 from domain.permissions import Caller, Permission
 from domain.reviews import ReviewStatus
-from messaging.schemas import Id, ImageId, Note, OptionalId
+from messaging.schemas import Id, ImageId, OptionalId
 from messaging.topics import Topic
 
 UPLOADS: Final = "images"
@@ -38,7 +38,6 @@ router = APIRouter(route_class=PlainRoute, tags=["Images"])
 Size = Literal["1600", "320"]
 ImagePath = Annotated[ImageId, Path(alias="imageId")]
 ReviewPath = Annotated[Id, Path(alias="id")]
-Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 
 
 @router.post(

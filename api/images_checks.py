@@ -9,12 +9,10 @@ from api.services import Services
 from api.web.problems import ItemError, ProblemError, ProblemKind
 from domain.images import StoredImage, held, holders_after
 from domain.stores import Refusal
-from domain.timestamps import from_milliseconds
+from domain.timestamps import EPOCH
 from messaging.metrics import SUBMISSIONS
 from storage.database import unless_away
 from storage.images_files import is_store_away
-
-_EVER = from_milliseconds(0)
 
 
 async def check_images(services: Services, wanted: Sequence[Wanted]) -> None:
@@ -36,7 +34,7 @@ async def check_images(services: Services, wanted: Sequence[Wanted]) -> None:
             errors.append({"pointer": f"/{index}/images", "code": found.value, "message": found.message})
             SUBMISSIONS.labels(found.value).inc()
         else:
-            stored = held(stored, found, _EVER)
+            stored = held(stored, found, EPOCH)
     if errors:
         raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import Moderator, ReviewDeleter
-from api.commands import Command, Commanded, carry_out, command_answers
+from api.commands import Command, Commanded, Reason, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
 from api.web.bodies import JsonBody, parse_json, raw_body
@@ -24,7 +24,7 @@ from domain.places import bucket_in
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode
 from messaging.moderation import Status, straight_value
-from messaging.schemas import MAX_ITEMS, ClosedMessage, Note, StoredId
+from messaging.schemas import MAX_ITEMS, ClosedMessage, StoredId
 from messaging.topics import Topic
 
 
@@ -43,7 +43,6 @@ REVIEWS: Final = JsonBody(REVIEW_IDS, {"One review": examples.REVIEW_IDS})
 DELETED: Final = JsonBody(DELETION, {"One review": examples.DELETION}, required=False)
 
 ReviewIds = Annotated[list[str], Depends(REVIEWS)]
-Reason = Annotated[Note | None, Query(description="Why; it stands in the audit log")]
 CodedReason = Annotated[
     ReasonCode | None,
     any_case(ReasonCode),

@@ -15,7 +15,7 @@ from api.services import Injected
 from api.stores.bounds import check_reviews
 from api.web.bodies import JsonBody
 from api.web.documents import problems
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemKind, not_found
 from api.web.routes import PlainRoute
 from domain.timestamps import timestamp
 from messaging.review_claims import ReviewClaimed
@@ -49,7 +49,7 @@ async def claim(
     await check_reviews(services, caller, [id])
     review = await services.reviews.get(id)
     if review is None:
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
+        raise not_found("review")
     told: ReviewClaimed = {
         "reviewId": id,
         "storeId": review.store_id,

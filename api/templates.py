@@ -13,7 +13,6 @@ from api.auth.permissions import TemplateEditor, TemplateReader
 from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import by, check_store
-from api.stores.routes import GENERAL
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.documents import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
@@ -22,6 +21,7 @@ from api.web.routes import PlainRoute
 from domain.addresses import bare_address
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
+from domain.stores import GENERAL
 from domain.templates import MailTemplate, Place, by_preference, template_id
 from messaging.schemas import OptionalId
 from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
 
-ROWS: Final = 50
 MOST_EXPORTED: Final = 10_000
 _KINDS: Final = ("review", "return", "store", "settings", "template", "letter")
 

@@ -9,13 +9,12 @@ from typing import Any, Final
 from starlette.responses import RedirectResponse, Response
 
 from console.facade import Refused
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from messaging.dead_letters_replays import FLOW, LetterState
 
 PATH: Final = "/console/dead-letters"
-ROWS: Final = 50
 _PLACE: Final = "/dead-letters/{topic}/{partition}/{offset}"
 _API: Final = "/api/deadLetters"
 _REPLAY: Final = f"{_API}/replay"

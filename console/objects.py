@@ -9,11 +9,10 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
-ROWS: Final = 50
 _HEIGHT: Final = 64
 _STEP: Final = 20
 _GAP: Final = 4

@@ -9,11 +9,10 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
 
-ROWS: Final = 50
 MOST_LINES: Final = 300
 _MOST_TOLD: Final = 20_000
 """Characters of an order's last event that a page shows."""

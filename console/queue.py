@@ -8,13 +8,12 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
-ROWS: Final = 50
 _MOST_MISSED: Final = 500
 PATH: Final = "/console/queue"
 _CHIPS: Final = (

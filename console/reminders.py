@@ -7,11 +7,10 @@ from typing import Final
 
 from starlette.responses import Response
 
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
 
-ROWS: Final = 50
 REASONS: Final = {
     "not-in-status": "not in the status",
     "not-yet": "not due yet",

@@ -14,11 +14,10 @@ from starlette.responses import Response
 from console.facade import Refused
 from console.orders import order_or_none
 from console.returns_lines import MOST_LINES, LineField, line_items, lines_of_order, lines_of_return, typed
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
-ROWS: Final = 50
 MOST_COUNTED: Final = 1_000
 """A count that has reached it says that there may be more."""
 

@@ -11,12 +11,11 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 
-ROWS: Final = 50
 _OTHERS: Final = 5
 _TYPED: Final = ("text", "author", "title", "review", "rating", "userName")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
 from console.visits import Visit
 from domain.permissions import Permission
+
+ROWS: Final = 50
+"""Those of one page of a list."""
 
 Handler = Callable[[Visit], Awaitable[Response]]
 

@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 from consumers.services import Services
 from consumers.templates import apply_template
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
+from domain.stores import GENERAL
 from messaging.decoding import Received
 from messaging.envelope import mark_in
 from messaging.stores import AnyStoreUpdate, GeneralSettingsUpdate, StoreUpdate
 from messaging.templates.messages import NotificationTemplateUpdate
 from storage.audit import Configuring, configured
 from storage.unit_of_work import UnitOfWork
-
-GENERAL: Final = "general"
 
 
 @dataclass(frozen=True, slots=True)

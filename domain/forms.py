@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hmac
 import json
-from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from domain import base64url
 from domain.objects import ObjectPlace
 from domain.timestamps import from_milliseconds, milliseconds
 
@@ -114,7 +114,7 @@ def check_key(place: ObjectPlace, key: bytes) -> bytes:
 
 def _signature(place: ObjectPlace, moment: str, key: bytes) -> str:
     digest = hmac.digest(key, _purpose(_STAMP, place, moment), "sha256")
-    return urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return base64url.encoded(digest)
 
 
 def _purpose(label: str, place: ObjectPlace, *parts: str) -> bytes:

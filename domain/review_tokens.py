@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hmac
 import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+from domain import base64url
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, Reminder, ReviewableOrder
 from domain.reviews import ReviewIdentity
@@ -67,7 +67,7 @@ def signed(token: ReviewToken, key: bytes) -> str:
     """The token as text that can stand in an address as it is. Its expiry has whole seconds."""
     fields = [token.store_id, token.order_id, token.line_id, token.product_id, token.customer_id]
     written = json.dumps([*fields, int(token.expires.timestamp())], ensure_ascii=False, separators=(",", ":"))
-    payload = _encoded(written.encode())
+    payload = base64url.encoded(written.encode())
     return f"{payload}.{_signature(payload, key)}"
 
 
@@ -78,7 +78,7 @@ def read(text: str, keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusa
     # All keys are tried, so that the time tells nothing of them.
     if not sum(hmac.compare_digest(found, _signature(payload, key).encode()) for key in keys):
         return Refusal.INVALID_PROOF
-    store_id, order_id, line_id, product_id, customer_id, expires = json.loads(_decoded(payload))
+    store_id, order_id, line_id, product_id, customer_id, expires = json.loads(base64url.decoded(payload))
     token = ReviewToken(store_id, order_id, line_id, product_id, customer_id, datetime.fromtimestamp(expires, UTC))
     return token if at < token.expires else Refusal.EXPIRED_PROOF
 
@@ -93,12 +93,4 @@ def proof(text: str, review: ReviewIdentity, keys: Sequence[bytes], at: datetime
 
 
 def _signature(payload: str, key: bytes) -> str:
-    return _encoded(hmac.digest(key, _LABEL + payload.encode(errors="surrogatepass"), "sha256"))
-
-
-def _encoded(content: bytes) -> str:
-    return urlsafe_b64encode(content).rstrip(b"=").decode()
-
-
-def _decoded(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return base64url.encoded(hmac.digest(key, _LABEL + payload.encode(errors="surrogatepass"), "sha256"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from domain import base64url
 
 LIFETIME: Final = timedelta(hours=8)
 """After it a visitor signs in again, also one who never left."""
@@ -32,16 +33,10 @@ class Session:
 
 def cookie_key(text: str) -> bytes:
     """A key from its base64, in either alphabet, with padding or without. Raises ValueError: not 32 bytes in base64."""
-    key = bytes_in(text.strip().rstrip("=").translate(_IN_URLS))
-    if key is None or len(key) != KEY_BYTES:
+    try:
+        key = base64url.decoded(text.strip().rstrip("=").translate(_IN_URLS))
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
         raise ValueError(f"must be {KEY_BYTES} bytes in base64, as `openssl rand -base64 {KEY_BYTES}` writes them")
     return key
-
-
-def bytes_in(text: str) -> bytes | None:
-    """The bytes that have this text as their base64url without padding; None for any other text."""
-    try:
-        content = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-    except ValueError:
-        return None
-    return content if urlsafe_b64encode(content).rstrip(b"=") == text.encode() else None

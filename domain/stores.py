@@ -14,6 +14,9 @@ from domain.moderation_rules import ModerationRule
 from domain.ratings import RatingMethod
 from domain.returns_statuses import DEFAULT_STATUSES
 
+GENERAL: Final = "general"
+"""The id of the general settings, where those of a store have the id of the store."""
+
 DEFAULT_RETURN_NUMBER_TEMPLATE: Final = "RET{date:%y%m%d}-{sequence:05d}"
 RETURN_NUMBER_SAMPLE: Final = (date(2022, 3, 14), 1)
 

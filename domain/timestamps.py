@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
 _REMEMBERED: Final = 4_096
 
 
@@ -31,10 +33,10 @@ def moment_in(text: str) -> datetime:
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
-    """The moment so many milliseconds after the beginning of 1970, in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    """The moment so many milliseconds after the beginning of 1970, in UTC. Raises OverflowError after the year 9999."""
+    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def milliseconds(moment: datetime) -> int:
     """The milliseconds from the beginning of 1970 to a moment, which must be aware."""
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return (moment - EPOCH) // timedelta(milliseconds=1)

@@ -29,13 +29,23 @@ from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
 from messaging.envelope import cloud_event_identity, mark_in
-from messaging.schemas import ClosedMessage, Id, Moment, Name, NotBlank, OptionalId, Stores, usable, without_blank
+from messaging.schemas import (
+    NO_NULL,
+    ClosedMessage,
+    Id,
+    Moment,
+    Name,
+    NotBlank,
+    OptionalId,
+    Stores,
+    usable,
+    without_blank,
+)
 from messaging.tracing import cause_of
 
 KIND: Final = "feedback"
 FEEDBACK_LENGTH: Final = 5_000
 
-_NO_NULL: Final = r"^[^\x00]*$"
 _ADDRESS_LENGTH: Final = 254
 _REPORTS: Final = UUID("2f1d3c0a-6c3e-5d0b-9a52-7d0c4c1b8e14")
 
@@ -47,11 +57,11 @@ def _at_most_address_length(address: str) -> str:
     return address
 
 
-FeedbackText = Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=_NO_NULL), NotBlank]
+FeedbackText = Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=NO_NULL), NotBlank]
 MailAddress = Annotated[
     Annotated[
         str,
-        StringConstraints(max_length=_ADDRESS_LENGTH, pattern=_NO_NULL),
+        StringConstraints(max_length=_ADDRESS_LENGTH, pattern=NO_NULL),
         usable(mailbox, "invalid_address"),
         AfterValidator(bare_address),
         AfterValidator(_at_most_address_length),
@@ -185,7 +195,7 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
 
     action: Literal[FeedbackAction.REPORT]
     # Empty where the person behind a report that is brought along was forgotten.
-    explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=_NO_NULL)]
+    explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=NO_NULL)]
     user_id: OptionalId = None
 
     @field_validator("explanation")

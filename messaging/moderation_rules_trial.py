@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import AliasChoices, Field
@@ -14,10 +13,9 @@ from domain.moderation_rules import RuleOutcome, Ruling
 from domain.ratings import Entity, hundredths
 from domain.reviews import Review
 from domain.reviews_facts import Facts
+from domain.timestamps import EPOCH
 from messaging.moderation_rules import ModerationRules
 from messaging.schemas import MAX_ITEMS, ClosedMessage, Message, OptionalId, Rating, ReviewText, Title
-
-_NOW = datetime.fromtimestamp(0, UTC)
 
 
 class TriedReview(Message):
@@ -49,8 +47,8 @@ class TriedReview(Message):
             title=self.title,
             text=self.review,
             rating=hundredths(self.rating),
-            created=_NOW,
-            modified=_NOW,
+            created=EPOCH,
+            modified=EPOCH,
             facts=Facts(self.verified_purchase, language=self.language),
         )
 

@@ -29,7 +29,7 @@ _NO_MOMENT: Final = re.compile(
 )
 """A text that would count as seconds or milliseconds since 1970, depending on its length, or a day without a time."""
 
-_NO_NULL: Final = r"^[^\x00]*$"
+NO_NULL: Final = r"^[^\x00]*$"
 """The null character is refused: it ends a string in too many systems downstream."""
 
 IMAGE_ID_PATTERN: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
@@ -40,7 +40,7 @@ LANGUAGE_PATTERN: Final = r"^([A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*)?$"
 TEXT_HASH_PATTERN: Final = r"^[0-9A-Fa-f]{64}$"
 
 PATTERN_MESSAGES: Final = {
-    _NO_NULL: "Must not contain the null character",
+    NO_NULL: "Must not contain the null character",
     IMAGE_ID_PATTERN: "Must be the id of an image, as its upload was answered with",
     LANGUAGE_PATTERN: "Must be a language, like en or en-US",
     TEXT_HASH_PATTERN: "Must be a SHA-256 in hexadecimal",
@@ -122,35 +122,35 @@ def _tag(language: str | None) -> str | None:
 
 
 NotBlank = AfterValidator(_not_blank)
-NoNull = Annotated[str, StringConstraints(pattern=_NO_NULL)]
-Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), NotBlank]
+NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
+Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), NotBlank]
 Moment = Annotated[
     # What a validator before it hands on is no JSON any more, in which strictness takes texts.
     Annotated[datetime, Field(strict=False)],
     BeforeValidator(_date_and_time),
     AfterValidator(_in_utc),
 ]
-Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=_NO_NULL)]
+Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)]
 OptionalId = Annotated[
-    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL)] | None, AfterValidator(_id_or_none)
+    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)
 ]
-StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=_NO_NULL), AfterValidator(_not_empty)]
+StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), AfterValidator(_not_empty)]
 """The id of a review or a return that is there already: earlier versions took blank ones, which can be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
     Field(description="The stores that whoever asks is bound to: what belongs to others is refused. Missing: to none"),
 ]
 ImageId = Annotated[str, StringConstraints(pattern=IMAGE_ID_PATTERN)]
-EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=_NO_NULL)]
-Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=_NO_NULL)]
-ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=_NO_NULL), NotBlank]
-ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=_NO_NULL), AfterValidator(_none_if_empty)]
+EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=NO_NULL)]
+Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=NO_NULL)]
+ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=NO_NULL), NotBlank]
+ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL), AfterValidator(_none_if_empty)]
 Language = Annotated[
     Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)
 ]
-Note = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
-Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=_NO_NULL)]
-ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=_NO_NULL), NotBlank]
+Note = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
+Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
+ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=NO_NULL), NotBlank]
 Rating = Annotated[float, Field(ge=1, le=5, allow_inf_nan=False), AfterValidator(_at_most_two_decimals)]
 PartitionNumber = Annotated[int, Field(ge=0, le=MOST_PARTITION)]
 Offset = Annotated[int, Field(ge=0, le=MOST_OFFSET)]

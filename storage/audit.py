@@ -18,11 +18,12 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import ReasonCode
+from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session, ids_of_objects, in_stores
 
 COLLECTION: Final = "auditLog"
 
-_IDS_BEGIN, _IDS_END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2106, 1, 1, tzinfo=UTC)
+_IDS_END: Final = datetime(2106, 1, 1, tzinfo=UTC)
 
 _NEWEST: Final = [("at", DESCENDING), ("_id", DESCENDING)]
 
@@ -205,7 +206,7 @@ class AuditLog:
 
 def first_id_of(moment: datetime) -> ObjectId:
     """The lowest id of entries that took effect in that second or later."""
-    return ObjectId.from_datetime(min(max(moment, _IDS_BEGIN), _IDS_END))
+    return ObjectId.from_datetime(min(max(moment, EPOCH), _IDS_END))
 
 
 def _filter(search: AuditSearch) -> Document:

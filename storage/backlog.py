@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
+from domain.timestamps import EPOCH
 from storage import mails, outbox, parking, returns, verdicts
 from storage.database import Database
 from storage.leases import REMINDERS, LeaseRepository, Schedule
@@ -21,7 +22,6 @@ PARKED: Final[Mapping[str, str]] = {
 """The collections of parked commands, by kind: `reviews` are moderation and feedback."""
 
 _MOST_COUNTED: Final = 100_000
-_EVER: Final = datetime.fromtimestamp(0, UTC)
 
 
 class Waiting(NamedTuple):
@@ -65,7 +65,7 @@ async def _waiting(database: Database, collection: str, moment: str) -> Waiting:
 
 
 async def _owed_mails(database: Database) -> Waiting:
-    owed = {"dueAt": {"$gt": _EVER}}
+    owed = {"dueAt": {"$gt": EPOCH}}
     count, first = await asyncio.gather(
         database[mails.COLLECTION].count_documents(owed, limit=_MOST_COUNTED),
         database[mails.COLLECTION].find_one(owed, {"dueAt": 1}, sort=[("dueAt", 1)]),

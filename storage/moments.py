@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+from domain.timestamps import EPOCH
+
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def microseconds(moment: datetime) -> int:
     """The stored form of a moment: microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
+    return (moment - EPOCH) // _MICROSECOND
 
 
 def moment(microseconds: int) -> datetime:
     """The moment that was stored, in UTC."""
-    return _EPOCH + microseconds * _MICROSECOND
+    return EPOCH + microseconds * _MICROSECOND

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from bson import ObjectId
-from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
+from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.ratings_names import list_key, search_keys
@@ -21,8 +21,8 @@ from domain.ratings_trend import Trend, mondays, trend
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, in_stores
 from storage.ratings import COLLECTION, key_from, tally_from
-
-_REVIEWS: Final = "reviews"
+from storage.reviews import COLLECTION as REVIEWS
+from storage.reviews import NEWEST
 
 INDEXES: Final = [
     IndexModel([("listKey", ASCENDING)], name="listed"),
@@ -40,7 +40,6 @@ MOST_COUNTED: Final = 10_000
 
 _NAMES_LOOKED_AT: Final = 100
 _LAST: Final = "\U0010ffff"
-_NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class RatedObjectRepository:
 
     def __init__(self, database: Database) -> None:
         self._ratings = database[COLLECTION]
-        self._reviews = database[_REVIEWS]
+        self._reviews = database[REVIEWS]
 
     async def listed(self, stores: Collection[str] | None, *, after: str = "", take: int) -> list[RatedObject]:
         """Rated objects in these stores, or in all and without one, by name, behind the place `after`."""
@@ -97,7 +96,7 @@ class RatedObjectRepository:
         groups = await self._reviews.aggregate(
             [
                 {"$match": {**condition, **in_stores(stores)}},
-                {"$sort": dict(_NEWEST)},
+                {"$sort": dict(NEWEST)},
                 {"$limit": MOST_COUNTED},
                 {
                     "$group": {
@@ -123,7 +122,7 @@ class RatedObjectRepository:
     async def name_in_reviews(self, key: TallyKey) -> str | None:
         """The name that the newest review of the object in the store has, if one of the newest has any."""
         condition = {"entityType": key.entity.type, "entityId": key.entity.id}
-        newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(_NEWEST)
+        newest = self._reviews.find(condition, {"_id": 0, "entityName": 1, "storeId": 1}).sort(NEWEST)
         async for review in newest.limit(_NAMES_LOOKED_AT):
             if review.get("entityName") and review.get("storeId") == key.store_id:
                 name: str = review["entityName"]

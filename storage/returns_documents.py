@@ -6,12 +6,13 @@ A deleted one is marked as such, and has the field of refused ones that the inde
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from domain.delivery import Seen
 from domain.returns import DeletedReturn, Return, ReturnLine
 from domain.returns_statuses import ReturnStatus
+from domain.timestamps import EPOCH
 from storage.database import Document
 from storage.seen import seen_document, seen_from
 from storage.shapes import (
@@ -39,8 +40,6 @@ class RefusedReturn:
     seen: Seen
 
 
-_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 IS_RETURN: Final[Document] = {"refusedAt": None}
 """The filter that leaves out the places of refused and deleted returns, for returns that are asked for by their ids."""
 
@@ -48,7 +47,7 @@ IS_RETURN: Final[Document] = {"refusedAt": None}
 def _dated(document: Document) -> datetime:
     """The other one of its two dates."""
     dates = (document.get("createdDate"), document.get("modifiedDate"))
-    return next((date for date in dates if isinstance(date, datetime)), _UNKNOWN)
+    return next((date for date in dates if isinstance(date, datetime)), EPOCH)
 
 
 _COUNTED: Final = ("orderId", "status", "lines")

@@ -45,16 +45,16 @@ from storage.seen import seen_document
 COLLECTION: Final = "reviews"
 
 _SUBMITTED: Final = {"$ifNull": ["$submittedAt", "$createdDate"]}
-_NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
-_BY_USER: Final = [("userId", ASCENDING), *_NEWEST]
+NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
+_BY_USER: Final = [("userId", ASCENDING), *NEWEST]
 
 INDEXES: Final = [
     # It begins with what isn't a review, which `forget_gone` goes by.
-    IndexModel(_NEWEST, name="newest"),
+    IndexModel(NEWEST, name="newest"),
     # The approved ones, which are nearly all, are found by the index above.
     reviews_queue.INDEX,
-    IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *_NEWEST], name="entity_newest"),
-    IndexModel([("storeId", ASCENDING), *_NEWEST], name="store_newest"),
+    IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *NEWEST], name="entity_newest"),
+    IndexModel([("storeId", ASCENDING), *NEWEST], name="store_newest"),
     IndexModel(_BY_USER, name="user_newest"),
     # Of imports, which were created long before they came, and of what is left of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),

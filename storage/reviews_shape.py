@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
-from domain.timestamps import from_milliseconds
+from domain.timestamps import EPOCH, from_milliseconds
 from storage.database import Document
 from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default, lost
 
@@ -13,15 +13,13 @@ IS_REVIEW: Final[Document] = {"goneAt": None}
 """The filter that leaves out what refused and deleted reviews leave, for reviews that are asked for by their ids: one
 that has lost its date is still one."""
 
-_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def _created(document: Document) -> datetime:
     """The moment of its submission: as an import noted it, or of the record that wrote the review last."""
     for value in (document.get("submittedAt"), _written(document), document.get("modifiedDate")):
         if isinstance(value, datetime):
             return value
-    return _UNKNOWN
+    return EPOCH
 
 
 def _written(document: Document) -> datetime | None:

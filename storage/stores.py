@@ -12,6 +12,7 @@ from domain.ratings import RatingMethod
 from domain.returns_statuses import DEFAULT_STATUSES
 from domain.stores import (
     DEFAULT_RETURN_NUMBER_TEMPLATE,
+    GENERAL,
     Changes,
     GeneralSettings,
     ReminderSettings,
@@ -24,7 +25,6 @@ from storage.seen import seen_document, seen_from
 
 COLLECTION: Final = "stores"
 SETTINGS: Final = "settings"
-_GENERAL: Final = "general"
 
 
 class Merged(NamedTuple):
@@ -67,7 +67,7 @@ class StoreRepository:
 
     async def general(self) -> GeneralSettings:
         """The settings that hold for all stores."""
-        document = await self._settings.find_one({"_id": _GENERAL}) or {}
+        document = await self._settings.find_one({"_id": GENERAL}) or {}
         reminder = document.get("reminder", {})
         default = ReminderSettings()
         return GeneralSettings(
@@ -106,7 +106,7 @@ class StoreRepository:
         return Merged(before is None, tuple(name for name in fields if fields[name] != was.get(name)))
 
     def _place(self, store_id: str | None) -> tuple[Any, str]:
-        return (self._settings, _GENERAL) if store_id is None else (self._stores, store_id)
+        return (self._settings, GENERAL) if store_id is None else (self._stores, store_id)
 
 
 def _flat(changes: Changes) -> Document:

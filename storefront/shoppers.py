@@ -10,7 +10,7 @@ from fastapi import Depends, Path, Request
 from api.auth.permissions import address_of, forbidden
 from api.services import Services, services_of
 from api.web.hygiene import authority
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import not_found
 from api.web.queries import check_query
 from domain.objects import ObjectPlace
 from domain.permissions import Caller, Permission
@@ -63,7 +63,7 @@ async def store_of(services: Services, store_id: str) -> Store:
     """A store as it is. Raises ProblemError (404)."""
     store = (await services.lookups.stores_for_commands([store_id])).get(store_id)
     if store is None:
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id.")
+        raise not_found("store")
     return store
 
 

@@ -17,7 +17,7 @@ from api.stores.bounds import check_store
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 
@@ -65,5 +65,5 @@ async def read_order(caller: ReturnReader, id: str, services: Injected) -> JsonR
     """One order, with all fields of its last event."""
     order = await services.orders.get(id)
     if order is None or not caller.may_touch(order.store_id):
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no order with this id.")
+        raise not_found("order")
     return JsonResponse(order_details(order))

@@ -25,7 +25,7 @@ from api.web.bodies import JsonBody
 from api.web.cursors import cursor, place_in, unknown_cursor
 from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, After
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.ratings import Entity
@@ -99,7 +99,7 @@ async def read_rated_object(
     entity = Entity(entity_type, entity_id)
     ratings = await services.rated_objects.of_entity(entity, caller.stores)
     if not ratings:
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no rated object with this id.")
+        raise not_found("rated object")
     rows, trend = await asyncio.gather(
         _rows(services, ratings), services.rated_objects.trend(entity, caller.stores, datetime.now(UTC))
     )

@@ -24,7 +24,7 @@ from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.delivery import OutgoingMessage
@@ -144,7 +144,7 @@ async def read_available_quantities(
     """The quantities of an order that are still returnable, by the id of its line items."""
     order = await services.orders.get(order_id)
     if order is None or not caller.may_touch(order.store_id):
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no order with this id.")
+        raise not_found("order")
     return JsonResponse(order.available())
 
 
@@ -153,7 +153,7 @@ async def read_return(caller: ReturnReader, id: str, services: Injected) -> Json
     """One return with its order."""
     stored = await services.returns.get(id)
     if stored is None or not caller.may_touch(stored.store_id):
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
+        raise not_found("return")
     order = await services.orders.get(stored.order_id)
     return JsonResponse(return_row(stored, order if order and caller.may_touch(order.store_id) else None))
 
@@ -179,7 +179,7 @@ async def save(
         return await _create(services, caller, command, new_return(wanted))
     known = await services.returns.get(wanted.id)
     if known is None or not caller.may_touch(known.store_id):
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no return with this id.")
+        raise not_found("return")
     update = UpdateReturn(
         action="update",
         return_=ReturnChanges.model_validate(wanted.model_dump()),

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from api.auth.permissions import ReviewReader
 from api.services import Injected
 from api.web.documents import problems
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.ratings import RatingMethod, RatingTally, rating_value
@@ -45,7 +45,7 @@ async def read_impact(caller: ReviewReader, id: str, services: Injected) -> Json
     """The rating of a review's object as it is, and as it would be by each decision about the review."""
     review = await services.reviews.get(id)
     if review is None or not caller.may_touch(review.store_id):
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
+        raise not_found("review")
     entity = review.entity
     tallies = await services.ratings.of_entities(entity.type, [entity.id])
     now = tallies.get(entity.id, {}).get(review.store_id, RatingTally())

@@ -36,7 +36,7 @@ from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import Moment, total_count
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.permissions import Caller
@@ -202,6 +202,6 @@ async def read_review(caller: ReviewReader, id: str, services: Injected) -> Json
     """One review."""
     review = await services.reviews.get(id)
     if review is None or not caller.may_touch(review.store_id):
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id.")
+        raise not_found("review")
     stores = await services.lookups.stores(store_ids([review]))
     return JsonResponse(review_details(review, stores))

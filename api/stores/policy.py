@@ -12,7 +12,7 @@ from api.auth.permissions import ReviewReader
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.documents import problems
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.policy import Check, Decisions, Policy, Proof, Writers, decision_sentences, policy_of
@@ -80,7 +80,7 @@ async def read_policy(
     check_store(caller, store_id)
     store = (await services.lookups.stores([store_id])).get(store_id)
     if store is None:
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no store with this id.")
+        raise not_found("store")
     counted = (await services.lookups.decisions([store_id]))[store_id]
     return JsonResponse(shown_policy(store, policy_of(store.settings), *counted))
 

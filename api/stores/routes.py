@@ -20,12 +20,12 @@ from api.web.responses import JsonResponse, Row
 from api.web.routes import PlainRoute
 from domain.moderation_rules import ModerationRule
 from domain.ratings import RatingMethod
+from domain.stores import GENERAL
 from messaging.moderation_rules import ShownRule, shown_rule
 from messaging.schemas import Id
 from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
 
-GENERAL: Final = "general"
 """The id of the general settings in commands and their outcomes; the key of messages that concern all stores."""
 
 SETTINGS_FIELDS: Final = JsonBody(TypeAdapter(GeneralSettingsFields), {"Some settings": examples.SETTINGS})

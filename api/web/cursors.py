@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
 
 from api.web.problems import ProblemError, invalid
+from domain import base64url
+from domain.timestamps import from_milliseconds, milliseconds
 from storage.keyset import SortValue
 
 MAX_CURSOR_LENGTH: Final = 16_384
 """Far more than a cursor of the longest texts to sort by has."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST: Final = 2**53
 
 
 def cursor(place: Sequence[SortValue], of: object) -> str:
     """The place in the list that `of` describes: JSON, so that the same description gives the same cursor."""
     values = [_mark(of), *(_written(value) for value in place)]
-    return urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
+    return base64url.encoded(orjson.dumps(values))
 
 
 def place_in(text: str, of: object) -> list[SortValue]:
@@ -33,7 +32,7 @@ def place_in(text: str, of: object) -> list[SortValue]:
     Nothing keeps a client from writing a cursor of its own: it begins where that says, in the list that it may see.
     """
     try:
-        mark, *values = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        mark, *values = orjson.loads(base64url.decoded(text))
         if mark == _mark(of):
             return [_read(value) for value in values]
     except (ValueError, TypeError, OverflowError):
@@ -53,14 +52,13 @@ def _mark(of: object) -> str:
 
 def _written(value: SortValue) -> Any:
     # Texts and numbers are themselves; a moment is in a list, to be told from a number.
-    return [(value - _EPOCH) // _MILLISECOND] if isinstance(value, datetime) else value
+    return [milliseconds(value)] if isinstance(value, datetime) else value
 
 
 def _read(value: Any) -> SortValue:
     if isinstance(value, list):
-        (milliseconds,) = value
-        moment: datetime = _EPOCH + milliseconds * _MILLISECOND
-        return moment
+        (moment,) = value
+        return from_milliseconds(moment)
     if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) <= _MOST):
         return value
     raise TypeError

@@ -30,7 +30,7 @@ _CSP: Final = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; for
 _CSP_OF_PAGES: Final = b"frame-ancestors 'none'; base-uri 'none'; object-src 'none'"
 _HSTS: Final = b"max-age=31536000"
 _OF_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MISDIRECTED: Final = (
     "The service doesn't go by the name in the header Host. Use one of its names, or add this one to the setting "
     "PLAUDIT_HTTP__ALLOWED_HOSTS."
@@ -131,7 +131,7 @@ class Hygiene:
 
 
 def _is_change(scope: Scope) -> bool:
-    return scope["method"] not in _SAFE_METHODS and not scope["path"].startswith(STOREFRONT)
+    return scope["method"] not in SAFE_METHODS and not scope["path"].startswith(STOREFRONT)
 
 
 def _is_own(name: str, server: tuple[str, int | None] | None) -> bool:

@@ -105,6 +105,11 @@ def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemErr
     return ProblemError(ProblemKind.UNAVAILABLE, f"{what} can't be reached at the moment. Try again.", extra=extra)
 
 
+def not_found(what: str) -> ProblemError:
+    """The problem of a request for one thing that isn't there, or isn't there for this caller."""
+    return ProblemError(ProblemKind.NOT_FOUND, f"There is no {what} with this id.")
+
+
 def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:
     """The answer for a problem."""
     body = {**problem.kind.members, "detail": problem.detail, "instance": _instance(scope), **problem.extra}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,7 +17,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from starlette.responses import Response
 
-from domain.sessions import LIFETIME, Session, bytes_in
+from domain import base64url
+from domain.sessions import LIFETIME, Session
 
 MOST_CHARACTERS: Final = 4_000
 """Of a value: browsers keep 4,096 bytes of name and value together, and drop a longer cookie without a word."""
@@ -42,15 +42,18 @@ class SealedCookie:
         """The value of the cookie, sealed by the first key. Raises TooLargeError."""
         nonce = urandom(_NONCE_BYTES)
         sealed = _VERSION + nonce + AESGCM(keys[0]).encrypt(nonce, content, self._bound_to)
-        value = urlsafe_b64encode(sealed).rstrip(b"=").decode()
+        value = base64url.encoded(sealed)
         if len(value) > MOST_CHARACTERS:
             raise TooLargeError
         return value
 
     def open(self, value: str, keys: Sequence[bytes]) -> bytes | None:
         """The content; None where none of the keys has sealed it under this name."""
-        sealed = bytes_in(value)
-        if sealed is None or sealed[:1] != _VERSION or len(sealed) <= _NONCE_BYTES:
+        try:
+            sealed = base64url.decoded(value)
+        except ValueError:
+            return None
+        if sealed[:1] != _VERSION or len(sealed) <= _NONCE_BYTES:
             return None
         nonce, content = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
         for key in keys:

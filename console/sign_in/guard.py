@@ -7,12 +7,12 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import unquote
 
+from api.web.hygiene import SAFE_METHODS
 from console.doors import SIGN_IN
 
 HOME: Final = "/console"
 SIGN_OUT: Final = "/console/sign-out"
 
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _LONGEST_WAY: Final = 1_500
 _BELOW_CONSOLE: Final = re.compile(r"/console(/[\w.~!$&'()*+,;=:@%-]+)*/?(\?[!-~]*)?", re.ASCII)
 
@@ -22,7 +22,7 @@ def is_own_request(method: str, sec_fetch_site: str | None) -> bool:
 
     Every browser of today sends `Sec-Fetch-Site`, and no page can set it; what comes without it is refused.
     """
-    return method in _SAFE_METHODS or sec_fetch_site == "same-origin"
+    return method in SAFE_METHODS or sec_fetch_site == "same-origin"
 
 
 def way_back(wanted: str | None) -> str:

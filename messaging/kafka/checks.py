@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from domain.findings import Finding, failed, ok, warn
+from domain.timestamps import from_milliseconds
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.durability import topic_settings_of, unsafe_topics
@@ -257,7 +257,7 @@ async def _progress(
         async with TopicReader.opened(connection) as reader:
             record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
         if record is not None and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
-            came = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+            came = from_milliseconds(record.timestamp)
             text = (
                 f"partition {partition} of {topic} stands at offset {offset}, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
             )

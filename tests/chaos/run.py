@@ -295,7 +295,7 @@ class Run:
     async def compare(self, stage: Stage) -> None:
         """Compare what is with what must be."""
         checker = Checker(self.world.http, self.fleet, self.world.model, self.world.series)
-        await checker.idle()
+        await checker.standing()
         await end_reminders(stage)
         differences = await checker.differences()
         for difference in differences:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from domain.sessions import bytes_in
+from domain import base64url
 from tests.support.browser import Browser
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Servers, Service
@@ -159,11 +159,11 @@ async def test_each_sign_in_is_a_session_of_its_own(console: Console) -> None:
 async def test_a_changed_cookie_opens_nothing(console: Console) -> None:
     async with console.browser(await console.key()) as browser:
         value = browser.cookie(COOKIE) or ""
-        sealed = bytes_in(value) or b""
+        sealed = base64url.decoded(value)
         for place in range(0, len(sealed), 7):
             changed = bytearray(sealed)
             changed[place] ^= 1
-            browser.keep(COOKIE, urlsafe_b64encode(changed).rstrip(b"=").decode())
+            browser.keep(COOKIE, base64url.encoded(bytes(changed)))
             assert (await browser.get(QUEUE, follow=False)).headers["location"].startswith("/console/sign-in"), place
         for other in ("", "x", "é".encode().hex(), value[:-1], f"{value}A", "A" * 4_000):
             browser.keep(COOKIE, other)

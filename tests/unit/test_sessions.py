@@ -20,7 +20,8 @@ from console.sign_in.cookies import (
     sealed_session,
 )
 from console.sign_in.guard import HOME, is_confidential, is_own_request, way_back
-from domain.sessions import LIFETIME, Session, bytes_in, cookie_key
+from domain import base64url
+from domain.sessions import LIFETIME, Session, cookie_key
 from plaudit.console_settings import ConsoleSettings, OpenIdSettings
 from tests.support.issuer import Issuer, rsa_key
 
@@ -39,13 +40,12 @@ def test_a_session_comes_back_as_it_was() -> None:
 
 def test_no_byte_can_be_changed_left_out_or_added() -> None:
     value = sealed_session(ANNA, [NEW])
-    sealed = bytes_in(value)
-    assert sealed is not None
+    sealed = base64url.decoded(value)
     for place in range(len(sealed)):
         for bit in (1, 128):
             changed = bytearray(sealed)
             changed[place] ^= bit
-            other = urlsafe_b64encode(changed).rstrip(b"=").decode()
+            other = base64url.encoded(bytes(changed))
             assert opened_session(other, [NEW], NOW) is None, place
         assert opened_session(urlsafe_b64encode(sealed[:place]).rstrip(b"=").decode(), [NEW], NOW) is None, place
     for other in ("", "A", "=", f"{value}A", f"{value}=", f"{value} ", f" {value}", "é", value[:-1] + "é"):
@@ -215,17 +215,6 @@ def test_a_key_with_more_behind_it_is_none() -> None:
     for more in ("X", "A", "==X"):
         with pytest.raises(ValueError, match="32 bytes in base64"):
             cookie_key(key + more)
-
-
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
-        *(("", b""), ("Fw", b"\x17"), ("ABc", b"\0\x17"), ("AAAX", b"\0\0\x17"), ("-_8", b"\xfb\xff")),
-        *(("A", None), ("Fx", None), ("Fw==", None), ("+/8", None), ("Fw ", None), ("é", None), ("AAAXX", None)),
-    ],
-)
-def test_bytes_have_one_spelling(text: str, content: bytes | None) -> None:
-    assert bytes_in(text) == content
 
 
 @pytest.mark.parametrize(

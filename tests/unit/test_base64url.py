@@ -1,0 +1,21 @@
+"""Bytes have one spelling as text, and no other is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.base64url import decoded, encoded
+
+SPELLINGS = [("", b""), ("Fw", b"\x17"), ("ABc", b"\0\x17"), ("AAAX", b"\0\0\x17"), ("-_8", b"\xfb\xff")]
+
+
+@pytest.mark.parametrize(("text", "content"), SPELLINGS)
+def test_bytes_are_spelt_without_padding(text: str, content: bytes) -> None:
+    assert encoded(content) == text
+    assert decoded(text) == content
+
+
+@pytest.mark.parametrize("text", ["A", "Fx", "Fw==", "+/8", "Fw ", "é", "AAAXX"])
+def test_other_spellings_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"base64|padding|ascii"):
+        decoded(text)
