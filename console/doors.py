@@ -31,4 +31,4 @@ class OpenDoor(Door):
     routes: Sequence[BaseRoute] = ()
 
     async def credential(self, request: Request) -> None:
-        """None."""
+        """Nobody signs in, so that there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from consumers.reviews_submissions import Submission, Verdict
+from consumers.reviews_submissions import Decision, Submission
 from domain.purchases import VerifiableReview, to_mark
 from storage.purchases import PurchaseRepository
 
@@ -21,11 +21,11 @@ async def verify_reviews(purchases: PurchaseRepository, reviews: Collection[Veri
         await purchases.mark(reviews)
 
 
-async def verify_submissions(purchases: PurchaseRepository, decided: Collection[tuple[Submission, Verdict]]) -> None:
+async def verify_submissions(purchases: PurchaseRepository, decided: Collection[tuple[Submission, Decision]]) -> None:
     """Mark the reviews of submissions that have been decided: new ones, and those whose edits bring a token."""
-    reviews = [submission.verifiable(verdict) for submission, verdict in decided]
+    reviews = [submission.verifiable(decision) for submission, decision in decided]
     await verify_reviews(purchases, [review for review in reviews if review])
-    edits = [submission for submission, verdict in decided if verdict.is_edit and not verdict.reason]
+    edits = [submission for submission, decision in decided if decision.is_edit and not decision.reason]
     await purchases.prove([submission.id for submission in edits if submission.is_proven])
 
 

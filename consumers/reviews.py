@@ -18,7 +18,7 @@ from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import Beside, Rules, insert_whole, release_tokens, replace_whole, rules_about
-from consumers.reviews_submissions import Key, Submission, Verdict, beside, known_submissions, settled_entities
+from consumers.reviews_submissions import Decision, Key, Submission, beside, known_submissions, settled_entities
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -43,7 +43,7 @@ class _Decisions:
     """The decisions about a batch so far, and the submissions that are edits, in order."""
 
     rules: Rules
-    verdicts: dict[Key, Verdict] = field(default_factory=dict)
+    decided: dict[Key, Decision] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)
     """New reviews that no moderation rule fired for."""
@@ -53,12 +53,12 @@ class _Decisions:
     def reason(self, submission: Submission) -> Refusal | None:
         return self.rules.reasons.get(submission.key)
 
-    def decide(self, submission: Submission, verdict: Verdict | None) -> None:
+    def decide(self, submission: Submission, decision: Decision | None) -> None:
         """Decide about a submission; None where it is an edit."""
-        if verdict is None:
+        if decision is None:
             self.edits.append(submission)
         else:
-            self.verdicts.setdefault(submission.key, verdict)
+            self.decided.setdefault(submission.key, decision)
 
     def follow(self, ruled: Iterable[tuple[Submission, Ruled]]) -> None:
         """Take into account what moderation rules did."""
@@ -91,16 +91,16 @@ class SubmissionConsumer:
         decisions = await self._store(submissions.values(), _Decisions(rules))
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
-        verdicts = decisions.verdicts | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
-        await release_tokens(self.services, rules, (key for key, v in verdicts.items() if v.reason))
-        await self._tell_rivals(submissions, verdicts)
-        _count(verdicts.values())
-        untold = [submissions[k] for k, v in verdicts.items() if v.is_stored and k not in decisions.told]
+        decided = decisions.decided | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
+        await release_tokens(self.services, rules, (key for key, v in decided.items() if v.reason))
+        await self._tell_rivals(submissions, decided)
+        _count(decided.values())
+        untold = [submissions[k] for k, v in decided.items() if v.is_stored and k not in decisions.told]
         await asyncio.gather(
-            self._finish(submissions, verdicts),
+            self._finish(submissions, decided),
             self.services.publisher.publish([self._submitted(s, decisions.reviews.get(s.key)) for s in untold]),
             # Written first, looked up then: the router does it the other way round, so one of the two sees the other.
-            self.parked.release(settled_entities(verdicts)),
+            self.parked.release(settled_entities(decided)),
         )
 
     async def _read(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> tuple[dict[Key, Submission], Rules]:
@@ -193,13 +193,13 @@ class SubmissionConsumer:
             if again is not None and submission.answer_key in answered:
                 reason = place.refused.reason
             if again is None:
-                decisions.decide(submission, Verdict(Outcome.REFUSED, place.refused.reason, is_repeat=True))
+                decisions.decide(submission, Decision(Outcome.REFUSED, place.refused.reason, is_repeat=True))
                 continue
             after = again.refused(reason, place.refused.seen) if reason else None
             if not await self._replace(place.refused, after, again, decisions):
                 return False
             outcome = Outcome.REFUSED if reason else Outcome.APPLIED
-            decisions.decide(submission, Verdict(outcome, reason, is_repeat=True, is_stored=not reason))
+            decisions.decide(submission, Decision(outcome, reason, is_repeat=True, is_stored=not reason))
             place = again.place(after)
         return True
 
@@ -226,9 +226,9 @@ class SubmissionConsumer:
         await self._announce(lost)
         decisions.rules.reasons.update((submission.key, reason) for submission, reason in lost)
 
-    async def _tell_rivals(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
+    async def _tell_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Tell whose ids were taken; of edits their transaction has told it."""
-        rivals = [submissions[k] for k, v in verdicts.items() if v.reason is Refusal.ID_TAKEN and not v.is_edit]
+        rivals = [submissions[k] for k, v in decided.items() if v.reason is Refusal.ID_TAKEN and not v.is_edit]
         # A command that has its answer is repeated: its review was stored, and has been deleted since.
         answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
         await self._announce((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
@@ -262,15 +262,15 @@ class SubmissionConsumer:
             cause=cause_of(submission.positions[0]),
         )
 
-    async def _finish(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
+    async def _finish(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         """Mark what purchases verify, now that it is stored; whoever waits is answered then."""
-        await verify_submissions(self.services.purchases, [(submissions[key], v) for key, v in verdicts.items()])
-        await self._answer(submissions, verdicts)
+        await verify_submissions(self.services.purchases, [(submissions[key], v) for key, v in decided.items()])
+        await self._answer(submissions, decided)
 
-    async def _answer(self, submissions: Mapping[Key, Submission], verdicts: Mapping[Key, Verdict]) -> None:
+    async def _answer(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         answers = [
             Answer(*submission.answer_key, v.outcome, v.reason and v.reason.value, submission.mark)
-            for submission, v in ((submissions[key], v) for key, v in verdicts.items() if not v.is_edit)
+            for submission, v in ((submissions[key], v) for key, v in decided.items() if not v.is_edit)
             if submission.review.command_id
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
@@ -280,18 +280,18 @@ def _has_tokens(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> bool:
     return any(review.token for _, reviews in batch for review in reviews)
 
 
-def _of_edit(edited: Edited) -> Verdict:
-    return Verdict(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
+def _of_edit(edited: Edited) -> Decision:
+    return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
 
 
-def _count(verdicts: Iterable[Verdict]) -> None:
-    for result, count in Counter(map(_label, verdicts)).items():
+def _count(decided: Iterable[Decision]) -> None:
+    for result, count in Counter(map(_label, decided)).items():
         SUBMISSIONS.labels(result).inc(count)
 
 
-def _label(verdict: Verdict) -> str:
-    if verdict.is_repeat or (verdict.is_edit and verdict.outcome is Outcome.UNCHANGED):
+def _label(decision: Decision) -> str:
+    if decision.is_repeat or (decision.is_edit and decision.outcome is Outcome.UNCHANGED):
         return "repeated"
-    if verdict.reason:
-        return verdict.reason.value
-    return "edited" if verdict.is_edit else "stored"
+    if decision.reason:
+        return decision.reason.value
+    return "edited" if decision.is_edit else "stored"

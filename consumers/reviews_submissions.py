@@ -40,7 +40,7 @@ class Key(NamedTuple):
     message: int
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     """The decision about a submission; `is_repeat` where its id was taken before.
 
     `is_stored`: its review is there, because of this very submission, and that may still have to be told.
@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
     is_edit: bool = False
 
 
-STORED = Verdict(Outcome.APPLIED, is_stored=True)
+STORED = Decision(Outcome.APPLIED, is_stored=True)
 
 
 class Submission(NamedTuple):
@@ -129,13 +129,13 @@ class Submission(NamedTuple):
         """The same, held by one more record."""
         return self._replace(positions=(*self.positions, position))
 
-    def verifiable(self, verdict: Verdict) -> VerifiableReview | None:
+    def verifiable(self, decision: Decision) -> VerifiableReview | None:
         """Its review, for which purchases are to be looked up now that it is stored; None where none can verify it."""
         identity = self.key.identity
-        if not verdict.is_stored or identity.user_id is None or self.is_proven:
+        if not decision.is_stored or identity.user_id is None or self.is_proven:
             return None
         purchase = Purchase(identity.store_id, identity.user_id, identity.entity)
-        return VerifiableReview(self.id, purchase, None if verdict.is_repeat else self.is_bought)
+        return VerifiableReview(self.id, purchase, None if decision.is_repeat else self.is_bought)
 
     def edit(self, reason: Refusal | None) -> Edit:
         """The edit that it is where its id is a review's; `reason` is what the store's rules have against it."""
@@ -166,21 +166,21 @@ class Submission(NamedTuple):
         fresh = tuple(p for p in self.positions if not place.refused.seen.covers(p))
         return self._replace(positions=fresh) if fresh else None
 
-    def at(self, place: TakenId) -> Verdict | None:
+    def at(self, place: TakenId) -> Decision | None:
         """The decision where a review has the id, or had it until it was deleted; None where it is to be edited."""
         is_first = place.created == self.created
         if place.identity is None or place.written is None:
             if is_first:
-                return Verdict(Outcome.APPLIED, is_repeat=True)  # the review was of this very record
-            return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+                return Decision(Outcome.APPLIED, is_repeat=True)  # the review was of this very record
+            return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
         if not is_same_review(self.key.identity, place.identity, self.right):
-            return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+            return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
         is_known = self.key.message in place.written.messages
         if not is_known and not place.written.covers(self.positions[0]):
             return None
         if is_first and self.key.identity == place.identity:
-            return Verdict(Outcome.APPLIED, is_repeat=True, is_stored=not place.is_told)
-        return Verdict(Outcome.UNCHANGED, is_repeat=True)
+            return Decision(Outcome.APPLIED, is_repeat=True, is_stored=not place.is_told)
+        return Decision(Outcome.UNCHANGED, is_repeat=True)
 
 
 def submissions_of(
@@ -231,21 +231,21 @@ async def known_submissions(
     return {each.key: each for each in found}
 
 
-def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Verdict | None:
+def beside(submission: Submission, first: Submission, reason: Refusal | None) -> Decision | None:
     """The decision about a submission of an id that has just been given to the first one; None for an edit of that."""
     if reason:
-        return Verdict(Outcome.REFUSED, reason)
+        return Decision(Outcome.REFUSED, reason)
     if submission is first:
         return STORED
     if is_same_review(submission.key.identity, first.key.identity, submission.right):
         return None
-    return Verdict(Outcome.REFUSED, Refusal.ID_TAKEN)
+    return Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
 
 
-def settled_entities(verdicts: Mapping[Key, Verdict]) -> dict[str, Entity]:
+def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
     """The objects of the ids that reviews have now."""
     # Of rivals the one that was not refused comes last: commands that wait for the id go to its object.
-    settled = sorted(verdicts.items(), key=lambda settled: settled[1].reason is None)
+    settled = sorted(decided.items(), key=lambda settled: settled[1].reason is None)
     return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
