@@ -202,6 +202,8 @@ class Ground:
     mongo: str
     kafka: str
     folder: Path
+    pids: tuple[int, int]
+    """Of MongoDB and of Kafka."""
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[Place]:
@@ -246,4 +248,6 @@ async def _database(settings: Settings) -> AsyncIterator[Database]:
 async def ground(folder: Path) -> AsyncIterator[Ground]:
     """Start the servers."""
     async with embedded_mongo(folder, tell, cache_gb=_CACHE_GB) as mongo, embedded_kafka(folder, tell) as kafka:
-        yield Ground(mongo.uri, kafka.address, folder)
+        if mongo.pid is None or kafka.pid is None:
+            raise RuntimeError("a server ended as soon as it was ready")
+        yield Ground(mongo.uri, kafka.address, folder, (mongo.pid, kafka.pid))

@@ -1,6 +1,6 @@
-"""Bytes that a moderated review leaves behind: documents, indexes and records, as they lie on the disk.
+"""Costs of a review and of its approval: time of processors, and the bytes that they leave on disks.
 
-    python -m benchmarks.growth_bytes [reviews]
+    python -m benchmarks.growth_costs [reviews]
 
 It starts its own servers. Reviews and approvals go through facade and worker, as those of customers and moderators do;
 benchmarks/growth.py counts on what it tells.
@@ -13,14 +13,16 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.facade import serving
 from benchmarks.ground import Place, ground
+from benchmarks.processes import cpu_s
 from benchmarks.progress import tell
 from messaging.topics import Topic
 
@@ -48,30 +50,61 @@ def texts(seed: int) -> Iterator[str]:
         yield " ".join(chance.choices(words, shares, k=chance.randint(20, 60))).capitalize() + "."
 
 
-async def moderate(place: Place, reviews: int) -> None:
-    """Submit so many reviews and approve each, until their ratings have followed."""
+@dataclass(frozen=True, slots=True)
+class Processors:
+    """Seconds that worker, MongoDB and Kafka have computed for so far."""
+
+    worker: float
+    mongod: float
+    kafka: float
+
+    @classmethod
+    def of(cls, worker: int, servers: tuple[int, int]) -> Self:
+        """As these processes have it now."""
+        return cls(cpu_s(worker), *map(cpu_s, servers))
+
+    def since(self, before: Processors, messages: int) -> str:
+        """Microseconds for each message since then."""
+        spent = (self.worker - before.worker, self.mongod - before.mongod, self.kafka - before.kafka)
+        return "worker {:.0f} µs, MongoDB {:.0f}, Kafka {:.0f}".format(*(1e6 * each / messages for each in spent))
+
+
+async def moderate(place: Place, reviews: int, servers: tuple[int, int]) -> None:
+    """Submit so many reviews, then approve each, until all that follows is done; tells what each took of processors."""
     said, numbers = texts(1), iter(range(0, reviews, _AT_ONCE))
+    stored: list[list[str]] = []
     limits = httpx.Limits(max_connections=_CLIENTS)
-    with place.running("plaudit", "worker"):
+    with place.running("plaudit", "worker") as worker:
         async with (
             serving(place, "plaudit", "api") as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api", timeout=60, limits=limits) as http,
         ):
 
-            async def client() -> None:
+            async def submit() -> None:
                 for first in numbers:
                     body = [_review(number, next(said), reviews) for number in range(first, first + _AT_ONCE)]
                     answer = (await http.post("customerReviews", json=body)).raise_for_status()
-                    (await http.post("customerReviews/approve", json=answer.json()["ids"])).raise_for_status()
+                    stored.append(answer.json()["ids"])
 
-            await asyncio.gather(*(client() for _ in range(_CLIENTS)))
-            # Events and states of the topic of reviews follow within seconds.
-            sizes: list[int] = []
-            while len(sizes) < _STEADY or sizes[-1] != sizes[-_STEADY]:
-                sizes.append(sum(bytes_of_topic(place, topic) for topic in Topic))
-                await asyncio.sleep(_LOOK_S)
+            async def approve() -> None:
+                while stored:
+                    (await http.post("customerReviews/approve", json=stored.pop())).raise_for_status()
+
+            for name, client in (("submission", submit), ("approval", approve)):
+                before = Processors.of(worker.pid, servers)
+                await asyncio.gather(*(client() for _ in range(_CLIENTS)))
+                await _until_steady(place)
+                tell(f"{name}: {Processors.of(worker.pid, servers).since(before, reviews)}")
     if await place.database["auditLog"].estimated_document_count() < reviews:
         raise RuntimeError("the worker has stopped before its work was done")
+
+
+async def _until_steady(place: Place) -> None:
+    """Wait until no topic grows any more: events and states of the topic of reviews follow within seconds."""
+    sizes: list[int] = []
+    while len(sizes) < _STEADY or sizes[-1] != sizes[-_STEADY]:
+        sizes.append(sum(bytes_of_topic(place, topic) for topic in Topic))
+        await asyncio.sleep(_LOOK_S)
 
 
 def _review(number: int, text: str, reviews: int) -> dict[str, object]:
@@ -106,7 +139,7 @@ async def main() -> None:
     reviews = int(sys.argv[1]) if len(sys.argv) > 1 else _REVIEWS
     with tempfile.TemporaryDirectory() as folder:
         async with ground(Path(folder)) as servers, servers.place() as place:
-            await moderate(place, reviews)
+            await moderate(place, reviews, servers.pids)
             await place.database.client.admin.command("fsync")
             for name in sorted(await place.database.list_collection_names()):
                 told = await place.database.command("collStats", name)
