@@ -164,6 +164,5 @@ def _audit_entry(command: Feedback, review: ReviewFeedback) -> AuditEntry:
         review_id=command.review_id,
         entity=review.entity,
         store_id=review.store_id,
-        reason=None,
         command_id=command.command_id,
     )

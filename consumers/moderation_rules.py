@@ -132,7 +132,6 @@ def entries(
             review_id=review_id,
             entity=key.entity,
             store_id=key.store_id,
-            reason=None,
             command_id=command_id,
         )
 

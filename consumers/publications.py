@@ -52,6 +52,4 @@ def _audit_entry(review_id: str, review: VerdictReview, now: datetime) -> AuditE
         review_id=review_id,
         entity=review.entity,
         store_id=review.store_id,
-        reason=None,
-        command_id=None,
     )

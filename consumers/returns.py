@@ -253,10 +253,7 @@ def _audit_entry(request: ReturnRequest, before: Return) -> AuditEntry:
         at=request.at,
         subject=request.by,
         action=ModerationAction.DELETE,
-        review_id=None,
-        entity=None,
         store_id=before.store_id,
-        reason=None,
         command_id=request.command_id,
         return_id=before.id,
     )

@@ -162,7 +162,6 @@ def _audit_entry(edit: Edit, review: EditableReview, edited: Edited) -> AuditEnt
         review_id=edit.review_id,
         entity=review.identity.entity,
         store_id=review.identity.store_id,
-        reason=None,
         command_id=edit.command_id,
         fields=edited.fields,
     )

@@ -135,5 +135,4 @@ def _audit_entry(verdict: Verdict, review: VerdictReview) -> AuditEntry:
         entity=review.entity,
         store_id=review.store_id,
         reason=f"{labels}{score}".strip() or None,
-        command_id=None,
     )

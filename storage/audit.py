@@ -101,11 +101,11 @@ class AuditEntry(NamedTuple):
     at: datetime
     subject: str | None
     action: AuditedAction
-    review_id: str | None
-    entity: Entity | None
-    store_id: str | None
-    reason: str | None
-    command_id: str | None
+    review_id: str | None = None
+    entity: Entity | None = None
+    store_id: str | None = None
+    reason: str | None = None
+    command_id: str | None = None
     return_id: str | None = None
     fields: tuple[str, ...] = ()
     reason_code: ReasonCode | None = None
@@ -140,7 +140,11 @@ def configured(
 ) -> AuditEntry:
     """An entry about a store, a template, or with neither the general settings."""
     return AuditEntry(
-        *(at, subject, action, None, None, store_id, None, command_id),
+        at,
+        subject,
+        action,
+        store_id=store_id,
+        command_id=command_id,
         fields=fields,
         template=template,
         language=language,
