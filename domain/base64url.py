@@ -12,7 +12,8 @@ def encoded(content: bytes) -> str:
 
 def decoded(text: str) -> bytes:
     """The bytes that have this very text. Raises ValueError for any other text."""
-    content = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+    # As much padding as any may need.
+    content = urlsafe_b64decode(text.encode("ascii") + b"==")
     if encoded(content) != text:
         raise ValueError("isn't base64url without padding")
     return content

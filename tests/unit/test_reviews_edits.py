@@ -436,6 +436,15 @@ def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
     assert batch.reviews[first.review_id].images == ()
 
 
+def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() -> None:
+    review = replace(REVIEW, images=(ReviewImage("a"),), content=CONTENT._replace(images=("a",)))
+    first = an_edit(content=Content("Good", 400, images=()), source=RecordPosition(0, 6, 200), message=2)
+    other = replace(first, review_id="other", content=Content("Better", 400, images=("a",)), ready={"a"})
+    batch = edit_reviews([first, other], {first.review_id: review, "other": review})
+    assert [result.reason for result in batch.results] == [None, None]
+    assert (batch.reviews[first.review_id].images, batch.reviews["other"].images) == ((), (ReviewImage("a"),))
+
+
 @pytest.mark.parametrize(("title", "flags"), [("Title", ("low", "verdict:ai")), ("Other", ("low",))])
 def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tuple[str, ...]) -> None:
     low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
