@@ -24,7 +24,7 @@ def test_bytes_are_spelt_without_padding(text: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("text", ["Fx", "Fw==", "+/8", "Fw ", "AAAX="])
 def test_other_spellings_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="^isn't base64url without padding$"):
+    with pytest.raises(ValueError, match=r"^isn't base64url without padding$"):
         decoded(text)
 
 
