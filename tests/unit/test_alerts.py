@@ -28,7 +28,11 @@ ALERTS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("file", TESTS, ids=lambda file: file.name)
+_SLOW: Final = {"alerts_hours_test.yml": pytest.mark.slow}
+"""Hours minute by minute."""
+
+
+@pytest.mark.parametrize("file", [pytest.param(each, id=each.name, marks=_SLOW.get(each.name, ())) for each in TESTS])
 def test_promtool_finds_the_alerts_as_their_tests_say(file: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool isn't installed: Debian has it in the package prometheus")
