@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from tests.chaos.clients import PATIENCE_S
-from tests.chaos.generator import REVIEWS, Actor, World
+from tests.chaos.generator import LATE_S, REVIEWS, Actor, World
 from tests.chaos.model import Json, Said
 
 VOTERS = 8
@@ -52,6 +52,8 @@ class Audience(Actor):
         review = self.review(id=self.review_id(), storeId=None)
         for _ in range(self.chance.randint(1, 4)):
             await self.tell_about(review["id"])
+        # At once, or so late that the feedback has been looked at.
+        await asyncio.sleep(self.chance.choice([0.0, LATE_S]))
         await self.tell("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
         self.world.ledger.acknowledge("submitted by Kafka behind feedback", review["id"])

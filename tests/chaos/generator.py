@@ -25,6 +25,8 @@ TOPICS = (
 REVIEWS = "/api/customerReviews"
 RETURNS = "/api/return"
 SHOP_OPENED = datetime(2025, 1, 1, tzinfo=UTC)
+LATE_S = 2.0
+"""By then a record has been consumed, unless something fails."""
 COMPLETE = "Complete"
 REMEMBERED = 300
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 
-from tests.chaos.generator import REVIEWS, SHOP_OPENED, Actor
+from tests.chaos.generator import LATE_S, REVIEWS, SHOP_OPENED, Actor
 from tests.chaos.model import OPEN_STORE, Json
 
 
 class Shopper(Actor):
-    """Orders a product, cancels it or gives it away, and reviews it, by both ways and in any order.
+    """Orders a product, cancels it or gives it away, and reviews it, by both ways, in any order, at once or one after
+    the other.
 
     Orders are never complete, so that nobody is asked for a review by mail.
     """
@@ -25,9 +27,17 @@ class Shopper(Actor):
         fields = {"userId": customer, "EntityId": product, "storeId": store}
         reviews = [self.review(id=self.review_id(), **fields) for _ in range(chance.randint(1, 3))]
         events = [event for _ in range(chance.randint(0, 2)) for event in self.events(customer, product, store)]
-        deeds = [*(self.send_review(review) for review in reviews), *(self.send_order(event) for event in events)]
-        chance.shuffle(deeds)
-        await asyncio.gather(*deeds)
+        told, bought = (
+            [partial(self.send_review, each) for each in reviews],
+            [partial(self.send_order, e) for e in events],
+        )
+        at_once = [*told, *bought]
+        chance.shuffle(at_once)
+        first, later = chance.choice([(at_once, []), (told, bought), (bought, told)])
+        await asyncio.gather(*(deed() for deed in first))
+        if later:
+            await asyncio.sleep(LATE_S)  # until the first ones are stored, as a rule
+            await asyncio.gather(*(deed() for deed in later))
 
     def events(self, customer: str, product: str, store: str | None) -> list[Json]:
         """The events of an order, out of order and some of them twice."""
