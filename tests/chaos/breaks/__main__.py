@@ -24,7 +24,7 @@ RUNS = {
     "commit-before-write": ["--faults=6", "--commands=2000", "--kinds=worker-killed"],
     "tally-outside-the-transaction": ["--faults=8", "--commands=2000", "--kinds=worker-killed,mongodb-primary-killed"],
     "no-parking": ["--faults=0", "--commands=1000"],
-    "no-parking-of-feedback": [*_WITH_FEW, "--seconds=60"],
+    "no-parking-of-feedback": [*_WITH_FEW, "--audiences=8", "--seconds=60"],
     "no-expectation-when-parked": ["--faults=0", "--commands=1000"],
     "acknowledged-before-kafka-has-it": ["--faults=4", "--commands=2000", "--kinds=facade-killed,kafka-leader-killed"],
     "no-tombstone": ["--faults=0", "--commands=3000"],
