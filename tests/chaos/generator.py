@@ -67,7 +67,9 @@ class Actor(ABC):
             deeds, weights = zip(*self.deeds(), strict=True)
             await self.chance.choices(deeds, weights)[0]()
             await asyncio.sleep(self.chance.random() * pause_s)
-        # Nothing newer hides what comes of it.
+
+    async def repeat_all(self) -> None:
+        """Deliver again all that is remembered: nothing newer hides what comes of it."""
         await self.repeat(list(self.told))
 
     def new_id(self, kind: str) -> str:

@@ -169,7 +169,8 @@ class Run:
         """Load, faults, and the comparison."""
         await open_shop(self.world.http)
         watching = [asyncio.create_task(self.watch()), asyncio.create_task(self.measure())]
-        actors = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in self.actors()]
+        actors = self.actors()
+        acting = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in actors]
         chance = random.Random(f"{self.plan.seed}/faults")
         stage = Stage(self.cluster, self.fleet, chance, self.world.model, lambda: self.disturb(stage))
         try:
@@ -180,9 +181,7 @@ class Run:
         except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
             self.fail(error)
         self.is_over.set()
-        for ended in await asyncio.gather(*actors, return_exceptions=True):
-            if isinstance(ended, BaseException):
-                self.fail(ended)
+        await self.ended(acting)
         ledger, self.result.seconds = self.world.ledger, self.seconds
         self.result.acknowledged, self.result.unknown = ledger.acknowledged, ledger.unknown
         self.result.deeds = dict(ledger.deeds.most_common())
@@ -190,6 +189,10 @@ class Run:
         if not self.result.failures:
             try:
                 await self.compare(stage)
+                # Only now: what was lost would be made good by what is told once more.
+                await self.ended([asyncio.create_task(actor.repeat_all()) for actor in actors])
+                if self.result.is_good:
+                    await self.compare(stage)
                 if not self.fleet.is_this_version:
                     await upgrade(stage)
                     await self.compare(stage)
@@ -202,6 +205,12 @@ class Run:
                 self.fail(ended)
         self.result.failures += ledger.unexpected[:20]
         self.result.soak = self.soak.document()
+
+    async def ended(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Wait until these clients are done, and note what ended them too early."""
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, BaseException):
+                self.fail(ended)
 
     def fail(self, error: BaseException) -> None:
         """Note what ended the faults or a client."""
