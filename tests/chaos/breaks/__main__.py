@@ -32,7 +32,7 @@ RUNS = {
     "token-before-publish": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
     "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
-    "orders-that-verify-nothing": [*_WITH_FEW, "--seconds=60"],
+    "orders-that-verify-nothing": [*_WITH_FEW, "--seconds=150"],
     "restored-over-a-decision": [*_WITH_FEW, "--seconds=60"],
     "approvals-that-nobody-plans": [*_WITH_FEW, "--seconds=60"],
     "published-over-a-decision": [*_WITH_FEW, "--seconds=60"],
