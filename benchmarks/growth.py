@@ -49,7 +49,7 @@ class Bytes:
     indexes: float
 
 
-# By `python -m benchmarks.growth_bytes`: [growth] of benchmarks/results/by-hand.toml. The indexes of reviews are those
+# By `python -m benchmarks.growth_costs`: [growth] of benchmarks/results/by-hand.toml. The indexes of reviews are those
 # of then: with `unapproved_newest`, which schema 3 drops, and without those that came later, as `helpful`.
 STAYING: Final = {
     "reviews": Bytes(386, 616),

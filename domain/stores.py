@@ -15,7 +15,7 @@ from domain.ratings import RatingMethod
 from domain.returns_statuses import DEFAULT_STATUSES
 
 GENERAL: Final = "general"
-"""The id of the general settings, where those of a store have the id of the store."""
+"""The id of the general settings, where those of a store have its id; the key of messages that concern all stores."""
 
 DEFAULT_RETURN_NUMBER_TEMPLATE: Final = "RET{date:%y%m%d}-{sequence:05d}"
 RETURN_NUMBER_SAMPLE: Final = (date(2022, 3, 14), 1)

@@ -26,8 +26,6 @@ from messaging.schemas import Id
 from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
 
-"""The id of the general settings in commands and their outcomes; the key of messages that concern all stores."""
-
 SETTINGS_FIELDS: Final = JsonBody(TypeAdapter(GeneralSettingsFields), {"Some settings": examples.SETTINGS})
 STORE_FIELDS: Final = JsonBody(TypeAdapter(StoreFields), {"Reviews by everyone": examples.STORE})
 

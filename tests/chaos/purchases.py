@@ -27,10 +27,8 @@ class Shopper(Actor):
         fields = {"userId": customer, "EntityId": product, "storeId": store}
         reviews = [self.review(id=self.review_id(), **fields) for _ in range(chance.randint(1, 3))]
         events = [event for _ in range(chance.randint(0, 2)) for event in self.events(customer, product, store)]
-        told, bought = (
-            [partial(self.send_review, each) for each in reviews],
-            [partial(self.send_order, e) for e in events],
-        )
+        told = [partial(self.send_review, review) for review in reviews]
+        bought = [partial(self.send_order, event) for event in events]
         at_once = [*told, *bought]
         chance.shuffle(at_once)
         first, later = chance.choice([(at_once, []), (told, bought), (bought, told)])
