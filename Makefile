@@ -47,7 +47,7 @@ bench: $(VENV)/bench.stamp ## speed against limits and alternatives: QUICK=1, AR
 
 # SEED, FAULTS, COMMANDS, SECONDS, KINDS, BEFORE and the others of `python -m tests.chaos --help`.
 chaos: $(VENV)/dev.stamp ## the fault suite at full length: SEED, FAULTS, COMMANDS, SECONDS, KINDS
-	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS BEFORE REVIEWERS IMPORTERS BUYERS AUDIENCES BATCH KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
+	@$(BIN)/python -m tests.chaos $(foreach flag,SEED FAULTS COMMANDS SECONDS KINDS BEFORE REVIEWERS IMPORTERS BUYERS AUDIENCES DECIDERS BATCH KEEP RESULTS,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))
 
 bad-input: $(VENV)/dev.stamp ## what nobody sends by intention: SEED, REQUESTS, MESSAGES, EXAMPLES
 	@$(BIN)/python -m tests.chaos.bad_input $(foreach flag,SEED REQUESTS MESSAGES EXAMPLES,$(if $($(flag)),--$(shell echo $(flag) | tr A-Z a-z)=$($(flag))))

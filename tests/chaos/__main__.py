@@ -16,7 +16,7 @@ from tests.chaos.run import KINDS, Plan, run_chaos
 
 RESULTS = Path(__file__).with_name("results") / "latest.json"
 PROCESSES = ("api-1", "api-2", "worker-1", "worker-2", "worker-3", "scheduler-1", "scheduler-2")
-ACTORS = {"reviewers": 16, "importers": 3, "buyers": 4, "audiences": 4}
+ACTORS = {"reviewers": 16, "importers": 3, "buyers": 4, "audiences": 4, "deciders": 1}
 
 
 def main() -> None:

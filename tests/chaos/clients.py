@@ -7,7 +7,7 @@ import itertools
 import json
 import threading
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -150,6 +150,10 @@ class Upstream:
     async def publish(self, topic: str, key: str, *values: Json | Sequence[Json] | bytes) -> None:
         """Publish values with one key; they are in Kafka when this returns. Raises NotAcknowledgedError."""
         await asyncio.gather(*[self._send(topic, key, value) for value in values])
+
+    async def publish_each(self, topic: str, values: Mapping[str, Json]) -> None:
+        """Publish values by their keys, all at once; the rest as `publish`."""
+        await asyncio.gather(*[self._send(topic, key, value) for key, value in values.items()])
 
     def _send(self, topic: str, key: str, value: Json | Sequence[Json] | bytes) -> asyncio.Future[None]:
         done: asyncio.Future[None] = self._loop.create_future()

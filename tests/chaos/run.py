@@ -15,6 +15,7 @@ from typing import Any
 from tests.chaos.checker import Checker, describe
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
+from tests.chaos.decisions import Decider
 from tests.chaos.faults import FAULTS, Fault, Stage, end_reminders
 from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
@@ -46,6 +47,7 @@ class Plan:
     importers: int
     buyers: int
     audiences: int
+    deciders: int
     processes: Sequence[str]
     batch: int = 60
     """The most reviews in one message."""
@@ -224,10 +226,11 @@ class Run:
         importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
         audiences = [Audience(self.world, f"audience{n}", seed) for n in range(self.plan.audiences)]
         ruled = [Ruled(self.world, f"ruled{n}", seed) for n in range(self.plan.importers)]
+        deciders = [Decider(self.world, f"decider{n}", seed) for n in range(self.plan.deciders)]
         buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
         others: list[Actor] = [Shopper(self.world, "shopper", seed), Photographer(self.world, "photographer", seed)]
         others += [Critic(self.world, "critic", seed), Mover(self.world, "mover", seed)]
-        return [*reviewers, *importers, *audiences, *ruled, *buyers, *others]
+        return [*reviewers, *importers, *audiences, *ruled, *deciders, *buyers, *others]
 
     async def watch(self) -> None:
         """Look after the processes: none may end by itself."""

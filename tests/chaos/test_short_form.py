@@ -26,6 +26,7 @@ async def test_nothing_is_lost_whatever_is_killed(tmp_path: Path, capsys: pytest
         importers=1,
         buyers=2,
         audiences=2,
+        deciders=1,
         processes=("api-1", "worker-1", "worker-2"),
         kinds=KINDS,
         between_s=(0.0, 0.5),

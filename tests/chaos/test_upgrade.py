@@ -31,6 +31,7 @@ async def test_nothing_is_lost_between_versions(
         importers=1,
         buyers=2,
         audiences=1,
+        deciders=1,
         processes=("api-1", "worker-1", "worker-2", "scheduler-1"),
         before=os.environ.get("BEFORE"),
         kinds=kinds,
