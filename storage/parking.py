@@ -85,7 +85,8 @@ class ParkingRepository(Generic[T]):
 
     async def release(self, commands: Iterable[T], session: Session | None = None) -> None:
         """Remove commands that have been applied or given up."""
-        await self._parked.delete_many({"_id": {"$in": [self._id(command) for command in commands]}}, session=session)
+        if ids := [self._id(command) for command in commands]:
+            await self._parked.delete_many({"_id": {"$in": ids}}, session=session)
 
     async def parked_before(self, moment: datetime, limit: int) -> list[T]:
         """Commands that have been waiting since before that moment, the oldest first."""
