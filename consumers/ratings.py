@@ -12,7 +12,7 @@ from consumers.services import ENVELOPE, Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
 from domain.places import entity_key
-from domain.ratings import Entity, RatingTally, TallyKey
+from domain.ratings import ChangedTally, Entity, TallyKey
 from messaging.decoding import Received
 from messaging.envelope import Envelope, mark_in
 from messaging.events import rating_changed
@@ -63,11 +63,11 @@ class Recounter:
         work.emit(rating_events(self.services, tallies))
 
 
-def rating_events(services: Services, tallies: Mapping[TallyKey, RatingTally]) -> list[OutgoingMessage]:
+def rating_events(services: Services, tallies: Mapping[TallyKey, ChangedTally]) -> list[OutgoingMessage]:
     """The events for tallies that have changed to these."""
     return [
-        services.event(entity_key(key.entity), "RatingChanged", rating_changed(key, tally))
-        for key, tally in tallies.items()
+        services.event(entity_key(key.entity), "RatingChanged", rating_changed(key, changed))
+        for key, changed in tallies.items()
     ]
 
 

@@ -6,9 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from domain.timestamps import milliseconds
 
 HIGHEST_RATING = 5
 
@@ -93,6 +96,22 @@ class RatingTally:
         counted = list(ratings)
         numbers = Counter(map(stars, counted))
         return cls(len(counted), sum(counted), tuple(numbers[each] for each in STARS))
+
+
+class ChangedTally(NamedTuple):
+    """A tally as a change has left it. Of two of one rating, that with the higher `revision` is the later."""
+
+    tally: RatingTally
+    revision: int
+
+
+def next_revision(before: int | None, at: datetime) -> int:
+    """The revision of a change at that moment, behind the one before; None: that isn't known.
+
+    Milliseconds since 1970, or one more than before: it grows whatever clocks say, also over data that was restored
+    (a hybrid logical clock without its own counter, Kulkarni et al. 2014).
+    """
+    return max((before or 0) + 1, milliseconds(at))
 
 
 def rating_value(tally: RatingTally, method: RatingMethod) -> float:

@@ -7,7 +7,7 @@ from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from domain.ratings import RatingMethod, RatingTally, TallyKey, histogram_by_stars, rating_number, rating_value
+from domain.ratings import ChangedTally, RatingMethod, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
@@ -92,7 +92,8 @@ class ReviewReported(TypedDict):
 
 class RatingChanged(TypedDict):
     """The rating of an object in a store, or without one, as it is from now on, by each method. `histogram` has the
-    number of reviews by stars, `1` to `5`; null in a rating from before it was counted: `plaudit ratings rebuild`."""
+    number of reviews by stars, `1` to `5`; null in a rating from before it was counted: `plaudit ratings rebuild`.
+    Of several about one rating the one with the highest `revision` is the latest, in whatever order they come."""
 
     entityType: str
     entityId: str
@@ -101,6 +102,7 @@ class RatingChanged(TypedDict):
     average: float
     wilson: float
     histogram: dict[str, int] | None
+    revision: int
 
 
 class SubmissionRefused(TypedDict):
@@ -125,8 +127,9 @@ class ReminderRequested(TypedDict):
     at: str
 
 
-def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
+def rating_changed(key: TallyKey, changed: ChangedTally) -> RatingChanged:
     """The event for a tally that has changed to this."""
+    tally = changed.tally
     return {
         "entityType": key.entity.type,
         "entityId": key.entity.id,
@@ -135,6 +138,7 @@ def rating_changed(key: TallyKey, tally: RatingTally) -> RatingChanged:
         "average": rating_value(tally, RatingMethod.AVERAGE),
         "wilson": rating_value(tally, RatingMethod.WILSON),
         "histogram": histogram_by_stars(tally),
+        "revision": changed.revision,
     }
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from domain.ratings import STARS, Entity, RatingTally, TallyKey, lowest_with
+from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, lowest_with, next_revision
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, own_values
 from storage.ratings_slices import slices
@@ -43,6 +43,17 @@ INDEXES: Final = [
 ]
 
 
+class _Stored(NamedTuple):
+    """A tally as it is stored."""
+
+    id: ObjectId | None = None
+    tally: RatingTally = RatingTally()
+    revision: int | None = None
+
+    def changed(self, change: RatingTally, at: datetime) -> ChangedTally:
+        return ChangedTally(self.tally.after(change), next_revision(self.revision, at))
+
+
 class RatingRepository:
     """Reads and writes tallies."""
 
@@ -52,37 +63,38 @@ class RatingRepository:
 
     async def add(
         self, changes: Mapping[TallyKey, RatingTally], session: Session, uncertain: Collection[Entity] = ()
-    ) -> dict[TallyKey, RatingTally]:
+    ) -> dict[TallyKey, ChangedTally]:
         """Add to tallies, and return them as they stand then; the cost follows their number, not that of reviews.
 
         Those of `uncertain` objects, and those that have lost something, are counted from the reviews as they now are.
         """
         if not changes and not uncertain:
             return {}
-        ids, tallies, damaged = await self._stored(changes, session)
+        stored, damaged = await self._stored(changes, session)
         counted = {*uncertain, *damaged}
         sure = {key: change for key, change in changes.items() if key.entity not in counted}
-        after = await self._add(sure, ids, tallies, session)
+        now = datetime.now(UTC)
+        after = await self._add(sure, stored, now, session)
         for entity in sorted(counted):
-            after |= await self.recount(entity, datetime.now(UTC), session)
+            after |= await self.recount(entity, now, session)
         return after
 
     async def _add(
         self,
         changes: Mapping[TallyKey, RatingTally],
-        ids: Mapping[TallyKey, ObjectId],
-        tallies: Mapping[TallyKey, RatingTally],
+        stored: Mapping[TallyKey, _Stored],
+        now: datetime,
         session: Session,
-    ) -> dict[TallyKey, RatingTally]:
-        after = {key: tallies.get(key, RatingTally()).after(change) for key, change in changes.items()}
-        kept = {ids[key]: _tally_document(tally) for key, tally in after.items() if key in ids}
+    ) -> dict[TallyKey, ChangedTally]:
+        after = {key: stored.get(key, _Stored()).changed(change, now) for key, change in changes.items()}
+        kept = {stored[key].id: _changed_fields(changed) for key, changed in after.items() if key in stored}
         if kept:
             # In a transaction: of two that change the same tally one conflicts and begins again.
             await self._ratings.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
         first = [
-            UpdateOne(_key_document(key), {"$set": _tally_document(tally)}, upsert=True)
-            for key, tally in after.items()
-            if key not in ids
+            UpdateOne(_key_document(key), {"$set": _changed_fields(changed)}, upsert=True)
+            for key, changed in after.items()
+            if key not in stored
         ]
         if first:
             await self._ratings.bulk_write(first, ordered=False, session=session)
@@ -90,23 +102,22 @@ class RatingRepository:
 
     async def _stored(
         self, keys: Collection[TallyKey], session: Session
-    ) -> tuple[dict[TallyKey, ObjectId], dict[TallyKey, RatingTally], set[Entity]]:
-        """The ids and the tallies of those of these keys that have one, and objects with one that isn't whole."""
+    ) -> tuple[dict[TallyKey, _Stored], set[Entity]]:
+        """Those of these tallies that there are, and objects with one that isn't whole."""
         ids_of_type: dict[str, set[str]] = {}
         for key in keys:
             ids_of_type.setdefault(key.entity.type, set()).add(key.entity.id)
-        ids: dict[TallyKey, ObjectId] = {}
-        tallies: dict[TallyKey, RatingTally] = {}
+        stored: dict[TallyKey, _Stored] = {}
         damaged: set[Entity] = set()
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
         for entity_type, entity_ids in ids_of_type.items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
             async for document in self._ratings.find(condition, batch_size=_AT_ONCE, session=session):
                 key = key_from(document)
-                ids[key], tallies[key] = document["_id"], tally_from(document)
+                stored[key] = _Stored(document["_id"], tally_from(document), _revision(document))
                 if not document.keys() >= TALLY.fields.keys():
                     damaged.add(key.entity)
-        return ids, tallies, damaged
+        return stored, damaged
 
     async def of_entities(
         self, entity_type: str, entity_ids: Collection[str], *, with_histogram: bool = False
@@ -133,28 +144,30 @@ class RatingRepository:
         counts = await (await self._ratings.aggregate(counting)).to_list()
         return int(counts[0]["count"]) if counts else 0
 
-    async def recount(self, entity: Entity, at: datetime, session: Session) -> dict[TallyKey, RatingTally]:
+    async def recount(self, entity: Entity, at: datetime, session: Session) -> dict[TallyKey, ChangedTally]:
         """Set the tallies of an object to what its approved reviews say, and name those that were wrong."""
-        found = await self._reviews.aggregate(
+        counts = await self._reviews.aggregate(
             _counting({"entityType": entity.type, "entityId": entity.id}), session=session
         )
-        right = {_counted_key(document): _counted_tally(document) async for document in found}
-        stored = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
-        kept = {key_from(each): tally_from(each) if is_whole(TALLY, each) else None async for each in stored}
+        right = {_counted_key(document): _counted_tally(document) async for document in counts}
+        found = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, session=session)
+        stored = {key_from(document): document async for document in found}
+        kept = {key: tally_from(each) if is_whole(TALLY, each) else None for key, each in stored.items()}
+        counted = {key: right.get(key, RatingTally()) for key in right.keys() | kept.keys()}
         wrong = {
-            key: right.get(key, RatingTally())
-            for key in right.keys() | kept.keys()
-            if right.get(key, RatingTally()) != kept.get(key, RatingTally())
+            key: ChangedTally(tally, next_revision(_revision(stored.get(key, {})), at))
+            for key, tally in counted.items()
+            if tally != kept.get(key, RatingTally())
         }
         if wrong:
             await self._ratings.bulk_write(
                 [
                     UpdateOne(
                         _key_document(key),
-                        {"$set": {**_key_document(key), **_tally_document(tally)}, "$max": {"recountedDate": at}},
+                        {"$set": {**_key_document(key), **_changed_fields(changed)}, "$max": {"recountedDate": at}},
                         upsert=True,
                     )
-                    for key, tally in wrong.items()
+                    for key, changed in wrong.items()
                 ],
                 ordered=False,
                 session=session,
@@ -265,9 +278,10 @@ def _counted_tally(document: Document) -> RatingTally:
     return RatingTally(document["count"], document["sumHundredths"], histogram)
 
 
-def _tally_document(tally: RatingTally) -> Document:
+def _changed_fields(changed: ChangedTally) -> Document:
+    tally, revision = changed
     histogram = tally.histogram and list(tally.histogram)
-    return {"count": tally.count, "sumHundredths": tally.sum, "histogram": histogram}
+    return {"count": tally.count, "sumHundredths": tally.sum, "histogram": histogram, "revision": revision}
 
 
 def tally_from(document: Document) -> RatingTally:
@@ -277,3 +291,9 @@ def tally_from(document: Document) -> RatingTally:
 
 def _tally(document: Document) -> RatingTally:
     return RatingTally.stored(document["count"], document["sumHundredths"], document.get("histogram"))
+
+
+def _revision(document: Document) -> int | None:
+    """None in a tally from before there were any, or that has lost it."""
+    revision = document.get("revision")
+    return revision if isinstance(revision, int) else None

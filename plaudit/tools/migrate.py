@@ -13,7 +13,7 @@ from rich.console import Console
 
 from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
-from domain.ratings import RatingTally, TallyKey
+from domain.ratings import ChangedTally, TallyKey
 from domain.reviews import Review
 from domain.schema import SchemaMark, Standing, Step, begun, done, missing_steps, refusal, standing
 from messaging.kafka.administration import admin_client, partitions_of
@@ -132,7 +132,7 @@ class Migration:
 
     async def _mend(self, mender: Mender, ids: Sequence[Id], known: dict[str, Review], work: UnitOfWork) -> Mended:
         mended = await mender.mend(ids, known, work.session)
-        tallies: dict[TallyKey, RatingTally] = await work.repositories.ratings.add({}, work.session, mended.entities)
+        tallies: dict[TallyKey, ChangedTally] = await work.repositories.ratings.add({}, work.session, mended.entities)
         work.emit(rating_events(self.services, tallies))
         return mended
 

@@ -17,6 +17,7 @@ from tests.chaos.images import wrong_images
 from tests.chaos.model import MOVED_STORE, RULED_STORE, Json, Model, Said
 from tests.chaos.restored import wrong_pasts
 from tests.chaos.rules import SEARCH, wrong_flags
+from tests.support.ratings import histogram
 from tests.support.reviews_topic import latest, stored
 
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
@@ -51,7 +52,7 @@ class Checker:
         end = loop.time() + PATIENCE_S
         while True:
             found = [*await self.of_reviews(), *await self.of_ratings(), *await self.of_returns()]
-            found += [*await self.of_mails(), *await self.of_letters(), *await self.of_refusals(), *self.of_turns()]
+            found += [*await self.of_mails(), *await self.of_letters(), *await self.of_events(), *self.of_turns()]
             found += [*await self.of_topic(), *await self.of_flags(), *await self.of_pasts(), *await self.of_queue()]
             found += await self.of_summaries()
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
@@ -228,12 +229,20 @@ class Checker:
         found += [Difference("lost", mark, "poison that is no dead letter") for mark in missing]
         return found + [Difference("lost", str(place), f"{kind} is no dead letter") for place, kind in untold.items()]
 
-    async def of_refusals(self) -> list[Difference]:
-        told: dict[bool, set[str]] = {True: set(), False: set()}
+    async def of_events(self) -> list[Difference]:
+        """Events tell of every refusal, and of every rating as it is now."""
+        refusals, ratings = list[Json](), list[Json]()
+        kinds = {b"plaudit.SubmissionRefused": refusals, b"plaudit.RatingChanged": ratings}
         for record in await self.fleet.service.records("events"):
-            if ("ce_type", b"plaudit.SubmissionRefused") in record.headers:
-                event = json.loads(record.value)
-                told[event["code"] == "id-taken"].add(event["reviewId"])
+            told = kinds.get(dict(record.headers)["ce_type"])
+            if told is not None:
+                told.append(json.loads(record.value))
+        return [*self.of_refusals(refusals), *self.of_told_ratings(ratings)]
+
+    def of_refusals(self, events: Sequence[Json]) -> list[Difference]:
+        told: dict[bool, set[str]] = {True: set(), False: set()}
+        for event in events:
+            told[event["code"] == "id-taken"].add(event["reviewId"])
         told[False] -= {id for ids in self.model.races.values() for id in ids}
         missing = [*(self.model.refused - told[False]), *(self.model.rivals - told[True])]
         wrong = [*(told[False] - self.model.refused), *(id for id in told[True] if not self.model.may_be_taken(id))]
@@ -241,6 +250,23 @@ class Checker:
             *(Difference("lost", id, "nobody was told of the refusal") for id in missing),
             *(Difference("wrong", id, "told to be refused, and it is not") for id in wrong),
         ]
+
+    def of_told_ratings(self, events: Sequence[Json]) -> list[Difference]:
+        """The event with the highest revision is the rating as it is now, in whatever order they were published. The
+        version before has no revisions: where it had its hand in, one of the events has to be it."""
+        told: dict[tuple[str, str | None], list[Json]] = defaultdict(list)
+        for event in events:
+            told[event["entityId"], event["storeId"]].append(event)
+        expected, found = self.model.ratings(), []
+        for key in expected.keys() | told.keys():
+            about = told[key]
+            if all("revision" in event for event in about):
+                about = sorted(about, key=lambda event: event["revision"])[-1:]
+            shown = [(event["reviewCount"], event["average"], event["histogram"]) for event in about]
+            if expected.get(key, (0, 0.0, histogram([]))) not in shown:
+                what = f"rating of {key} told as {shown[-1:]}, expected {expected.get(key)}"
+                found.append(Difference("wrong" if shown else "lost", key[0], what))
+        return found
 
     async def of_topic(self) -> list[Difference]:
         """The topic of reviews, read from its beginning, has every field of every review as the database has it."""

@@ -49,6 +49,8 @@ async def test_events_tell_what_happened(facade: Facade, service: Service) -> No
     ratings = [event for kind, event in found if kind == "RatingChanged"]
     assert [(r["reviewCount"], r["average"]) for r in ratings] == [(1, 4.0), (0, 0.0)]
     assert [r["histogram"] for r in ratings] == [histogram([4]), histogram([])]
+    first, second = (rating["revision"] for rating in ratings)
+    assert first < second
 
 
 async def test_our_own_messages_carry_cloud_events(facade: Facade, service: Service) -> None:

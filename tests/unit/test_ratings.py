@@ -1,3 +1,5 @@
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from domain.ratings import (
     hundredths,
     lowest_from,
     lowest_with,
+    next_revision,
     rating_number,
     rating_value,
     stars,
@@ -20,6 +23,7 @@ from domain.ratings import (
 from tests.support.ratings import average, histogram, wilson
 
 UNKNOWN = RatingTally(3, 1_200, None)
+AT = datetime(2026, 3, 14, 9, 26, 53, 589_999, UTC)
 
 ratings = st.integers(min_value=100, max_value=500)
 
@@ -202,3 +206,12 @@ def test_a_rating_is_within_bounds_that_equal_it(rating: int) -> None:
 )
 def test_bounds_are_those_of_ratings(bound: float, lowest: int, highest: int) -> None:
     assert (lowest_from(bound), highest_to(bound)) == (lowest, highest)
+
+
+def test_a_revision_is_the_time_where_clocks_go_on() -> None:
+    assert next_revision(None, AT) == next_revision(0, AT) == next_revision(1_773_480_413_588, AT) == 1_773_480_413_589
+
+
+@given(st.one_of(st.none(), st.integers(min_value=0, max_value=2**52)), st.datetimes(timezones=st.just(UTC)))
+def test_each_revision_is_behind_the_one_before_whatever_the_clock_says(before: int | None, at: datetime) -> None:
+    assert next_revision(before, at) > (before or 0)
