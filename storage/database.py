@@ -92,8 +92,10 @@ def is_database_away(error: BaseException) -> bool:
     What it says of a document alone is final; in doubt it is waited for, because nothing is lost by that.
     """
     if isinstance(error, BulkWriteError):
+        # Beside a failure that is final the majority may be missing, which has to have what is in its way.
         failures = error.details.get("writeErrors", ())
-        return not any(failure["code"] in _FINAL_CODES for failure in failures)
+        is_final = any(failure["code"] in _FINAL_CODES for failure in failures)
+        return bool(error.details.get("writeConcernErrors")) or not is_final
     if isinstance(error, OperationFailure):
         return error.code not in _FINAL_CODES
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)

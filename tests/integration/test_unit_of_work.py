@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from pymongo import WriteConcern
+from pymongo.errors import BulkWriteError
 
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
-from storage.database import Database
+from storage.database import Database, is_database_away, is_duplicate
 from storage.outbox import COLLECTION as OUTBOX
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions, UnitOfWork
@@ -98,3 +100,16 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
     assert await transactions.outbox.settle_overdue() == 3
     assert kafka.published == messages
     assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_what_no_majority_has_yet_is_waited_for_even_where_it_is_a_repeat(database: Database) -> None:
+    two = database[THINGS].with_options(write_concern=WriteConcern(w=2, wtimeout=50))
+    with pytest.raises(BulkWriteError) as missing:
+        await two.insert_many([{"_id": 1}], ordered=False)
+    assert [failure["code"] for failure in missing.value.details["writeErrors"]] == [11000]
+    assert is_database_away(missing.value)
+    assert not is_duplicate(missing.value)
+    with pytest.raises(BulkWriteError) as repeated:
+        await database[THINGS].insert_many([{"_id": 1}], ordered=False)
+    assert not is_database_away(repeated.value)
+    assert is_duplicate(repeated.value)
