@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import OffsetAndMetadata
 
 from messaging.kafka.administration import partitions_of
 from messaging.kafka.connection import KafkaConnection
@@ -32,6 +33,13 @@ Place = tuple[Topic, int]
 Lag = dict[Place, Backlog]
 
 
+class _Group(NamedTuple):
+    """The partitions that a group reads, and the broker that keeps its commits."""
+
+    partitions: list[TopicPartition]
+    coordinator: int
+
+
 class ConsumerLag:
     """Asks Kafka for end offsets and for what the groups have committed; its two clients stay open in between.
 
@@ -44,6 +52,7 @@ class ConsumerLag:
         self._timeout: Final = timeout
         self._admin: AIOKafkaAdminClient | None = None
         self._reader: AIOKafkaConsumer | None = None
+        self._groups: dict[str, _Group] = {}
         self._connecting = asyncio.Lock()
 
     async def measure(self) -> Lag:
@@ -61,14 +70,20 @@ class ConsumerLag:
         try:
             async with asyncio.timeout(self._timeout):
                 admin, reader = await self._clients()
-                partitions = await partitions_of(admin, [name])
-                ends, committed = await asyncio.gather(
-                    reader.end_offsets(partitions), admin.list_consumer_group_offsets(name)
+                group = self._groups.pop(name, None) or await _group(admin, name)
+                partitions, ends, committed = await asyncio.gather(
+                    partitions_of(admin, [name]),
+                    reader.end_offsets(group.partitions),
+                    admin.list_consumer_group_offsets(name, group.coordinator),
                 )
         except BaseException:
             await self.stop()
             raise
-        return all(end == 0 or (place in committed and committed[place].offset >= end) for place, end in ends.items())
+        if partitions != group.partitions or not all(_is_committed(committed.get(p), ends[p]) for p in partitions):
+            return False
+        # Only then: one that isn't its coordinator any more tells of no commits.
+        self._groups[name] = group
+        return True
 
     async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float]:
         """The times in these records, one for each partition, in seconds of Unix time; without those that are gone."""
@@ -83,6 +98,7 @@ class ConsumerLag:
     async def stop(self) -> None:
         """Disconnect."""
         admin, self._admin, reader, self._reader = self._admin, None, self._reader, None
+        self._groups.clear()
         if admin is not None:
             await admin.close()
         if reader is not None:
@@ -118,3 +134,11 @@ class ConsumerLag:
             )
             for place, offset in following.items()
         }
+
+
+async def _group(admin: AIOKafkaAdminClient, name: str) -> _Group:
+    return _Group(await partitions_of(admin, [name]), await admin.find_coordinator(name))
+
+
+def _is_committed(committed: OffsetAndMetadata | None, end: int) -> bool:
+    return end == 0 or (committed is not None and committed.offset >= end)
