@@ -139,6 +139,25 @@ async def test_only_customers_who_bought_it_review_it(
     assert answer["reasons"] == ["purchase-required"]
 
 
+async def test_an_order_that_has_lost_fields_stands_in_nobodys_way(
+    service: Service, http: httpx.AsyncClient, returns: Returns, facade: Facade, shop: str
+) -> None:
+    product, customer = new_id(), new_id("customer")
+    bought = {"storeId": shop, "customerId": customer}
+    damaged = {await returns.ordered({product: 1}, **bought): lost for lost in (("lines", "body"), ("isCancelled",))}
+    async with service.mongo() as database:
+        for id, lost in damaged.items():
+            await database["orders"].update_one({"_id": id}, {"$unset": dict.fromkeys(lost, "")})
+    author = {"storeId": shop, "userId": customer, "entityType": "Product", "entityId": product}
+    assert await may_review(http, **author) == {"canLeaveFeedback": True, "reasons": []}
+    await facade.submit(submission(product, storeId=shop, userId=customer))
+    other = order_event(an_order(new_id("order"), {product: 1}, **bought))
+    unreadable = message({"id": ""}, other.key)
+    await service.publish("order-events", other, unreadable)
+    await service.until_dead("order-events", unreadable)
+    assert other.value not in {letter.value for letter in await service.records("order-events.dlq")}
+
+
 async def test_an_anonymous_author_bought_nothing(http: httpx.AsyncClient, shop: str) -> None:
     answer = await may_review(http, storeId=shop, entityType="Product", entityId=new_id())
     assert answer == {"canLeaveFeedback": False, "reasons": ["purchase-required"]}
