@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
@@ -18,7 +18,7 @@ from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
 from domain.permissions import Caller
-from domain.reminders import Decided, Reminder, Skip
+from domain.reminders import Decided, Reminder, Skip, due_date
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
 from messaging.cron import InvalidCronError, in_words, next_times
@@ -124,7 +124,7 @@ def _is_skipped(decided: Decided) -> bool:
 
 def _shown(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:
     order, decision = decided.order, decided.decision
-    due = order.counted_from + timedelta(days=settings.days_in_status) if decision is Skip.NOT_YET else None
+    due = due_date(order, settings) if decision is Skip.NOT_YET else None
     reminder = decision if isinstance(decision, Reminder) else None
     return {
         "orderId": order.id,

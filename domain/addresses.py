@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.errors import NonASCIILocalPartDefect
 from email.headerregistry import Address, HeaderRegistry
 from functools import lru_cache
@@ -10,6 +11,10 @@ from typing import Any, Final
 _HEADERS: Final = HeaderRegistry()
 _LONGEST_ADDRESS: Final = 320
 _LONGEST_DOMAIN: Final = 255
+_USUAL: Final = re.compile(
+    r"[A-Za-z0-9_+-]{1,64}(\.[A-Za-z0-9_+-]{1,64}){0,3}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,2}"
+)
+"""Addresses that need no parser, which takes a hundred times as long."""
 
 
 class InvalidAddressError(ValueError):
@@ -39,12 +44,19 @@ def mailbox(text: str) -> Address:
 
 
 @lru_cache(maxsize=1_024)
-def bare_address(text: str) -> str:
-    """The address without its name; a text that is no address stays as it is."""
+def address_in(text: str) -> str | None:
+    """The address in a text, without its name; None for a text that is not one mail address."""
+    if _USUAL.fullmatch(text):
+        return text
     try:
         return mailbox(text).addr_spec
     except InvalidAddressError:
-        return text
+        return None
+
+
+def bare_address(text: str) -> str:
+    """The address without its name; a text that is no address stays as it is."""
+    return address_in(text) or text
 
 
 def one_line(text: str) -> str:

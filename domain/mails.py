@@ -19,8 +19,10 @@ class RetryPlan:
 
         `jitter`, from 0 to 1, shortens the pause by up to a half, so that what failed together comes back apart.
         """
-        if now - first >= self.give_up_after:
-            return None
+        return None if now - first >= self.give_up_after else now + self.pause(attempts, jitter)
+
+    def pause(self, attempts: int, jitter: float) -> timedelta:
+        """The pause after so many attempts."""
         # Beyond 2^20 the longest pause has long been reached.
         pause = min(self.longest_pause, self.first_pause * (1 << min(attempts - 1, 20)))
-        return now + pause * (1 - jitter / 2)
+        return pause * (1 - jitter / 2)

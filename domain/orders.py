@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from domain.addresses import bare_address
+from domain.addresses import address_in
 from domain.ratings import Entity
 
-_ADDRESS: Final = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
 _CANCELLED: Final = frozenset({"cancelled", "canceled"})
 _MOST_OBSERVATIONS: Final = 500
 """Far more events than an order has; beyond that the oldest are forgotten."""
@@ -36,11 +34,8 @@ class Customer:
 
     @property
     def address(self) -> str | None:
-        """The mail address; None without a usable one."""
-        email = (self.email or "").strip()
-        if email.endswith(">"):
-            email = bare_address(email)
-        return email if _ADDRESS.fullmatch(email) else None
+        """The mail address; None without one that the mailer takes."""
+        return address_in((self.email or "").strip())
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,14 @@ def due_up_to(settings: ReminderSettings, now: datetime) -> datetime:
     return now - max(timedelta(days=settings.days_in_status), timedelta(microseconds=1))
 
 
+def due_date(order: ReviewableOrder, settings: ReminderSettings) -> datetime | None:
+    """The moment at which an order is due; None where that is behind the year 9999."""
+    try:
+        return order.counted_from + timedelta(days=settings.days_in_status)
+    except OverflowError:
+        return None
+
+
 def due_from(settings: ReminderSettings, now: datetime) -> datetime:
     """An order that came into its status before this moment is never asked about."""
     return now - timedelta(days=settings.days_in_status + settings.max_age_days)

@@ -87,8 +87,9 @@ L = TypeVar("L", ReturnLine, LineRequest)
 class ReturnRequest:
     """A wish to create a return (`is_new`), to delete one (`is_deletion`) or to change it; what is None stays as it is.
 
-    `expected_status` is the one in which its sender saw the return, None for any. `stores` are those that the sender is
-    bound to, None for all.
+    `order_id` is that of the return that is there, where there is one; `told_order_id` is what a change says, None for
+    nothing. `expected_status` is the one in which its sender saw the return, None for any. `stores` are those that the
+    sender is bound to, None for all.
     """
 
     id: str
@@ -105,6 +106,7 @@ class ReturnRequest:
     mark: CommandMark | None = None
     stores: Collection[str] | None = None
     is_deletion: bool = False
+    told_order_id: str | None = None
 
     def may_touch(self, order: Order) -> bool:
         """True if the sender may touch returns of this order."""
@@ -187,6 +189,8 @@ def changed(
     """
     if not request.may_touch(order):
         return _unknown_return(known.id)
+    if request.told_order_id not in (None, known.order_id):
+        return [RefusalReason(ReturnRefusal.ID_TAKEN, f"The return is of order {known.order_id}, and stays there")]
     if request.expected_status is not None and status_named(request.expected_status, [known.status]) is None:
         return [RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")]
     lines = known.lines

@@ -44,7 +44,6 @@ class OrderEvent(Message):
 
     def order(self, body: bytes, at: datetime) -> Order:
         """The order that the event tells of; `body` is its JSON as it came, `at` the time of the record."""
-        modified = self.modified_date or self.created_date or at
         return Order(
             id=self.id,
             number=self.number,
@@ -52,7 +51,7 @@ class OrderEvent(Message):
             is_cancelled=self.is_cancelled or is_cancelled(self.status),
             store_id=self.store_id,
             customer=Customer(self.customer_id, self.customer_name, self.customer_email, self.language_code),
-            modified=modified,
+            modified=self.modified_date or at,
             lines=tuple(OrderLine(i.id, i.product_id, i.name, i.quantity, i.price) for i in self.items),
             body=body,
         )

@@ -22,7 +22,7 @@ _MAKE_UP: Final = timedelta(hours=1)
 """An unfinished run is repeated by the next active scheduler within this time: its hour was chosen on purpose."""
 
 _AGAIN: Final = timedelta(seconds=30)
-"""After a run that failed because MongoDB or Kafka was away."""
+"""After a run that failed because MongoDB or Kafka was away, or that was cut off because the lease had run out."""
 
 GRACE_S: Final = 7.0
 """At a stop, how long a batch in hand may take; a transaction that is cut off has no effect."""
@@ -136,16 +136,22 @@ class ReminderClock:
             report = await self._job.run(now, self._may_go_on)
             if self._may_go_on():
                 await self._leases.note_done(REMINDERS, now)
+            else:
+                self._repeat()
         except Exception as error:
             if not is_unavailable(error):
                 log.exception("reminder run failed")
                 return
             note_wait("scheduler", error, consequence="reminder run failed; it will be repeated")
-            if self.next_run is not None:
-                self.next_run = datetime.now(UTC) + _AGAIN
+            self._repeat()
             return
         seconds = round((datetime.now(UTC) - now).total_seconds(), 3)
         log.info("reminders sent", sent=report.reminders, skipped=dict(report.skipped), seconds=seconds)
+
+    def _repeat(self) -> None:
+        """Plan what a run has left, unless nothing is planned any more: another scheduler has it then."""
+        if self.next_run is not None:
+            self.next_run = datetime.now(UTC) + _AGAIN
 
     def _may_go_on(self) -> bool:
         return not self._stopping and asyncio.get_running_loop().time() < self._held_until

@@ -119,11 +119,15 @@ class MailRepository:
         """It has been sent: from now on only its id is kept. So it is even if the claim had run out meanwhile."""
         await self._mails.update_one({"_id": mail.id}, _done(MailState.SENT, at))
 
-    async def delay(self, mail: ClaimedMail, until: datetime, code: str) -> None:
-        """It is to be tried again at that moment, because of `code`; nothing happens if the claim has run out."""
+    async def delay(self, mail: ClaimedMail, until: datetime, code: str, *, is_answered: bool = True) -> None:
+        """It is to be tried again at that moment, because of `code`; nothing happens if the claim has run out.
+
+        Where no server answered, the next attempt counts as its first one.
+        """
+        gone = {"claim": ""} if is_answered else {"claim": "", "firstAttemptAt": ""}
         await self._mails.update_one(
             _by_claim(mail),
-            {"$set": {"dueAt": until, "state": MailState.WAITING.value, "code": code}, "$unset": {"claim": ""}},
+            {"$set": {"dueAt": until, "state": MailState.WAITING.value, "code": code}, "$unset": gone},
         )
 
     async def give_up(self, ids: Sequence[str], at: datetime) -> int:

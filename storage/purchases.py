@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from domain.orders import Order, Purchase
+from domain.orders import NO_BODY, Order, Purchase
 from domain.purchases import VerifiableReview
 from domain.ratings import Entity
 from storage.database import Database, Document
@@ -45,16 +45,17 @@ class PurchaseRepository:
             {
                 "customerId": {"$in": sorted({purchase.customer_id for purchase in wanted})},
                 "storeId": {"$in": list({purchase.store_id for purchase in wanted})},
-                "isCancelled": False,
+                "isCancelled": {"$ne": True},
             },
             shown,
         )
         bought: dict[tuple[str | None, str], set[tuple[str, str | None]]] = {}
         async for order in found:
-            held = bought.setdefault((order["storeId"], order["customerId"]), set())
-            products = [line["productId"] for line in order["lines"]]
+            # An order that has lost a field proves what is left of it.
+            held = bought.setdefault((order.get("storeId"), order["customerId"]), set())
+            products = [line.get("productId") for line in order.get("lines") or ()]
             for field in fields:
-                held.update((field, id) for id in _ids(products, order.get("body", b""), field))
+                held.update((field, id) for id in _ids(products, order.get("body") or NO_BODY, field))
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
 
     def needs_bodies(self, entity_type: str) -> bool:
@@ -120,7 +121,7 @@ def _ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | 
     """The ids that the items of an order hold in this field, as its products or in its body."""
     if field == _PRODUCT_FIELD:
         return [*products]
-    told = {name.casefold(): content for name, content in orjson.loads(body).items()}
+    told = {name.casefold(): content for name, content in (orjson.loads(body) or {}).items()}
     items = next((items for name in _ITEMS if isinstance(items := told.get(name), list)), ())
     return [
         str(content)

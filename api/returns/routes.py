@@ -148,7 +148,8 @@ async def read_available_quantities(
     return JsonResponse(order.available())
 
 
-@router.get("/{id}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
+# The id may hold slashes, as its sender has it.
+@router.get("/{id:path}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
 async def read_return(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
     """One return with its order."""
     stored = await services.returns.get(id)

@@ -64,7 +64,7 @@ class MailSender:
     A mail is claimed, sent, and then noted as sent. If the process dies, or the server falls silent, after the server
     has taken the mail and before that is noted, it is sent again, with the same Message-ID. Any number of senders may
     run. What the server refuses for now is tried again by the plan; what it refuses for good, or for too long, is a
-    dead letter. While the server is away, few mails are tried, again and again.
+    dead letter. While the server is away, few mails are tried, again and again, however long it takes.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class MailSender:
         except MailDelayedError as error:
             await self._delay(mail, error.code)
         except ServerAwayError as error:
-            await self._delay(mail, error.code)
+            await self._delay(mail, error.code, is_answered=not error.is_silent)
             raise
         except Exception as error:
             # Its text might be personal.
@@ -159,15 +159,19 @@ class MailSender:
             with trial:
                 await self._mails.sent(mail, datetime.now(UTC))
 
-    async def _delay(self, mail: ClaimedMail, code: str) -> None:
+    async def _delay(self, mail: ClaimedMail, code: str, *, is_answered: bool = True) -> None:
+        """Put the mail back, unless it has been refused for too long: while no server answers, no time runs out."""
         now, jitter = datetime.now(UTC), random.random()  # noqa: S311 - nothing secret
-        at = self._plan.next_attempt(now, first=mail.first_attempt_at, attempts=mail.attempts, jitter=jitter)
+        if is_answered:
+            at = self._plan.next_attempt(now, first=mail.first_attempt_at, attempts=mail.attempts, jitter=jitter)
+        else:
+            at = now + self._plan.pause(mail.attempts, jitter)
         if at is None:
             text = f"The mail could not be sent in {mail.attempts} attempts, at last because of {code}"
             await self._reject(mail, InvalidMessageError("mail-undeliverable", text))
         else:
             log.warning("mail delayed", id=mail.id, attempts=mail.attempts, code=code, until=at.isoformat())
-            await self._mails.delay(mail, at, code)
+            await self._mails.delay(mail, at, code, is_answered=is_answered)
             MAILS.labels("delayed").inc()
 
     async def _reject(self, mail: ClaimedMail, error: InvalidMessageError) -> None:

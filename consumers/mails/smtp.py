@@ -30,6 +30,11 @@ class ServerAwayError(Exception):
         super().__init__(code)
         self.code = code
 
+    @property
+    def is_silent(self) -> bool:
+        """True where the server said nothing, so that it has judged neither this mail nor us."""
+        return not self.code.isdigit()
+
 
 class MailDelayedError(Exception):
     """The server doesn't take this mail now; `code` is what it answered."""

@@ -366,6 +366,40 @@ async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> N
     assert await mailer.stop("mailer") == 0
 
 
+async def test_a_server_that_says_nothing_is_waited_for_however_long_it_takes(
+    service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
+) -> None:
+    database, mails = own_mails
+    to = address_of()
+    command = mail_command(to)
+    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
+    plan = RetryPlan(
+        first_pause=timedelta(seconds=0.1), longest_pause=timedelta(seconds=0.1), give_up_after=timedelta()
+    )
+    repositories = Repositories(database)
+    transactions = Transactions(database, repositories, publisher.publish)
+    server = SmtpServer("127.0.0.1", mail_server.port, timeout=5)
+    sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, None))
+
+    async def kept() -> Json:
+        return await database["mails"].find_one({"_id": command["id"]}) or {}
+
+    await mail_server.stop()
+    running = asyncio.create_task(sender.run())
+    try:
+        try:
+            now = datetime.now(UTC)
+            await mails.accept({command["id"]: stored(service, command, now)}, now)
+            await eventually(kept, lambda mail: mail["attempts"] > 1 or mail["state"] == "rejected")
+        finally:
+            await mail_server.start()
+        await eventually(kept, lambda mail: mail["state"] in ("sent", "rejected"))
+        assert len(mail_server.to(to)) == 1
+    finally:
+        await sender.stop(running)
+        await publisher.stop()
+
+
 async def test_what_is_refused_for_too_long_is_a_dead_letter(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,26 @@ async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(
     assert len(expected["observations"]) == len(statuses)
     for id in others:
         await eventually(partial(state, id), expected.__eq__)
+
+
+async def test_without_the_date_of_a_change_the_time_of_its_record_counts(
+    service: Service, returns: Returns, http: httpx.AsyncClient
+) -> None:
+    id, begun = new_id("order"), datetime.now(UTC)
+    undated: Json = {"createdDate": "2022-03-14T10:00:00Z", "modifiedDate": None}
+
+    async def stored() -> Json:
+        return body_of(await http.get(f"/api/orders/{id}"), dict)
+
+    def is_in(status: str, order: Json) -> bool:
+        return bool(order["status"] == status)
+
+    await returns.ordered({"a": 1}, id=id, **undated, status="Processing")
+    # The third event is the same as the first, and no repeat of it.
+    for status in ("Held", "Processing", "Complete"):
+        await service.publish("order-events", order_event(an_order(id, {"a": 1}, **undated, status=status)))
+        order = await eventually(stored, partial(is_in, status))
+    assert datetime.fromisoformat(order["statusSince"]) >= begun - timedelta(minutes=1), "not since the order was made"
 
 
 async def test_an_event_that_is_none_is_a_dead_letter(service: Service, returns: Returns) -> None:
@@ -116,6 +137,25 @@ async def test_only_customers_who_bought_it_review_it(
     await service.publish("order-events", order_event(cancelled))
     answer = await eventually(partial(may_review, http, **author), lambda answer: not answer["canLeaveFeedback"])
     assert answer["reasons"] == ["purchase-required"]
+
+
+async def test_an_order_that_has_lost_fields_stands_in_nobodys_way(
+    service: Service, http: httpx.AsyncClient, returns: Returns, facade: Facade, shop: str
+) -> None:
+    product, customer = new_id(), new_id("customer")
+    bought = {"storeId": shop, "customerId": customer}
+    damaged = {await returns.ordered({product: 1}, **bought): lost for lost in (("lines", "body"), ("isCancelled",))}
+    async with service.mongo() as database:
+        for id, lost in damaged.items():
+            await database["orders"].update_one({"_id": id}, {"$unset": dict.fromkeys(lost, "")})
+    author = {"storeId": shop, "userId": customer, "entityType": "Product", "entityId": product}
+    assert await may_review(http, **author) == {"canLeaveFeedback": True, "reasons": []}
+    await facade.submit(submission(product, storeId=shop, userId=customer))
+    other = order_event(an_order(new_id("order"), {product: 1}, **bought))
+    unreadable = message({"id": ""}, other.key)
+    await service.publish("order-events", other, unreadable)
+    await service.until_dead("order-events", unreadable)
+    assert other.value not in {letter.value for letter in await service.records("order-events.dlq")}
 
 
 async def test_an_anonymous_author_bought_nothing(http: httpx.AsyncClient, shop: str) -> None:

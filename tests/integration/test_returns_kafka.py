@@ -88,6 +88,14 @@ async def test_a_return_before_its_order(returns: Returns, service: Service) -> 
     await returns.told(id, "ReturnCreated")
 
 
+async def test_a_return_is_read_by_any_id_that_it_may_have(returns: Returns) -> None:
+    order, name = await returns.ordered({"a": 3}), new_id("rma")
+    ids = {f"{name}/2026": f"{name}%2F2026", f"{name}?#ä ": f"{name}%3F%23%C3%A4%20", f"{name}//x": f"{name}%2F%2Fx"}
+    for id in ids:
+        await returns.create(order, {"a": 1}, id=id)
+    assert [(await returns.existing(escaped))["id"] for escaped in ids.values()] == list(ids)
+
+
 async def test_a_smaller_order_takes_nothing_back(returns: Returns) -> None:
     order = await returns.ordered({"a": 3, "b": 1})
     id = await returns.create(order, {"a": 2, "b": 1})

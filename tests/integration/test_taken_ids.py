@@ -117,6 +117,19 @@ async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None
     assert await returns.available(theirs) == {"a": 2}
 
 
+async def test_a_change_by_kafka_that_names_another_order(returns: Returns, service: Service) -> None:
+    mine, theirs = [await returns.ordered({"a": 2}) for _ in range(2)]
+    id = await returns.create(mine, {"a": 1}, id=new_id("return"))
+    wrong = return_command("update", {"id": id, "orderId": theirs, "status": "Canceled"}, mine)
+    right = return_command("update", {"id": id, "orderId": mine, "status": "Approved"}, mine)
+    await service.publish("return-commands", wrong, right)
+    row = await eventually(partial(returns.existing, id), lambda row: row["status"] != "New")
+    assert row["status"] == "Approved"
+    _, refused, _ = await returns.told(id, "ReturnCreated", "ReturnRefused", "ReturnChanged")
+    assert reasons(refused) == [("id-taken", "/id")]
+    assert await returns.available(mine) == {"a": 1}
+
+
 async def test_an_id_of_another_return_while_both_wait_for_their_orders(returns: Returns, service: Service) -> None:
     id, orders = new_id("return"), [new_id("order"), new_id("order")]
     wanted = [wanted_return(order, {"a": 1}, id=id) for order in orders]

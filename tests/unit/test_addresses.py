@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.addresses import InvalidAddressError, bare_address, mailbox, one_line
+from domain.addresses import InvalidAddressError, address_in, bare_address, mailbox, one_line
 
 ANNA = "anna@example.com"
 PIECES = st.sampled_from([*'ab @<>()[]"\\.,:;=?\t\u200bä', "=?utf-8?q?", "=?utf-8?b?", "?=", "a@b", "\udc80"])
@@ -66,6 +66,18 @@ def test_a_text_is_an_address_or_is_refused(text: str) -> None:
         assert mailbox(text).addr_spec == bare_address(text)
     except InvalidAddressError:
         assert bare_address(text) == text
+
+
+@given(st.lists(st.sampled_from([*"aZ0_+-.@", "ab", "x" * 63]), max_size=9).map("".join))
+def test_usual_addresses_are_those_that_the_parser_takes(text: str) -> None:
+    assert (address_in(text) is not None) == _is_mailbox(text)
+
+
+def _is_mailbox(text: str) -> bool:
+    try:
+        return mailbox(text).addr_spec == text
+    except InvalidAddressError:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.orders import Customer, Order, OrderLine, ReminderState, after_event, is_cancelled, is_of_other_store
+from messaging.mails import mailbox
 from tests.support.domain_orders import NOON, order_of
 
 Event = tuple[Order, str]
@@ -107,10 +108,15 @@ def test_what_is_available_is_never_below_nothing() -> None:
         *((None, None), ("", None), ("anna", None), ("anna@", None), ("a b@example.com", None), ("a@b@c", None)),
         *(("anna@example.com\x00", None), ("Anna <anna@example.com", None), ("Anna <anna>", None), ("A <a@[>", None)),
         *((f"{name}anna@example.com{end}", "anna@example.com") for name, end in ((" ", "\n"), ("Anna <", ">"))),
+        *((wrong, None) for wrong in ("anna@example.com;", "an..na@example.com", "a@b..example")),
+        *((wrong, None) for wrong in ("anna.@example.com", "<anna@example.com", "a,b@example.com", "anna@[example")),
+        *((f"anna@{'x' * 64}.example", None), ("änna@münchen.example", "änna@xn--mnchen-3ya.example")),
     ],
 )
 def test_the_address_of_a_customer_is_usable(email: str | None, address: str | None) -> None:
     assert Customer(email=email).address == address
+    if address is not None:
+        assert mailbox("to", address).addr_spec == address
 
 
 def test_lines_with_one_id_are_one() -> None:

@@ -1,0 +1,94 @@
+"""The clock of reminders without servers: a run that was cut off is repeated, not left until the next time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+import scheduler.clock
+from domain.stores import GeneralSettings, ReminderSettings
+from scheduler.clock import ReminderClock
+from scheduler.reminders import RunReport
+from storage.leases import Hold
+from storage.pymongo_internals import cancel_and_wait
+from tests.support.waiting import eventually
+
+LEASE_S = 0.3
+
+
+@dataclass
+class Leases:
+    """A lease that nobody else wants, in a database that can be away."""
+
+    done: datetime
+    is_away: bool = False
+
+    async def take(self, name: str, holder: str, seconds: float) -> Hold:
+        if self.is_away:
+            raise AutoReconnect("away")
+        return Hold(is_new=False, done=self.done)
+
+    async def note_schedule(self, name: str, cron: str | None) -> None:
+        pass
+
+    async def note_done(self, name: str, at: datetime) -> None:
+        self.done = at
+
+    async def release(self, name: str, holder: str) -> None:
+        pass
+
+
+@dataclass
+class Stores:
+    cron: str
+
+    async def general(self) -> GeneralSettings:
+        return GeneralSettings(reminder=ReminderSettings(enabled=True, cron=self.cron))
+
+
+@dataclass
+class Job:
+    """A run takes until it is told to end, or may not go on."""
+
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+    runs: int = 0
+    cut_off: int = 0
+
+    async def run(self, now: datetime, may_go_on: Callable[[], bool]) -> RunReport:
+        self.runs += 1
+        while not self.may_end.is_set() and may_go_on():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.may_end.wait(), LEASE_S / 30)
+        self.cut_off += not may_go_on()
+        return RunReport()
+
+
+async def test_a_run_that_is_cut_off_by_an_outage_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler.clock, "_AGAIN", timedelta(seconds=LEASE_S))
+    begun = datetime.now(UTC)
+    daily = begun - timedelta(minutes=30)
+    leases, job = Leases(done=begun - timedelta(days=1)), Job()
+    stores = Stores(f"{daily.minute} {daily.hour} * * *")
+    clock = ReminderClock(cast(Any, job), cast(Any, stores), cast(Any, leases), holder="a", lease_s=LEASE_S)
+    clock.next_run = begun
+    clock._told = clock._cron = stores.cron
+    keeping = asyncio.create_task(clock.keep())
+    try:
+        await eventually(lambda: job.runs)
+        leases.is_away = True
+        await eventually(lambda: job.cut_off)
+        leases.is_away = False
+        job.may_end.set()
+        await eventually(lambda: leases.done >= begun)
+        assert job.runs >= 2
+    finally:
+        await cancel_and_wait(keeping, again_s=LEASE_S)
+    assert clock.next_run is not None
+    assert clock.next_run.hour == daily.hour
