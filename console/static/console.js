@@ -212,7 +212,7 @@ class Queue {
     row.classList.add("settled");
     this.say(row, `${DOING[action]}${reasonCode ? `: ${reasonCode}` : ""} …`);
     const sent = this.send(row, action, before, reasonCode).then(
-      () => this.done.push({ row, action: BACK[before], before }),
+      () => { if (before !== AFTER[action]) this.done.push({ row, action: BACK[before], before }); },
       () => {},
     );
     this.pending.set(row, sent);
