@@ -127,6 +127,13 @@ async def test_validators_compression_and_origins(facade: Facade, store: str, pr
     head = await facade.http.head(path, headers={"accept-encoding": "identity"})
     assert (head.content, head.headers["content-length"]) == (b"", str(len(plain.content)))
     assert (await facade.http.get(path, headers={"if-none-match": '"other"'})).status_code == 200
+    for address in (path, "/storefront/v1/plaudit-stars.js"):
+        assert (await facade.http.get(address, headers={"if-none-match": "*"})).status_code == 304
+        for refused in ("gzip;q=0", "br, gzip; q=0.0, *"):
+            answer = await facade.http.get(address, headers={"accept-encoding": refused})
+            assert "content-encoding" not in answer.headers, refused
+        answer = await facade.http.get(address, headers={"accept-encoding": "br;q=1.0, GZIP;q=0.5"})
+        assert answer.headers["content-encoding"] == "gzip"
 
 
 async def test_preflights_and_what_is_not_there(facade: Facade, store: str, product: str) -> None:
@@ -138,5 +145,8 @@ async def test_preflights_and_what_is_not_there(facade: Facade, store: str, prod
     problem_of(await facade.http.get(f"/storefront/v1/{new_id('store')}/Product/{product}/summary"), 404)
     empty = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ","})
     assert errors_of(empty) == [("/ids", "missing")]
+    for ids, code in ((",".join(map(str, range(101))), "too-long"), ("x" * 129, "string-too-long")):
+        many = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ids})
+        assert errors_of(many) == [("/ids", code)]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
     assert refused.headers["access-control-allow-origin"] == ORIGIN  # so that the page can tell why
