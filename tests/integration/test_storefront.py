@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from urllib.parse import quote
 
 import pytest
 
@@ -150,3 +151,14 @@ async def test_preflights_and_what_is_not_there(facade: Facade, store: str, prod
         assert errors_of(many) == [("/ids", code)]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
     assert refused.headers["access-control-allow-origin"] == ORIGIN  # so that the page can tell why
+
+
+async def test_ids_of_objects_with_slashes(facade: Facade, store: str) -> None:
+    """Shops have them: `A/12`. They come as `%2F`."""
+    product = f"{new_id('sku')}/12/reviews"
+    await facade.submit_approved(submission(product, 4, storeId=store, userId="u"))
+    here = f"/storefront/v1/{store}/Product/{quote(product, safe='')}"
+    assert body_of(await facade.http.get(f"{here}/summary"), dict)["reviewCount"] == 1
+    assert [each["rating"] for each in body_of(await facade.http.get(f"{here}/reviews"), dict)["results"]] == [4]
+    assert body_of(await facade.http.get(f"{here}/jsonld"), dict)["aggregateRating"]["reviewCount"] == 1
+    assert "stamp" in body_of(await facade.http.get(f"{here}/form"), dict)
