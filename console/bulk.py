@@ -11,7 +11,7 @@ from typing import Final
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from console.decisions import command, outcomes, settled
+from console.decisions import decide_by_status
 from console.facade import Refused
 from console.queue import PATH, criteria
 from console.screens import Screens
@@ -40,7 +40,8 @@ async def decide(visit: Visit) -> Response:
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select some, and send it again."})
-    counts = outcomes(await settled(command(visit, form, ids, "New", wait=_WAIT_S)))
+    shown = {id: str(form.get(f"status-{id}", "New")) for id in ids}
+    counts = await decide_by_status(visit, form, shown, wait=_WAIT_S)
     return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters))
 
 
@@ -56,12 +57,12 @@ async def decide_some(visit: Visit) -> Response:
     form = await visit.form()
     body = {**criteria(visit.query), "take": _AT_A_TIME, "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/reviewList", body)
-    counts, now = Counter(_counts_in(form)), {}
-    if ids := [row["id"] for row in found["results"]]:
-        now = outcomes(await settled(command(visit, form, ids, "New", wait=_WAIT_S)))
+    counts, now = Counter(_counts_in(form)), Counter[str]()
+    if shown := {row["id"]: row["reviewStatus"] for row in found["results"]}:
+        now = await decide_by_status(visit, form, shown, wait=_WAIT_S)
         counts.update(now)
     sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
-    return await _progress(visit, counts, sent, goes_on="applied" in now and "accepted" not in now)
+    return await _progress(visit, counts, sent, goes_on=bool(now["applied"] + now["unchanged"]) and not now["accepted"])
 
 
 async def _progress(visit: Visit, counts: Mapping[str, int], sent: Mapping[str, str], *, goes_on: bool) -> Response:

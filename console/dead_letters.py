@@ -24,6 +24,9 @@ _CODES: Final = (
 )
 """Those that are suggested; any other can be typed."""
 
+_ANY: Final = "any"
+"""The state that asks for letters in every state."""
+
 _WORDS: Final = {
     "applied": "Replayed: it is on its way to its consumer.",
     "replayed-before": "Replayed before, so nothing was done.",
@@ -43,9 +46,17 @@ async def dead_letters(visit: Visit) -> Response:
     """The letters of a topic and a code, or all, the newest first; open ones unless another state is asked for."""
     query = visit.query
     state = query.get("state", LetterState.OPEN)
-    wanted = {name: query.get(name) for name in ("topic", "code", "after")} | {"state": state or None, "take": ROWS}
+    wanted = {name: query.get(name) for name in ("topic", "code", "after")} | {
+        "state": None if state == _ANY else state,
+        "take": ROWS,
+    }
     found = await visit.facade.ask("GET", _API, query=wanted)
-    choices: Mapping[str, Any] = {"topics": sorted(FLOW), "codes": _CODES, "states": list(LetterState), "state": state}
+    choices: Mapping[str, Any] = {
+        "topics": sorted(FLOW),
+        "codes": _CODES,
+        "states": [*LetterState, _ANY],
+        "state": state,
+    }
     return visit.page("dead_letters.html", rows=found["results"], next=found["next"], **choices)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections import Counter
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -31,7 +32,9 @@ async def decide(visit: Visit) -> Response:
     answer = await command(visit, form, [id], expected, wait=WAIT_S)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
     undo = {"undo": id, "undo_action": _BACK_TO.get(expected, ""), "undo_expected": _STATUS_AFTER[action]}
-    return visit.back(_way_back(str(form.get("back", "")), id), done, **(undo if expected in _BACK_TO else {}))
+    # What settles reports alone can't be undone: the status is as it was.
+    can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action]
+    return visit.back(_way_back(str(form.get("back", "")), id), done, **(undo if can_undo else {}))
 
 
 @screens.post("/queue/decisions", Permission.MODERATE_REVIEWS)
@@ -54,7 +57,20 @@ async def delete(visit: Visit) -> Response:
     return visit.back(_way_back(str(form.get("back", "")), ""), "deleted")
 
 
-async def command(visit: Visit, form: FormData, ids: list[str], expected: str, *, wait: int) -> dict[str, Any]:
+async def decide_by_status(visit: Visit, form: FormData, statuses: Mapping[str, str], *, wait: int) -> Counter[str]:
+    """The number of reviews by outcome, once the decision of a form was made about those that still have the status
+    with which they were shown: `statuses`, by id. Raises Refused."""
+    counts: Counter[str] = Counter()
+    for expected in sorted(set(statuses.values())):
+        ids = [id for id, status in statuses.items() if status == expected]
+        key = f"{key_of(form)}-{expected}"
+        counts.update(_outcomes(await settled(command(visit, form, ids, expected, wait=wait, key=key))))
+    return counts
+
+
+async def command(
+    visit: Visit, form: FormData, ids: list[str], expected: str, *, wait: int, key: str | None = None
+) -> dict[str, Any]:
     """The answer to the decision of a form about those of these reviews that have the expected status, after so many
     seconds at most. Raises Refused, also where none took effect."""
     action = str(form.get("action", ""))
@@ -64,7 +80,7 @@ async def command(visit: Visit, form: FormData, ids: list[str], expected: str, *
     if action == "reject":
         query["reasonCode"] = form.get("reasonCode")
     path = f"/api/customerReviews/{action}"
-    answer: dict[str, Any] = await visit.facade.command("POST", path, ids, query, key=key_of(form), wait=wait)
+    answer: dict[str, Any] = await visit.facade.command("POST", path, ids, query, key=key or key_of(form), wait=wait)
     return answer
 
 
@@ -84,7 +100,7 @@ def _way_back(given: str, id: str) -> str:
     return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else "/console/queue")
 
 
-def outcomes(answer: dict[str, Any]) -> dict[str, int]:
+def _outcomes(answer: dict[str, Any]) -> dict[str, int]:
     """The number of reviews of a command about many with each outcome."""
     counted: dict[str, int] = {}
     for each in answer.get("results", []):

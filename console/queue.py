@@ -1,4 +1,4 @@
-"""The queue: reviews that wait for a decision, the oldest first."""
+"""The queue: reviews that wait for a decision, the oldest first. Reported ones may be public meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHIPS: Final = (
 )
 _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "flagged": {"flagged": True},
-    "reported": {"reported": True},
+    "reported": {"reported": True, "reviewStatus": ["New", "Approved"]},
     "photos": {"hasImages": True},
     "low": {"endRating": 2.49},
 }

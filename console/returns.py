@@ -30,11 +30,11 @@ screens = Screens()
 
 @screens.get("/returns", Permission.READ_RETURNS)
 async def returns(visit: Visit) -> Response:
-    """The returns in one status, or in all, the oldest first; without a status: the first one."""
+    """The returns in one status, or in all, the oldest first; without a status: the first one, or all for a number."""
     query = visit.query
     filters = {"orderId": query.get("order"), "customerId": query.get("customer"), "storeId": query.get("store")}
     counts = await visit.facade.ask("POST", "/api/return/counts", filters)
-    status = query.get("status") or next(iter(counts))
+    status = query.get("status") or (ALL if "q" in query else next(iter(counts)))
     body = {
         **filters,
         "status": None if status == ALL else status,

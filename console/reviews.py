@@ -81,10 +81,10 @@ async def edit(visit: Visit) -> Response:
         "entityType": row["entityType"],
         "storeId": row["storeId"],
         "userId": row["userId"],
-        "title": form.get("title") or None,
+        "title": form.get("title"),
         "review": form.get("review"),
         "rating": _number(str(form.get("rating", ""))),
-        "userName": form.get("userName") or None,
+        "userName": form.get("userName"),
     }
     try:
         await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))

@@ -51,11 +51,14 @@ class Recounter:
         await self.services.transactions.run(partial(self._recount, entity))
 
     async def _fan_out(self, command: RecountOfStore, mark: CommandMark | None) -> None:
-        services = self.services
+        services, has_any = self.services, False
         async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
+            has_any = True
             await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])
         if command.command_id:
-            answer = Answer(command.command_id, command.store_id or "", Outcome.APPLIED, mark=mark)
+            is_there = has_any or command.store_id is None or await services.stores.get(command.store_id) is not None
+            outcome = Outcome.APPLIED if is_there else Outcome.NOT_FOUND
+            answer = Answer(command.command_id, command.store_id or "", outcome, mark=mark)
             await services.outcomes.remember([answer], datetime.now(UTC))
 
     async def _recount(self, entity: Entity, work: UnitOfWork) -> None:

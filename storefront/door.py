@@ -14,6 +14,7 @@ from api.services import Services
 from api.web.problems import ProblemError, problem_response
 from messaging.metrics import HTTP_REQUESTS
 from storefront.answers import Answer, Answers, Load
+from storefront.negotiation import has_it, takes_gzip
 
 PREFIX: Final = "/storefront/v1/"
 _ORIGINS: Final = "plaudit.storefront_origins"
@@ -111,13 +112,13 @@ class KeptResponse(Response):
 
     def status_of(self, scope: Scope) -> int:
         """The status that it has for this request."""
-        return 304 if self.answer.digest in _header(scope, b"if-none-match") else 200
+        return 304 if has_it(_header(scope, b"if-none-match"), self.answer.digest) else 200
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, by gzip where the client takes that."""
         answer = self.answer
         body, suffix, encoding = answer.body, "", []
-        if answer.compressed is not None and "gzip" in _header(scope, b"accept-encoding"):
+        if answer.compressed is not None and takes_gzip(_header(scope, b"accept-encoding")):
             body, suffix, encoding = answer.compressed, "-gzip", [(b"content-encoding", b"gzip")]
         headers = [
             (b"etag", f'"{answer.digest}{suffix}"'.encode()),

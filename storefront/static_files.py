@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from storefront.door import PREFIX
+from storefront.negotiation import has_it, takes_gzip
 
 FOLDER: Final = Path(__file__).parent / "static"
 _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"
@@ -51,7 +52,7 @@ def routes() -> Sequence[Route]:
 
 
 async def _send(file: StaticFile, request: Request) -> Response:
-    is_packed = "gzip" in request.headers.get("accept-encoding", "")
+    is_packed = takes_gzip(request.headers.get("accept-encoding", ""))
     headers = {
         "ETag": f'"{file.tag}{"-gzip" if is_packed else ""}"',
         "Cache-Control": _CACHE,
@@ -59,7 +60,7 @@ async def _send(file: StaticFile, request: Request) -> Response:
         "Access-Control-Allow-Origin": "*",
         "Cross-Origin-Resource-Policy": "cross-origin",
     }
-    if file.tag in request.headers.get("if-none-match", ""):
+    if has_it(request.headers.get("if-none-match", ""), file.tag):
         return Response(status_code=304, headers=headers)
     if is_packed:
         headers["Content-Encoding"] = "gzip"

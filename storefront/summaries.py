@@ -58,7 +58,7 @@ async def read_summaries(
     return await kept(request, load)
 
 
-@router.get("/{entityType}/{entityId}/summary", response_model=Summary, openapi_extra=OPEN_TO_ALL)
+@router.get("/{entityType}/{entityId:path}/summary", response_model=Summary, openapi_extra=OPEN_TO_ALL)
 async def read_summary(request: Request, shopper: Reading, services: Injected) -> Response:
     """The rating of an object."""
     entity = shopper.entity
@@ -70,11 +70,11 @@ def _ids(text: str) -> Sequence[str]:
     ids = list(dict.fromkeys(each for each in text.split(",") if each))
     if not ids or len(ids) > MOST_OBJECTS:
         message = f"1 to {MOST_OBJECTS} ids, with commas between them"
-        raise invalid([{"pointer": "/ids", "code": "too_long" if ids else "missing", "message": message}])
+        raise invalid([{"pointer": "/ids", "code": "too-long" if ids else "missing", "message": message}])
     for id in ids:
         if len(id) > ID_LENGTH or "\0" in id:
             message = f"An id has at most {ID_LENGTH} characters"
-            raise invalid([{"pointer": "/ids", "code": "string_too_long", "message": message}])
+            raise invalid([{"pointer": "/ids", "code": "string-too-long", "message": message}])
     return ids
 
 

@@ -2,6 +2,7 @@
 
 const QUEUE = "/console/queue";
 const LIVE_MS = 400;
+const AT_ONCE_MS = 1_000;
 const AGAIN_MS = 15_000;
 const REQUESTS = 3;
 const TOGETHER = 200;
@@ -212,7 +213,7 @@ class Queue {
     row.classList.add("settled");
     this.say(row, `${DOING[action]}${reasonCode ? `: ${reasonCode}` : ""} …`);
     const sent = this.send(row, action, before, reasonCode).then(
-      () => this.done.push({ row, action: BACK[before], before }),
+      () => { if (before !== AFTER[action]) this.done.push({ row, action: BACK[before], before }); },
       () => {},
     );
     this.pending.set(row, sent);
@@ -322,6 +323,8 @@ function listen(queue) {
   if (!place || !window.EventSource) return;
   const query = new URL(location.href).searchParams;
   const store = query.get("store");
+  const isNarrowed = query.has("only") || query.has("q");
+  let asking;
   const fresh = new Set();
   const tell = (ids) => {
     for (const id of ids) if (!queue?.row(id)) fresh.add(id);
@@ -342,7 +345,10 @@ function listen(queue) {
     source.addEventListener("open", ask);
     source.addEventListener("new", (event) => {
       const told = JSON.parse(event.data);
-      if (!store || told.store === store) tell([told.id]);
+      if (store && told.store !== store) return;
+      // Only the service knows what a filter finds: it is asked, once for all that come in a moment.
+      if (isNarrowed) asking ??= setTimeout(() => { asking = null; ask(); }, AT_ONCE_MS);
+      else tell([told.id]);
     });
     for (const kind of ["claimed", "decided", "edited"]) {
       source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));

@@ -108,6 +108,19 @@ async def test_what_is_shown_is_what_came(service: Service, http: httpx.AsyncCli
     assert typed_in(await page_of(http, f"{PATH}/{place}")) == value
 
 
+async def test_letters_in_every_state(service: Service, http: httpx.AsyncClient, product: str) -> None:
+    """Those that were replayed are found again, also from the page that has no open ones."""
+    (place,) = await dead(service, product, json.dumps({**submission(product), "rating": 9}).encode())
+    await sent(http, PATH, 200, action="replay", places=place)
+    link = f'href="{PATH}/{place}"'
+    assert link not in await page_of(http, f"{PATH}?topic={TOPIC}")
+    empty = await page_of(http, f"{PATH}?code=no-such-code")
+    (all_of_them,) = re.findall(r'<a href="([^"]+)">All letters</a>', empty)
+    page = await page_of(http, all_of_them)
+    assert link in page
+    assert "<option selected>any" in page
+
+
 async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
     assert "No dead letter is like this" in await page_of(http, f"{PATH}?code=no-such-code")
     await page_of(http, f"{PATH}?topic=no-such-topic", 422)

@@ -190,6 +190,21 @@ async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Fa
         await page.get_by_text("1 new review").wait_for()
 
 
+async def test_news_are_of_what_a_filter_finds(browser: Browser, place: Service, own: Facade) -> None:
+    word = new_id("word")
+    narrow, wide = Watch(), Watch()
+    async with opened(browser, place.address, narrow) as filtered, opened(browser, place.address, wide) as everything:
+        await filtered.goto(f"/console/queue?q={word}")
+        await everything.goto("/console/queue")
+        await filtered.get_by_text("Nothing like this waits.").wait_for()
+        await reviews_of(own, 3, new_id())
+        await everything.get_by_role("link", name="3 new reviews").wait_for()
+        await own.submit(submission(new_id(), 4, title=word))
+        await everything.get_by_role("link", name="4 new reviews").wait_for()
+        await filtered.get_by_role("link", name="1 new review").wait_for()
+        assert narrow.complaints == wide.complaints == []
+
+
 async def test_without_javascript(browser: Browser, place: Service, own: Facade) -> None:
     ids = await reviews_of(own, 3, new_id())
     async with opened(browser, place.address, Watch(), java_script_enabled=False) as page:

@@ -27,7 +27,7 @@ async def test_a_return_from_its_order_to_its_end(returns: Returns, http: httpx.
     assert "Ånn &lt;Berg&gt;" in found
     shown = await page_of(http, link)
     (create,) = re.findall(r'class="button" href="([^"]+)"', shown)
-    assert re.search("<td>3 . bag, 1 . lens</td>", found)
+    assert re.search("<td>3 . <bdi>bag</bdi>, 1 . <bdi>lens</bdi></td>", found)
     new = await page_of(http, create)
     assert new.count('name="quantity"') == 2
 
@@ -75,7 +75,14 @@ async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None
     assert in_order(await page_of(http, SCREEN, **everything)) == numbers
     assert in_order(await page_of(http, SCREEN, **everything, sort="newest")) == numbers[::-1]
     assert in_order(await page_of(http, SCREEN, **everything, q=numbers[1])) == numbers[1:2]
-    assert "No return is like this" in await page_of(http, SCREEN, order=new_id("order"))
+    # A number is looked for in every status, unless one was chosen.
+    found = await page_of(http, SCREEN, customer=customer, q=numbers[0])
+    assert in_order(found) == numbers[:1]
+    assert re.search(r'aria-current="true">All<', found)
+    assert in_order(await page_of(http, SCREEN, customer=customer, q=numbers[0], status="New")) == []
+    nothing = await page_of(http, SCREEN, order=new_id("order"))
+    assert "No return in the status New is like this" in nothing
+    assert re.search(r'status=all[^"]*">Look in every status', nothing)
 
 
 async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: httpx.AsyncClient) -> None:

@@ -56,6 +56,7 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
         "Ann",
         "New",
     )
+    assert review["title"] == ""  # what was emptied doesn't stay
     assert (await send(http, f"{here}/reply", text="Thanks", author="Shop")).status_code == 303
     assert (await facade.review(id))["reply"]["author"] == "Shop"
     assert (await send(http, f"{here}/reply", action="remove")).status_code == 303
@@ -138,6 +139,43 @@ async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncC
     assert [(await facade.review(id))["reviewStatus"] for id in ids] == ["Approved"] * 2
     again = await send(http, here, action="approve", **carried)
     assert 'id="continue"' not in again.text
+
+
+async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, facade: Facade) -> None:
+    """They are public while they wait for a moderator, who keeps them or rejects them: one, those selected, or all."""
+    word, complaint = new_id("word"), "It names my street, and " + "x" * 300
+    ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(4)))
+    await facade.moderate("approve", *ids)
+    report = {"reason": "personal-data", "explanation": complaint, "email": "berta@example.org", "goodFaith": True}
+
+    async def objected_to(id: str) -> None:
+        await facade.command("POST", f"/api/customerReviews/{id}/reports", report)
+
+    async def listed() -> set[str]:
+        page = await http.get("/console/queue", params={"only": "reported", "q": word})
+        return set(re.findall(r'<li id="r-([^"]+)"', page.text))
+
+    for id in ids:
+        await objected_to(id)
+    assert await listed() == set(ids)
+    assert "4 are reported" in (await http.get("/console/queue/state", params={"only": "reported", "q": word})).text
+    one, kept, rejected, other = ids
+    here = await http.get(f"/console/reviews/{one}")
+    assert complaint in here.text
+    assert "berta@example.org" in here.text
+    answer = await send(http, f"/console/reviews/{one}/decide", action="approve", expected="Approved")
+    assert answer.status_code == 303
+    assert "undo" not in answer.headers["location"]
+    assert await listed() == {kept, rejected, other}
+    selected = {"ids": [rejected], f"status-{rejected}": "Approved", "action": "reject", "reasonCode": "personal-data"}
+    assert "decided" in (await send(http, "/console/queue/bulk", **selected)).text
+    answer = await send(http, f"/console/queue/all?only=reported&q={word}", action="approve")
+    assert "0 wait, 2 are done" in answer.text
+    assert await listed() == set()
+    found = [await facade.review(id) for id in ids]
+    assert [(each["reviewStatus"], each["reports"]) for each in found] == [
+        ("Approved", 0), ("Approved", 0), ("Rejected", 0), ("Approved", 0)
+    ]  # fmt: skip
 
 
 async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: Service, own_facade: Facade) -> None:

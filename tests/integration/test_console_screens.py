@@ -129,3 +129,43 @@ async def test_nobody_is_left_out(filled: Filled, scheme: str, width: int) -> No
             if found := await faults(page):
                 broken[path] = found
     assert broken == {}
+
+
+@pytest.mark.parametrize("width", [1360, 390])
+async def test_long_words_push_nothing_out(service: Service, facade: Facade, width: int) -> None:
+    """Names may have a thousand characters without a space: they break, and words beside them don't."""
+    word, product = new_id("word"), new_id("p" * 90)
+    long = {"title": word + "t" * 900, "userName": "u" * 120, "EntityName": "n" * 1_000, "review": "r" * 2_000}
+    first, second = await facade.submit(
+        submission(product, 1, userId="x" * 120, **long), submission(product, 2, title="unbroken", review=word)
+    )
+    await facade.moderate("approve", first)
+    watch, options = Watch(), window("light", width)
+    async with chromium() as browser, opened(browser, service.address, watch, **options) as page:
+        for path in (f"reviews/{first}", f"reviews/{second}", f"queue?q={word}", f"objects/Product/{product}", "audit"):
+            await page.goto(f"/console/{path}")
+            await asyncio.sleep(0.3)
+            assert await faults(page) == [], path
+        await page.goto(f"/console/reviews?q={word}")
+        short = page.get_by_role("link", name="unbroken")
+        assert await short.evaluate("each => each.getClientRects().length") == 1
+        if width > 1_000:
+            hidden = "document.querySelector('.scroll').scrollWidth - document.querySelector('.scroll').clientWidth"
+            assert await page.evaluate(hidden) == 0
+
+
+async def test_names_in_other_directions_leave_sentences_as_they_are(service: Service, facade: Facade) -> None:
+    """An Arabic name doesn't draw the numbers behind it to its other side."""
+    (id,) = await facade.submit(submission(new_id(), 4, title="جودة", userName="محمد", EntityName="كاميرا الميدان"))
+    async with chromium() as browser, opened(browser, service.address, Watch()) as page:
+        await page.goto(f"/console/reviews/{id}")
+        edges = await page.evaluate(
+            """() => {
+              const name = document.querySelector("main header p b"), date = name.parentNode.lastChild;
+              const range = document.createRange();
+              range.setStart(date, 2);
+              range.setEnd(date, 4);
+              return [name.getBoundingClientRect().right, range.getBoundingClientRect().left];
+            }"""
+        )
+        assert edges[0] <= edges[1]

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.facade import REVIEWS, Facade, new_id, problem_of, submission
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, problem_of, submission
 from tests.support.ratings import average, histogram, wilson
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
@@ -209,6 +209,8 @@ async def test_calculating_a_store_can_be_waited_for(facade: Facade) -> None:
     (result,) = await facade.command("POST", f"/api/rating/calculateStore?storeId={store}")
     assert result == {"id": store, "outcome": "applied"}
     assert await facade.rating(product) == (3.0, 1)
+    unheard_of = await facade.http.post("/api/rating/calculateStore", params={"storeId": new_id("store")}, headers=WAIT)
+    assert [each["outcome"] for each in problem_of(unheard_of, 409)["results"]] == ["not-found"]
 
 
 async def test_rating_requests_at_their_bounds(facade: Facade, http: httpx.AsyncClient) -> None:

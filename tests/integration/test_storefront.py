@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from urllib.parse import quote
 
 import pytest
 
@@ -127,6 +128,13 @@ async def test_validators_compression_and_origins(facade: Facade, store: str, pr
     head = await facade.http.head(path, headers={"accept-encoding": "identity"})
     assert (head.content, head.headers["content-length"]) == (b"", str(len(plain.content)))
     assert (await facade.http.get(path, headers={"if-none-match": '"other"'})).status_code == 200
+    for address in (path, "/storefront/v1/plaudit-stars.js"):
+        assert (await facade.http.get(address, headers={"if-none-match": "*"})).status_code == 304
+        for refused in ("gzip;q=0", "br, gzip; q=0.0, *"):
+            answer = await facade.http.get(address, headers={"accept-encoding": refused})
+            assert "content-encoding" not in answer.headers, refused
+        answer = await facade.http.get(address, headers={"accept-encoding": "br;q=1.0, GZIP;q=0.5"})
+        assert answer.headers["content-encoding"] == "gzip"
 
 
 async def test_preflights_and_what_is_not_there(facade: Facade, store: str, product: str) -> None:
@@ -138,5 +146,19 @@ async def test_preflights_and_what_is_not_there(facade: Facade, store: str, prod
     problem_of(await facade.http.get(f"/storefront/v1/{new_id('store')}/Product/{product}/summary"), 404)
     empty = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ","})
     assert errors_of(empty) == [("/ids", "missing")]
+    for ids, code in ((",".join(map(str, range(101))), "too-long"), ("x" * 129, "string-too-long")):
+        many = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ids})
+        assert errors_of(many) == [("/ids", code)]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
     assert refused.headers["access-control-allow-origin"] == ORIGIN  # so that the page can tell why
+
+
+async def test_ids_of_objects_with_slashes(facade: Facade, store: str) -> None:
+    """Shops have them: `A/12`. They come as `%2F`."""
+    product = f"{new_id('sku')}/12/reviews"
+    await facade.submit_approved(submission(product, 4, storeId=store, userId="u"))
+    here = f"/storefront/v1/{store}/Product/{quote(product, safe='')}"
+    assert body_of(await facade.http.get(f"{here}/summary"), dict)["reviewCount"] == 1
+    assert [each["rating"] for each in body_of(await facade.http.get(f"{here}/reviews"), dict)["results"]] == [4]
+    assert body_of(await facade.http.get(f"{here}/jsonld"), dict)["aggregateRating"]["reviewCount"] == 1
+    assert "stamp" in body_of(await facade.http.get(f"{here}/form"), dict)
