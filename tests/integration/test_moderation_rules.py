@@ -12,6 +12,7 @@ from domain.delivery import Seen
 from storage.seen import seen_document
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import Message, message, review_message
+from tests.support.orders import Returns
 from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
 
@@ -77,6 +78,21 @@ async def test_what_rules_do_to_reviews(facade: Facade, service: Service, produc
     assert await facade.rating(product) == (5.0, 1)
     assert await told(service, good["id"]) == events
     assert await audited(facade, good["id"]) == [("approve", "rule:good")]
+
+
+async def test_a_rule_about_buyers_knows_orders_where_nobody_has_to_have_bought(
+    facade: Facade, returns: Returns, product: str
+) -> None:
+    rules: list[Json] = [
+        {"id": "buyers", "kind": "verified", "outcome": "approve"},
+        {"id": "others", "kind": "verified", "outcome": "hold"},
+    ]
+    store, customer = await facade.open_store(moderationRules=rules), new_id("customer")
+    await returns.ordered({product: 1}, storeId=store, customerId=customer)
+    bought, not_bought = (review(product, 5, "Sharp.", store, userId=author) for author in (customer, "anna"))
+    await facade.submit(bought, not_bought)
+    assert await state(facade, bought["id"]) == ("Approved", [], "rule:buyers")
+    assert await state(facade, not_bought["id"]) == ("New", ["others"], None)
 
 
 async def test_edits_are_judged_anew(facade: Facade, service: Service, product: str) -> None:
