@@ -77,6 +77,13 @@ def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **f
         ("cafe", "cafe\u0301s", False),
         ("spam", "sp\u200bam", True),
         ("spam", "sp\u00adam", True),
+        *(("spam", f"sp{each}am", True) for each in "\u034f\u061c\u180e\u202e\u2066\u206f\u3164\U000e0061\U000e0100"),
+        ("spam", "sp\u0008am", True),
+        ("spam", "sp\u009fäm", False),
+        ("spam", "é sp\u009fam", True),
+        ("iyi", "\u0130Y\u0130!", True),
+        ("\u0130y\u0130", "iyi", True),
+        ("s\u0131k", "sik", False),
         ("buy now", "Buy\n  NOW, please", True),
         ("buy now", "buy nowhere", False),
         ("buy now", "buy-now", False),
@@ -216,6 +223,14 @@ def test_contact(said: str, is_found: bool) -> None:
 )
 def test_repetition(said: str, is_found: bool) -> None:
     assert fired(rule("r", RuleKind.REPEATED), said) is is_found
+
+
+@pytest.mark.parametrize("marks", ["\u0301", "\u0301\u0327", "\u0301\uff9e", "\u0f73\u0301", "\u0301\u034f\u0327"])
+def test_of_many_marks_at_a_letter_a_few_count(marks: str) -> None:
+    # All of them would be brought into their order, which takes seconds.
+    assert 1 < len(normalised("e" + marks * 5_000 + "x")) < 100
+    assert normalised("e" + marks * 5) == normalised(unicodedata.normalize("NFD", "e" + marks * 5))
+    assert normalised("e" + marks * 5_000 + " Spam").endswith(" spam")
 
 
 @pytest.mark.parametrize(
