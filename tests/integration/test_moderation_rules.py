@@ -160,6 +160,22 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     assert await audited(facade, low["id"]) == [("approve", "rule:low"), ("hold", "rule:low")]
 
 
+async def test_a_review_that_can_not_be_read_keeps_no_other_from_being_published(
+    facade: Facade, service: Service, product: str
+) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    low, damaged = review(product, 1, "Broken.", store), review(product, 1, "It broke.", store)
+    ids = await facade.submit(low, damaged)
+    async with service.mongo() as database:
+        await database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"status": 7}})
+        hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
+        await facade.until_rated(product, 1.0, 1)
+        assert await database["publications"].count_documents({"_id": damaged["id"]}) == 1
+        await database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"status": 0}})
+    await facade.until_rated(product, 1.0, 2)
+
+
 async def test_an_objection_to_a_text_stands_when_the_stars_change(
     facade: Facade, service: Service, product: str
 ) -> None:
