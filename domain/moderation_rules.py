@@ -88,6 +88,7 @@ class JudgedReview(NamedTuple):
     language: str | None = None
     is_verified: bool = False
     is_duplicate: bool = False
+    user_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class RuleSet:
 
     def judge(self, review: JudgedReview) -> Ruling:
         """The rules that fire for a review."""
-        text = searched(review.title, review.text) if self._reads_text else ""
+        text = searched(review.title, review.text, review.user_name) if self._reads_text else ""
         found = {kind for kind, detect in self._detectors.items() if detect(text)}
         lists = self._words.found_in(text)
         fired = tuple([rule for rule, fires in self._checks if fires(review, found, lists)])
@@ -227,7 +228,7 @@ def judged(review: Review, *, is_duplicate: bool = False) -> JudgedReview:
     """The part of a review that rules look at."""
     facts = review.facts
     about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
-    return JudgedReview(*about, is_duplicate)
+    return JudgedReview(*about, is_duplicate, review.user_name)
 
 
 def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, Ruling]]:

@@ -14,7 +14,7 @@ from unicodedata import category, combining, normalize
 from ahocorasick_rs import AhoCorasick
 
 _BETWEEN: Final = "\0"
-"""Between title and text: no review holds it, and no phrase goes across it."""
+"""Between title, text and name: no review holds it, and no phrase goes across it."""
 
 _INVISIBLE: Final = dict.fromkeys(
     [
@@ -104,9 +104,9 @@ def _is_mark(character: str) -> bool:
     return combining(normalize("NFKD", character)[0]) > 0
 
 
-def searched(title: str | None, text: str) -> str:
-    """Title and text, normalised, as the detectors take them."""
-    return f"{normalised(title)}{_BETWEEN}{normalised(text)}" if title else normalised(text)
+def searched(title: str | None, text: str, user_name: str | None = None) -> str:
+    """All that an author writes for others to read, normalised, as the detectors take it."""
+    return _BETWEEN.join([normalised(each) for each in (title, text, user_name) if each])
 
 
 def text_hash(title: str | None, text: str) -> str:

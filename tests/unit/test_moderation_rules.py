@@ -102,10 +102,13 @@ def test_words(word: str, said: str, is_found: bool) -> None:
     words = rule("w", RuleKind.WORDS, words=("other", word))
     assert fired(words, said) is is_found
     assert fired(words, "Nothing", title=said) is is_found
+    assert fired(words, "Nothing", user_name=said) is is_found
 
 
 def test_a_phrase_does_not_go_from_the_title_into_the_text() -> None:
-    assert not fired(rule("w", RuleKind.WORDS, words=("buy now",)), "now", title="buy")
+    buy_now = rule("w", RuleKind.WORDS, words=("buy now",))
+    assert not fired(buy_now, "now", title="buy")
+    assert not fired(buy_now, "buy", user_name="now")
 
 
 def test_several_lists_at_once() -> None:
@@ -409,7 +412,11 @@ def a_review(id: str, text: str, author: str | None = "ann", object: str = "came
 
 def test_rules_look_at_a_part_of_a_review() -> None:
     review = a_review("r", "Good", facts=Facts(True, False, None, "de"))
-    assert judged(review) == JudgedReview("Title", "Good", 450, "de", is_verified=True, is_duplicate=False)
+    expected = JudgedReview("Title", "Good", 450, "de", is_verified=True, is_duplicate=False)
+    assert judged(review) == expected
+    review.user_name = "Anna"
+    assert judged(review) == expected._replace(user_name="Anna")
+    review.user_name = None
     assert judged(review, is_duplicate=True) == judged(review)._replace(is_duplicate=True)
     assert not judged(a_review("r", "Good", facts=Facts(incentivized=True))).is_verified
 
