@@ -54,7 +54,11 @@ _ADDRESSES: Final = (
     re.compile(rf"at ?[\])] ?(?<=[(\[ ]at[)\] ]){_DOMAIN}"),
     re.compile(rf"at ?[\])] {_DOMAIN}"),
 )
-_NUMBER: Final = re.compile(r"(?<![\w.,/+-])(?:\+ ?)?(?:\( ?)?\d(?:[ ()./-]{0,3}\d){6,14}(?![\w/-]|[.,]\d)")
+_NUMBER: Final = re.compile(
+    # Behind a letter, as in WhatsApp+49 or Tel.0170, a sign of the number or the end of a short form stands between.
+    r"(?:(?<![\w.,/+-])|(?<=[^\W\d_]\.)|(?<=[^\W\d_])(?=\+))(?:\+ ?)?(?:\( ?)?"
+    r"\d(?:[ ()./-]{0,3}\d){6,14}(?![\w/-]|[.,]\d)"
+)
 _DATES: Final = re.compile(r"(?:\d{4}([-./])\d{1,2}\1\d{1,2}|\d{1,2}([-./])\d{1,2}\2\d{4})(?: \d{1,2})?")
 _GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?:[-. ]\d{2,5})+")
 _CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
