@@ -80,9 +80,12 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
             rules.reasons.setdefault(submission.key, reason)
 
 
-async def release_tokens(services: Services, rules: Rules, refused: Iterable[Key]) -> None:
-    """Give the tokens of submissions back that were refused in the end."""
-    await services.review_tokens.release(rules.used[key] for key in refused if key in rules.used)
+async def release_tokens(services: Services, rules: Rules, refused: Collection[Key]) -> None:
+    """Give the tokens of submissions back that were refused in the end, but for those by which another submission of
+    the batch stored the review."""
+    kept = {used.token.line for key, used in rules.used.items() if key not in refused}
+    given_back = (used for key, used in rules.used.items() if key in refused)
+    await services.review_tokens.release(used for used in given_back if used.token.line not in kept)
 
 
 async def _use_tokens(services: Services, proofs: Proofs, rules: Rules) -> None:
