@@ -176,6 +176,23 @@ async def test_a_review_that_can_not_be_read_keeps_no_other_from_being_published
     await facade.until_rated(product, 1.0, 2)
 
 
+async def test_an_edit_ends_a_planned_approval_also_once_the_rules_are_gone(
+    facade: Facade, service: Service, product: str
+) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    edited, mended, left = (review(product, 1, text, store) for text in ("Broken.", "It broke.", "It fell."))
+    ids = await facade.submit(edited, mended, left)
+    await facade.open_store(store, moderationRules=[])
+    await facade.submit({**edited, "review": "Quite another text."})
+    await facade.submit({**mended, "userId": None, "review": "It broke soon."})  # by a moderator, who has seen it
+    async with service.mongo() as database:
+        hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
+        await eventually(partial(database["publications"].count_documents, {"_id": {"$in": ids}}), lambda n: n == 0)
+    await facade.until_rated(product, 1.0, 2)
+    assert [(await state(facade, id))[0] for id in ids] == ["New", "Approved", "Approved"]
+
+
 async def test_an_objection_to_a_text_stands_when_the_stars_change(
     facade: Facade, service: Service, product: str
 ) -> None:
