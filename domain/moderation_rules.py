@@ -21,6 +21,7 @@ from domain.moderation_rules_text import (
 )
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewIdentity, ReviewStatus
+from domain.reviews_facts import BY_VERDICT
 
 MOST_RULES: Final = 50
 MOST_WORDS: Final = 1_000
@@ -249,6 +250,8 @@ def rule_set(rules: tuple[ModerationRule, ...]) -> RuleSet:
 
 def faults(rule: ModerationRule) -> Iterable[str]:
     """The sentences about what is wrong with a rule; none for a good one."""
+    if rule.id.startswith(BY_VERDICT):
+        yield f"`id` must not begin with {BY_VERDICT}, as the flags of classifiers do"
     if (rule.kind is RuleKind.WORDS) != bool(rule.words):
         yield "`words` belongs to the kind words, which needs it"
     if (rule.kind is RuleKind.LANGUAGES) != bool(rule.languages):

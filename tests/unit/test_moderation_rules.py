@@ -457,6 +457,7 @@ GOOD: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
+        (rule("verdict:ai", RuleKind.LINKS), "`id` must not begin with verdict:, as the flags of classifiers do"),
         (rule("r", RuleKind.WORDS), "`words` belongs to the kind words, which needs it"),
         (rule("r", RuleKind.LINKS, words=("x",)), "`words` belongs to the kind words, which needs it"),
         (rule("r", RuleKind.LANGUAGES), "`languages` belongs to the kind languages, which needs it"),
