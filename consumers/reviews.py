@@ -92,7 +92,7 @@ class SubmissionConsumer:
         edits = [submission.edit(decisions.reason(submission)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: _of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
-        await release_tokens(self.services, rules, (key for key, v in decided.items() if v.reason))
+        await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
         await self._tell_rivals(submissions, decided)
         _count(decided.values())
         untold = [submissions[k] for k, v in decided.items() if v.is_stored and k not in decisions.told]

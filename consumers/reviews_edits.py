@@ -16,6 +16,7 @@ from domain.delivery import OutgoingMessage
 from domain.languages import detectable
 from domain.moderation_rules import Ruling, is_duplicate, text_keys
 from domain.places import entity_key
+from domain.publications import Publication
 from domain.ratings import TallyKey
 from domain.reviews_edits import (
     Edit,
@@ -78,8 +79,7 @@ class ReviewEditor:
         work.audit(_audit_entry(edit, review, result) for edit, review, result in applied)
         for edit, review, result in applied:
             self._rulings(edit, review, result, work)
-        plans = {e.review_id: publication(e.review_id, r.ruling, e.at) for e, _, r in applied if r.ruling is not None}
-        await work.repositories.publications.plan(plans, work.session)
+        await work.repositories.publications.plan(dict(_plans(applied, present)), work.session)
         for edit, result in zip(edits, edited.results, strict=True):
             reason = result.reason and result.reason.value
             work.answer(edit.command_id, edit.review_id, result.outcome, reason, mark=edit.mark)
@@ -139,6 +139,18 @@ async def _languages(
     untold = {id: review for id, review in edited.items() if untold_language(before[id], review)}
     samples = [detectable(review.content.title, review.content.review) for review in untold.values()]
     return dict(zip(untold, await detect_languages(samples), strict=True))
+
+
+def _plans(
+    applied: Iterable[tuple[Edit, EditableReview, Edited]], before: Mapping[str, EditableReview]
+) -> Iterator[tuple[str, Publication | None]]:
+    """The approvals that are planned after these edits, by review, None where there is none any more: an author's edit
+    ends one also where the store has no rules by now, for nobody has seen what it says. A moderator's leaves it."""
+    for edit, _, result in applied:
+        if result.ruling is not None:
+            yield edit.review_id, publication(edit.review_id, result.ruling, edit.at)
+        elif edit.right is EditRight.AUTHOR and before[edit.review_id].is_held:
+            yield edit.review_id, None
 
 
 def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, EditableReview, Edited]]:

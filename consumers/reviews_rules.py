@@ -12,6 +12,7 @@ from consumers.moderation_rules import Ruled, follow
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.claims import Claim, only_review
+from domain.moderation_rules import RuleKind
 from domain.objects import ObjectPlace, is_closed, object_name
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
@@ -79,9 +80,12 @@ async def _look_at_images(services: Services, submissions: Collection[Submission
             rules.reasons.setdefault(submission.key, reason)
 
 
-async def release_tokens(services: Services, rules: Rules, refused: Iterable[Key]) -> None:
-    """Give the tokens of submissions back that were refused in the end."""
-    await services.review_tokens.release(rules.used[key] for key in refused if key in rules.used)
+async def release_tokens(services: Services, rules: Rules, refused: Collection[Key]) -> None:
+    """Give the tokens of submissions back that were refused in the end, but for those by which another submission of
+    the batch stored the review."""
+    kept = {used.token.line for key, used in rules.used.items() if key not in refused}
+    given_back = (used for key, used in rules.used.items() if key in refused)
+    await services.review_tokens.release(used for used in given_back if used.token.line not in kept)
 
 
 async def _use_tokens(services: Services, proofs: Proofs, rules: Rules) -> None:
@@ -105,7 +109,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
     purchases = {
         s.key: Purchase(store.id, s.review.user_id, s.review.entity)
         for s, store in known
-        if s.key not in proofs and s.review.user_id is not None and store.settings.purchase_required
+        if s.key not in proofs and s.review.user_id is not None and _asks_for_purchase(store)
     }
     claims = {s.key: [only_review(s.key.identity)] for s, store in known if _wants_claim(s, store)}
     made = await services.purchases.made(set(purchases.values()))
@@ -124,6 +128,12 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         if reason:
             rules.reasons[key] = reason
     return rules
+
+
+def _asks_for_purchase(store: Store) -> bool:
+    """True if a purchase decides whether a review is taken, or by a moderation rule what becomes of it."""
+    settings = store.settings
+    return settings.purchase_required or any(rule.kind is RuleKind.VERIFIED for rule in settings.moderation_rules)
 
 
 def _wants_claim(submission: Submission, store: Store) -> bool:

@@ -141,6 +141,7 @@ def settled(
     if image is not None and image.is_settled:
         return image
     review_id = image.review_id if image else None
+    upload = replace(upload, seen=image.seen) if image else upload
     if isinstance(result, Rebuilt) and review_id is not None and is_foreign(upload.uploader, author):
         result = UploadRefusal.OF_ANOTHER
     if isinstance(result, UploadRefusal):

@@ -21,6 +21,7 @@ from domain.moderation_rules_text import (
 )
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewIdentity, ReviewStatus
+from domain.reviews_facts import BY_VERDICT
 
 MOST_RULES: Final = 50
 MOST_WORDS: Final = 1_000
@@ -88,6 +89,7 @@ class JudgedReview(NamedTuple):
     language: str | None = None
     is_verified: bool = False
     is_duplicate: bool = False
+    user_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class RuleSet:
 
     def judge(self, review: JudgedReview) -> Ruling:
         """The rules that fire for a review."""
-        text = searched(review.title, review.text) if self._reads_text else ""
+        text = searched(review.title, review.text, review.user_name) if self._reads_text else ""
         found = {kind for kind, detect in self._detectors.items() if detect(text)}
         lists = self._words.found_in(text)
         fired = tuple([rule for rule, fires in self._checks if fires(review, found, lists)])
@@ -227,7 +229,7 @@ def judged(review: Review, *, is_duplicate: bool = False) -> JudgedReview:
     """The part of a review that rules look at."""
     facts = review.facts
     about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
-    return JudgedReview(*about, is_duplicate)
+    return JudgedReview(*about, is_duplicate, review.user_name)
 
 
 def tried(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, Ruling]]:
@@ -248,6 +250,8 @@ def rule_set(rules: tuple[ModerationRule, ...]) -> RuleSet:
 
 def faults(rule: ModerationRule) -> Iterable[str]:
     """The sentences about what is wrong with a rule; none for a good one."""
+    if rule.id.startswith(BY_VERDICT):
+        yield f"`id` must not begin with {BY_VERDICT}, as the flags of classifiers do"
     if (rule.kind is RuleKind.WORDS) != bool(rule.words):
         yield "`words` belongs to the kind words, which needs it"
     if (rule.kind is RuleKind.LANGUAGES) != bool(rule.languages):

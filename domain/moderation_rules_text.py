@@ -9,16 +9,30 @@ from hashlib import blake2b, sha256
 from itertools import groupby, islice
 from operator import eq
 from typing import Final
-from unicodedata import category, normalize
+from unicodedata import category, combining, normalize
 
 from ahocorasick_rs import AhoCorasick
 
 _BETWEEN: Final = "\0"
-"""Between title and text: no review holds it, and no phrase goes across it."""
+"""Between title, text and name: no review holds it, and no phrase goes across it."""
 
 _INVISIBLE: Final = dict.fromkeys(
-    [0x00AD, *range(0x200B, 0x2010), *range(0x2060, 0x2065), *range(0xFE00, 0xFE10), 0xFEFF]
+    [
+        # Control characters that are no white space.
+        *(*range(0x01, 0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0)),
+        # Those that Unicode wants ignored where they aren't supported (Default_Ignorable_Code_Point): what breaks
+        # lines or chooses a direction, fillers, selectors of variations, tags.
+        *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
+        *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10)),
+        *(0xFEFF, 0xFFA0, *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B)),
+        *range(0xE0000, 0xE1000),
+    ]
 )
+_MOST_MARKS: Final = 30
+"""Marks at one letter that count, as in Unicode's stream-safe format: no language writes as many. To bring marks into
+their order takes time by the square of their number."""
+_DOT: Final = "\u0307"
+_DOTTED: Final = re.compile(f"i{_DOT}+")
 _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -40,7 +54,11 @@ _ADDRESSES: Final = (
     re.compile(rf"at ?[\])] ?(?<=[(\[ ]at[)\] ]){_DOMAIN}"),
     re.compile(rf"at ?[\])] {_DOMAIN}"),
 )
-_NUMBER: Final = re.compile(r"(?<![\w.,/+-])(?:\+ ?)?(?:\( ?)?\d(?:[ ()./-]{0,3}\d){6,14}(?![\w/-]|[.,]\d)")
+_NUMBER: Final = re.compile(
+    # Behind a letter, as in WhatsApp+49 or Tel.0170, a sign of the number or the end of a short form stands between.
+    r"(?:(?<![\w.,/+-])|(?<=[^\W\d_]\.)|(?<=[^\W\d_])(?=\+))(?:\+ ?)?(?:\( ?)?"
+    r"\d(?:[ ()./-]{0,3}\d){6,14}(?![\w/-]|[.,]\d)"
+)
 _DATES: Final = re.compile(r"(?:\d{4}([-./])\d{1,2}\1\d{1,2}|\d{1,2}([-./])\d{1,2}\2\d{4})(?: \d{1,2})?")
 _GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?:[-. ]\d{2,5})+")
 _CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
@@ -60,15 +78,39 @@ _FEWEST_PLAIN, _MOST_PLAIN = 10, 12
 def normalised(text: str) -> str:
     """The text for comparisons: NFKC, case-folded, without invisible characters, white space as one blank."""
     if text.isascii():
-        is_plain = text.isprintable() and "  " not in text
-        return text.lower().strip() if is_plain else " ".join(text.lower().split())
-    folded = normalize("NFKC", normalize("NFKC", text.translate(_INVISIBLE)).casefold())
+        if text.isprintable() and "  " not in text:
+            return text.lower().strip()
+        return " ".join(text.translate(_INVISIBLE).lower().split())
+    folded = normalize("NFKC", _with_few_marks(text.translate(_INVISIBLE))).casefold()
+    # A capital I with a dot leaves one above its small letter, which has its own.
+    folded = normalize("NFKC", _DOTTED.sub("i", folded) if _DOT in folded else folded)
     return " ".join(folded.split())
 
 
-def searched(title: str | None, text: str) -> str:
-    """Title and text, normalised, as the detectors take them."""
-    return f"{normalised(title)}{_BETWEEN}{normalised(text)}" if title else normalised(text)
+def _with_few_marks(text: str) -> str:
+    """The text with as many marks at a letter as count. Whoever writes more of them leaves a whole stretch without a
+    letter, by which it is found."""
+    for start in range(0, len(text), _MOST_MARKS):
+        if all(map(_is_mark, text[start : start + _MOST_MARKS])):
+            break
+    else:
+        return text
+    kept, marks = [], 0
+    for character in text:
+        marks = marks + 1 if _is_mark(character) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
+
+
+def _is_mark(character: str) -> bool:
+    """True for what is put at the letter before it, once it is normalised."""
+    return combining(normalize("NFKD", character)[0]) > 0
+
+
+def searched(title: str | None, text: str, user_name: str | None = None) -> str:
+    """All that an author writes for others to read, normalised, as the detectors take it."""
+    return _BETWEEN.join([normalised(each) for each in (title, text, user_name) if each])
 
 
 def text_hash(title: str | None, text: str) -> str:

@@ -92,7 +92,7 @@ class EditableReview:
         """The part of it that moderation rules look at."""
         content, facts = self.content, self.facts
         about = (content.title, content.review, content.rating, facts.language, facts.verified_purchase)
-        return JudgedReview(*about, is_duplicate)
+        return JudgedReview(*about, is_duplicate, content.user_name)
 
 
 Judge = Callable[[str, EditableReview], Ruling | None]

@@ -1,6 +1,5 @@
-"""Messages of feedback: replies to reviews, votes on them, and reports.
-
-The one codec of `domain.feedback.Feedback`: for its topic, for parked commands and for dead letters.
+"""Messages of feedback: replies to reviews, votes on them, and reports. The one codec of `domain.feedback.Feedback`:
+for its topic, for parked commands and for dead letters.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from messaging.schemas import (
     Moment,
     Name,
     NotBlank,
+    OnlyTrue,
     OptionalId,
     Stores,
     usable,
@@ -97,7 +97,7 @@ class GivenReport(ClosedMessage):
     explanation: FeedbackText
     name: Name | None = None
     email: MailAddress = None
-    good_faith: Annotated[Literal[True], Field(description="The sender believes in good faith that all of it is true")]
+    good_faith: Annotated[OnlyTrue, Field(description="The sender believes in good faith that all of it is true")]
 
 
 class GivenSettlement(ClosedMessage):

@@ -15,7 +15,7 @@ from domain.reviews import Review
 from domain.reviews_facts import Facts
 from domain.timestamps import EPOCH
 from messaging.moderation_rules import ModerationRules
-from messaging.schemas import MAX_ITEMS, ClosedMessage, Message, OptionalId, Rating, ReviewText, Title
+from messaging.schemas import MAX_ITEMS, ClosedMessage, Message, Name, OptionalId, Rating, ReviewText, Title
 
 
 class TriedReview(Message):
@@ -23,6 +23,7 @@ class TriedReview(Message):
 
     id: OptionalId = None
     user_id: OptionalId = None
+    user_name: Name | None = None
     entity_id: Annotated[
         OptionalId, Field(validation_alias=AliasChoices("EntityId", "entityId"), serialization_alias="EntityId")
     ] = None
@@ -43,7 +44,7 @@ class TriedReview(Message):
             entity_name=None,
             store_id=store_id,
             user_id=self.user_id,
-            user_name=None,
+            user_name=self.user_name,
             title=self.title,
             text=self.review,
             rating=hundredths(self.rating),

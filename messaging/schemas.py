@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, LiteralString
+from typing import Annotated, Any, Final, Literal, LiteralString
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -104,6 +104,13 @@ def _at_most_two_decimals(value: float) -> float:
     return value
 
 
+def _no_number(told: object) -> object:
+    """The same, but for 1, which equals true."""
+    if isinstance(told, int | float) and not isinstance(told, bool):
+        raise PydanticKnownError("literal_error", {"expected": "True"})
+    return told
+
+
 def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidator:
     """Refuse a text for which `check` raises ValueError, with this code and the error's message."""
 
@@ -122,6 +129,7 @@ def _tag(language: str | None) -> str | None:
 
 
 NotBlank = AfterValidator(_not_blank)
+OnlyTrue = Annotated[Literal[True], BeforeValidator(_no_number)]
 NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), NotBlank]
 Moment = Annotated[

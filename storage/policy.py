@@ -59,17 +59,22 @@ class DecisionCounts:
     async def report(self, store_id: str | None, since: datetime | None, until: datetime | None) -> DecisionReport:
         """The decisions about the reviews that were submitted from `since` up to, without, `until`.
 
-        A review takes as long as from its submission to its last change: later ones than the decision count, too.
+        A review takes as long as from its submission to its last change: later ones than the decision count, too. An
+        import is decided about from when it came, or where it comes from since it was written.
         Eight bytes of memory for each decision.
         """
         created: Document = {"$gte": since or SINCE_EVER} | ({"$lt": until} if until else {})
         match: Document = {"createdDate": created, **_RATED} | ({} if store_id is None else {"storeId": store_id})
-        fields = dict.fromkeys(("status", "ratingHundredths", "reasonCode", "createdDate", "modifiedDate"), 1)
+        fields = dict.fromkeys(
+            ("status", "ratingHundredths", "reasonCode", "createdDate", "submittedAt", "modifiedDate"), 1
+        )
         report = DecisionReport()
         async for document in self._reviews.find(match, fields):
             whole = filled(REVIEW, document)
             status, reason = ReviewStatus(whole["status"]), document.get("reasonCode")
             report.decisions.add(status, stars(document["ratingHundredths"]), ReasonCode(reason) if reason else None)
             if status is not ReviewStatus.NEW:
-                report.seconds.append((whole["modifiedDate"] - document["createdDate"]).total_seconds())
+                came, decided = document.get("submittedAt", document["createdDate"]), whole["modifiedDate"]
+                began = came if came <= decided else document["createdDate"]
+                report.seconds.append((decided - began).total_seconds())
         return report

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
+from domain.addresses import bare_address
 from domain.feedback import Feedback, Report, Vote, VoteKey, counting
 from domain.images import ImageState, StoredImage, with_settled
 from domain.moderation import Moderation
@@ -171,8 +172,7 @@ class PersonalData:
 
     async def parked_feedback(self) -> list[Feedback]:
         """The votes and reports of theirs that wait for their review."""
-        found = self._database[PARKED_COMMANDS].find(self._feedback_filter(await self._addresses()))
-        return [feedback_from(document) async for document in found]
+        return [feedback_from(document) async for document in self._parked_feedback(await self._addresses())]
 
     async def forget_votes(self) -> int:
         """Remove their votes, with which the counters of the reviews follow; returns how many there were."""
@@ -184,7 +184,8 @@ class PersonalData:
     async def forget_reports(self) -> int:
         """Take them and their words out of their reports, whose reasons stay; returns how many there were."""
         addresses = await self._addresses()
-        await self._database[PARKED_COMMANDS].delete_many(self._feedback_filter(addresses))
+        waiting = [document["_id"] async for document in self._parked_feedback(addresses)]
+        await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})
         return await ReportRepository(self._database).forget_person(self._customer, addresses)
 
     async def forget_edits(self) -> int:
@@ -211,14 +212,20 @@ class PersonalData:
         await votes.remove([key for key, _ in found], session)
         return len(found)
 
-    async def _addresses(self) -> list[str]:
-        """Their mail addresses: those of their orders, and their id, which may be one."""
-        orders = await self.orders()
-        return [self._customer, *{order.customer.email for order in orders if order.customer.email}]
+    async def _addresses(self) -> set[str]:
+        """Their mail addresses, as they are written and as reports have them: those of their orders, and their id,
+        which may be one."""
+        written = {self._customer, *(order.customer.email for order in await self.orders() if order.customer.email)}
+        return written | {bare_address(each) for each in written}
 
-    def _feedback_filter(self, addresses: Collection[str]) -> Document:
-        theirs = {"$or": [{"command.userId": self._customer}, {"command.email": {"$in": list(addresses)}}]}
-        return {"kind": FEEDBACK.kind, **theirs}
+    async def _parked_feedback(self, addresses: Collection[str]) -> AsyncIterator[Document]:
+        """The documents of their feedback that waits, by their id or one of these addresses in any letter case."""
+        names = {address.casefold() for address in addresses}
+        named = {"$or": [{"command.userId": self._customer}, {"command.email": {"$exists": True}}]}
+        async for document in self._database[PARKED_COMMANDS].find({"kind": FEEDBACK.kind, **named}):
+            command = document["command"]
+            if command.get("userId") == self._customer or command.get("email", "").casefold() in names:
+                yield document
 
     async def _forget_order(self, id: str, session: Session) -> int:
         order = (await self._orders.of_ids([id], session)).get(id)

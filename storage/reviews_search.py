@@ -86,7 +86,7 @@ class ReviewSearch:
 
     `stores` bounds the search to what belongs to one of them; what has no store isn't among it. `after` is the place
     of a review in the sort, by `place_of`: the page begins behind it. `is_reported`: with open reports, or without.
-    `is_flagged`: by moderation rules.
+    `is_flagged`: by moderation rules. `shows_images`: with images that everybody sees once it is approved, or without.
     """
 
     ids: Collection[str] | None = None
@@ -110,6 +110,7 @@ class ReviewSearch:
     is_reported: bool | None = None
     is_flagged: bool | None = None
     has_images: bool | None = None
+    shows_images: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,10 @@ class ReviewPage:
     reviews: Sequence[Review]
     long_texts: Mapping[str, int]
     end: Sequence[SortValue] | None = None
+
+
+_SHOWN: Final[Document] = {"$elemMatch": {"hidden": {"$ne": True}, "pending": {"$ne": True}}}
+"""The condition for images of which everybody sees one, once their review is approved."""
 
 
 def criteria(search: ReviewSearch) -> Document:
@@ -139,6 +144,8 @@ def criteria(search: ReviewSearch) -> Document:
     for name, is_wanted in (("flags", search.is_flagged), ("images", search.has_images)):
         if is_wanted is not None:
             conditions[f"{name}.0"] = {"$exists": is_wanted}
+    if search.shows_images is not None:
+        conditions["images"] = _SHOWN if search.shows_images else {"$not": _SHOWN}
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating
@@ -167,7 +174,7 @@ def tallied(search: ReviewSearch) -> Document | None:
         return None
     others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.language)
     bounds = (search.lowest_rating, search.highest_rating)
-    facts = (search.is_reported, search.is_verified, search.is_flagged, search.has_images)
+    facts = (search.is_reported, search.is_verified, search.is_flagged, search.has_images, search.shows_images)
     if any(each is not None for each in (*others, *bounds, *facts)):
         return None
     return _about(search)

@@ -111,7 +111,7 @@ class Wanted:
             store_id=store_id,
             lowest_rating=lowest_with(self.stars) if self.stars else None,
             highest_rating=highest_with(self.stars) if self.stars else None,
-            has_images=self.photos,
+            shows_images=self.photos,
             is_verified=self.verified,
             language=self.language,
             sort=_SORTS[self.sort],

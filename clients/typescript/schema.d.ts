@@ -2641,6 +2641,7 @@ export interface components {
         TriedReview: {
             id?: string | null;
             userId?: string | null;
+            userName?: string | null;
             EntityId?: string | null;
             EntityType?: string | null;
             title?: string | null;

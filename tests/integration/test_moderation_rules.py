@@ -12,6 +12,7 @@ from domain.delivery import Seen
 from storage.seen import seen_document
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import Message, message, review_message
+from tests.support.orders import Returns
 from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
 
@@ -79,6 +80,21 @@ async def test_what_rules_do_to_reviews(facade: Facade, service: Service, produc
     assert await audited(facade, good["id"]) == [("approve", "rule:good")]
 
 
+async def test_a_rule_about_buyers_knows_orders_where_nobody_has_to_have_bought(
+    facade: Facade, returns: Returns, product: str
+) -> None:
+    rules: list[Json] = [
+        {"id": "buyers", "kind": "verified", "outcome": "approve"},
+        {"id": "others", "kind": "verified", "outcome": "hold"},
+    ]
+    store, customer = await facade.open_store(moderationRules=rules), new_id("customer")
+    await returns.ordered({product: 1}, storeId=store, customerId=customer)
+    bought, not_bought = (review(product, 5, "Sharp.", store, userId=author) for author in (customer, "anna"))
+    await facade.submit(bought, not_bought)
+    assert await state(facade, bought["id"]) == ("Approved", [], "rule:buyers")
+    assert await state(facade, not_bought["id"]) == ("New", ["others"], None)
+
+
 async def test_edits_are_judged_anew(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(moderationRules=RULES)
     first = review(product, 5, "Sharp.", store)
@@ -142,6 +158,39 @@ async def test_a_review_that_few_stars_hold_is_published_in_time(
     assert await state(facade, again["id"]) == ("Approved", ["low"], "rule:low")
     assert (await state(facade, decided["id"]))[0] == "New"
     assert await audited(facade, low["id"]) == [("approve", "rule:low"), ("hold", "rule:low")]
+
+
+async def test_a_review_that_can_not_be_read_keeps_no_other_from_being_published(
+    facade: Facade, service: Service, product: str
+) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    low, damaged = review(product, 1, "Broken.", store), review(product, 1, "It broke.", store)
+    ids = await facade.submit(low, damaged)
+    async with service.mongo() as database:
+        await database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"status": 7}})
+        hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
+        await facade.until_rated(product, 1.0, 1)
+        assert await database["publications"].count_documents({"_id": damaged["id"]}) == 1
+        await database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"status": 0}})
+    await facade.until_rated(product, 1.0, 2)
+
+
+async def test_an_edit_ends_a_planned_approval_also_once_the_rules_are_gone(
+    facade: Facade, service: Service, product: str
+) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    edited, mended, left = (review(product, 1, text, store) for text in ("Broken.", "It broke.", "It fell."))
+    ids = await facade.submit(edited, mended, left)
+    await facade.open_store(store, moderationRules=[])
+    await facade.submit({**edited, "review": "Quite another text."})
+    await facade.submit({**mended, "userId": None, "review": "It broke soon."})  # by a moderator, who has seen it
+    async with service.mongo() as database:
+        hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        await database["publications"].update_many({"_id": {"$in": ids}}, {"$set": {"at": hour_ago}})
+        await eventually(partial(database["publications"].count_documents, {"_id": {"$in": ids}}), lambda n: n == 0)
+    await facade.until_rated(product, 1.0, 2)
+    assert [(await state(facade, id))[0] for id in ids] == ["New", "Approved", "Approved"]
 
 
 async def test_an_objection_to_a_text_stands_when_the_stars_change(

@@ -7,6 +7,7 @@ import json
 import httpx
 
 from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import review_message
 from tests.support.service import Service
 
 
@@ -33,6 +34,16 @@ async def test_the_policy_and_the_report_count_decisions(
     assert [report[name] for name in ("submitted", "approved", "rejected", "waiting")] == [5, 2, 2, 1]
     assert [each["rejected"] for each in report["byStars"]] == [1, 0, 0, 1, 0]
     assert report["medianSecondsToDecision"] > 0
+    old = new_id("review")
+    imported = submission(entity, storeId=store, id=old, source="import", writtenDate="2020-05-06T07:08:09Z")
+    await service.publish("review-submissions", review_message(imported))
+    await facade.until_listed(entity, 6)
+    await facade.moderate("approve", old)
+    report = json.loads((await service.run("reviews", "report", "--store", store, "--json")).stdout)
+    assert (report["submitted"], report["approved"]) == (6, 3)
+    whole = json.loads((await service.run("reviews", "report", "--to", "2020-05-07", "--json")).stdout)
+    assert whole["submitted"] >= 1
+    assert whole["medianSecondsToDecision"] < 86_400, "it came when it was imported"
     later = ("reviews", "report", "--store", store, "--from", "2100-01-01", "--csv")
     rows = (await service.run(*later)).stdout.splitlines()
     assert rows[0] == "figure,of,value"

@@ -16,6 +16,7 @@ import pytest
 from domain.review_tokens import VALIDITY, ReviewToken, signed
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
+from tests.support.images import Images
 from tests.support.messages import message
 from tests.support.reminders import DAY, Shop, connected_job
 from tests.support.service import Json, Servers, Service, running_service
@@ -189,6 +190,30 @@ async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, faca
     await eventually(told)
     assert await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id}) is None
     await facade.submit(review(shop, "camera", text))
+
+
+async def test_a_token_stays_used_when_an_edit_that_brings_it_again_is_refused(
+    shop: Shop, http: httpx.AsyncClient
+) -> None:
+    key = await ReviewTokenRepository(shop.database).signing_key()
+    token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + timedelta(hours=1))
+    image = await Images(http).upload()
+    other = submission("camera", id=new_id("review"), images=[image])
+    first = review(shop, "camera", signed(token, key), id=new_id("review"))
+    edit = {**first, "review": "Blurred.", "images": [image]}
+    # In one batch of the consumer, where only the transaction tells that the image is the other review's by then.
+    messages = [message(each, "Product:camera") for each in (other, first, edit)]
+    await shop.service.publish("review-submissions", *messages)
+
+    async def told() -> bool:
+        events = await shop.service.values("events")
+        return any((e.get("reviewId"), e.get("code")) == (first["id"], "image-of-another") for e in events)
+
+    await eventually(told)
+    await shop.service.idle()
+    used = await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id})
+    assert used is not None
+    assert used["reviewId"] == first["id"]
 
 
 async def test_a_request_that_was_seen(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
+from tests.support.images import Images
 from tests.support.service import Json
 from tests.support.waiting import eventually
 
@@ -69,6 +70,22 @@ async def test_reviews_are_public_and_tell_nothing_of_their_authors(facade: Faca
         "notHelpful": 0,
     }
     assert page["next"] is None
+
+
+async def test_photos_that_nobody_is_shown_are_none(facade: Facade, store: str, product: str) -> None:
+    images = Images(facade.http)
+    hidden, partly = [await images.upload()], [await images.upload(), await images.upload()]
+    wanted = [submission(product, storeId=store, userId=new_id("u"), images=ids) for ids in (hidden, partly)]
+    first, second = await facade.submit_approved(*wanted)
+    await images.moderate("hide", first, hidden[0])
+    await images.moderate("hide", second, partly[0])
+
+    async def found(photos: str) -> list[tuple[str, int]]:
+        page = await shown(facade, store, product, photos=photos)
+        return [(row["id"], len(row["images"])) for row in page["results"]]
+
+    assert await found("true") == [(second, 1)]
+    assert await found("false") == [(first, 0)]
 
 
 async def test_pages_are_sorted_and_filtered(facade: Facade, store: str, product: str) -> None:

@@ -291,6 +291,8 @@ REPORT = {"action": "report", "reviewId": "a", "reason": "spam", "explanation": 
     ("command", "place"),
     [
         ({**REPORT, "goodFaith": False}, "goodFaith"),
+        ({**REPORT, "goodFaith": 1}, "goodFaith"),
+        ({**REPORT, "goodFaith": 1.0}, "goodFaith"),
         ({name: value for name, value in REPORT.items() if name != "goodFaith"}, "goodFaith"),
         ({**REPORT, "reason": "low-rating"}, "reason"),
         ({**REPORT, "explanation": " "}, "explanation"),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from domain.delivery import Seen
 from domain.images import (
     ImageFormat,
     ImageState,
@@ -116,6 +117,12 @@ def test_an_upload_is_settled_once() -> None:
 def test_an_awaited_image_stays_with_its_review(author: str | None) -> None:
     after = settled(AWAITED, UPLOAD, REBUILT, author)
     assert (after.state, after.review_id, after.at) == (ImageState.READY, "r", NOW)
+
+
+def test_an_image_that_was_hidden_before_it_was_ready_knows_the_command() -> None:
+    seen = Seen({2: (7, 1_000)})
+    for result in (REBUILT, UploadRefusal.ANIMATED):
+        assert settled(replace(AWAITED, seen=seen), UPLOAD, result, "anna").seen == seen
 
 
 def test_an_awaited_image_of_somebody_else_is_refused() -> None:

@@ -24,6 +24,7 @@ REVIEWS: list[dict[str, Any]] = [
     {"EntityId": "e", "EntityType": "Product", "review": "Broken", "rating": 1},
     {"id": "r", "EntityId": "e", "EntityType": "Product", "review": "Sharp", "rating": 5, "verifiedPurchase": True},
     {"EntityId": "e", "EntityType": "Product", "review": "Fair", "rating": 3},
+    {"EntityId": "e", "EntityType": "Product", "review": "Fine", "rating": 3, "userName": "Scam"},
 ]
 URL = "/api/stores/s/moderationRules/try"
 
@@ -46,10 +47,11 @@ async def test_what_rules_would_do() -> None:
                     row("/2", ["low"], "hold", publishAfterHours=24),
                     row("r", ["bought"], "approve", reviewStatus="Approved", approvedBy="bought"),
                     row("/4", [], None),
+                    row("/5", ["words"], "hold"),
                 ],
                 "summary": {
-                    **{"reviews": 5, "approved": 1, "held": 3, "flagged": 0, "untouched": 1},
-                    "rules": {"words": 2, "twice": 1, "low": 1, "bought": 1},
+                    **{"reviews": 6, "approved": 1, "held": 4, "flagged": 0, "untouched": 1},
+                    "rules": {"words": 3, "twice": 1, "low": 1, "bought": 1},
                 },
             },
         )
@@ -65,15 +67,16 @@ def test_the_command_line(tmp_path: Path, format: str) -> None:
     if format == "jsonl":
         reviews.write_text("\n".join(json.dumps(each) for each in [*REVIEWS, {"rating": 9}]))
     else:
-        lines = [f"{r.get('id', '')},e,{r['review']},{r['rating']},{r.get('verifiedPurchase', '')}" for r in REVIEWS]
-        reviews.write_text("\n".join(["id,entityId,review,rating,verifiedPurchase", *lines, ",,,9,"]))
+        names = ["id", "EntityId", "review", "rating", "verifiedPurchase", "userName"]
+        lines = [",".join(str(each.get(name, "")) for name in names) for each in REVIEWS]
+        reviews.write_text("\n".join([",".join(names), *lines, ",,,9,,"]))
     done = CliRunner().invoke(app, ["rules", "try", str(reviews), "--rules", str(rules)])
     assert done.exit_code == 1, done.output
     assert "r: approved by bought" in done.output
     assert "held by words, twice" in done.output
     assert "held by low, and approved after 24 hours" in done.output
     assert "no rule fires" in done.output
-    assert "5 reviews: 1 approved, 3 held, 0 flagged, 1 as without rules; 1 rows are bad." in done.output
+    assert "6 reviews: 1 approved, 4 held, 0 flagged, 1 as without rules; 1 rows are bad." in done.output
 
 
 def test_wrong_usage(tmp_path: Path) -> None:

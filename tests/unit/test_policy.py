@@ -99,7 +99,7 @@ def test_the_policy_names_the_rules_in_force() -> None:
     assert told == [
         "A review that the rule about links applies to waits for a moderator.",
         "A review that the rule about stars applies to waits for a moderator, and is published after 48 hours at the "
-        "latest unless it is rejected.",
+        "latest unless it is rejected or something other than its stars holds it back.",
         "A review that the rule about words applies to is marked for a moderator.",
     ]
     approving = ModerationRule("d", RuleKind.VERIFIED, RuleOutcome.APPROVE)

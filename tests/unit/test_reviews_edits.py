@@ -282,7 +282,7 @@ def test_marks_are_stored_and_stay_what_they_are(identity: str | None, content: 
 
 def test_rules_look_at_a_part_of_an_edited_review() -> None:
     review = replace(REVIEW, facts=Facts(True, False, None, "de"))
-    expected = JudgedReview("Title", "Good", 400, "de", is_verified=True, is_duplicate=True)
+    expected = JudgedReview("Title", "Good", 400, "de", is_verified=True, is_duplicate=True, user_name="Anna")
     assert review.judged(is_duplicate=True) == expected
     assert review.judged(is_duplicate=False) == expected._replace(is_duplicate=False)
     assert not replace(REVIEW, facts=Facts(incentivized=True)).judged(is_duplicate=True).is_verified

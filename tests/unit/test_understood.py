@@ -221,8 +221,14 @@ BODIES: dict[str, Any] = {
     "POST /api/stores/{storeId}/moderationRules/try": {
         "reviews": [
             {
-                **{"id": "r", "userId": "u", "EntityId": "e", "EntityType": "Product", "title": "Good"},
-                **{"review": "Sharp: to the edges", "rating": 4, "verifiedPurchase": True, "language": "en"},
+                **{"id": "r", "userId": "u", "userName": "Ann", "EntityId": "e", "EntityType": "Product"},
+                **{
+                    "title": "Good",
+                    "review": "Sharp: to the edges",
+                    "rating": 4,
+                    "verifiedPurchase": True,
+                    "language": "en",
+                },
             }
         ],
         "rules": STORE["settings"]["moderationRules"],
