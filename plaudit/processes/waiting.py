@@ -130,5 +130,10 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         before_sleep=report,
         reraise=True,
     )
-    result: T = await retrying(attempt)
+
+    async def attempted() -> T:
+        # Tenacity awaits nothing but coroutine functions: what a lambda gives would come back as it is.
+        return await attempt()
+
+    result: T = await retrying(attempted)
     return result
