@@ -176,6 +176,31 @@ def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], 
     assert says in plaudit(tmp_path, *command.split(), code=2, **environment).stderr
 
 
+@pytest.mark.parametrize("command", ["api", "worker", "init", "doctor"])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:port"),
+        ("KAFKA__BOOTSTRAP_SERVERS", "kafka:70000"),
+        ("KAFKA__SASL_USERNAME", ""),
+        ("KAFKA__TLS_CA_FILE", "missing.pem"),
+        ("MONGO__URI", "mongodb://mongo:99999"),
+        ("MONGO__URI", "http://mongo"),
+        ("MONGO__URI", "mongodb://mongo/?tls=true&tlsCAFile=missing.pem"),
+        ("MONGO__DATABASE", "a b"),
+    ],
+)
+def test_what_cannot_even_be_tried_is_told_by_its_variable(
+    tmp_path: Path, command: str, variable: str, value: str
+) -> None:
+    usable = {"KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "MONGO__URI": "mongodb://127.0.0.1:1"}
+    security = {"KAFKA__SASL_USERNAME": "SASL_PLAINTEXT", "KAFKA__TLS_CA_FILE": "SSL"}.get(variable, "PLAINTEXT")
+    variables = {**usable, "KAFKA__SECURITY_PROTOCOL": security, variable: value}
+    environment = {f"PLAUDIT_{name}": value for name, value in variables.items()}
+    ended = plaudit(tmp_path, *command.split(), code=1 if command == "doctor" else 2, **environment)
+    assert f"PLAUDIT_{variable}" in ended.stdout + ended.stderr
+
+
 @pytest.mark.parametrize(
     "report", ["r.jsonl", "../shop/r.jsonl", "again.jsonl", "r.jsonl.plaudit-import.json", "r.jsonl.images/bad.jsonl"]
 )
