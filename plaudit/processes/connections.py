@@ -58,7 +58,7 @@ def connected_database(
 ) -> tuple[Client, Database]:
     """The client and the database of the configuration; raises ConfigurationError for what can't even be tried."""
     try:
-        return connect(settings.mongo_uri(), settings.mongo.database, timeout=timeout, query_timeout=query_timeout)
+        return connect(settings.mongo_uri(), settings.mongo_database(), timeout=timeout, query_timeout=query_timeout)
     except InvalidName as error:
         raise ConfigurationError(f"PLAUDIT_MONGO__DATABASE: {error}") from error
     except (PyMongoError, ValueError, OSError) as error:  # a wrong address; files of TLS that it names

@@ -73,7 +73,7 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
         "http": "http://127.0.0.1:9137",
         "kafka": "127.0.0.1:9138",
         "mongo": "mongodb://plaudit:pass-of-mongo@127.0.0.1:9139/?replicaSet=rs",
-        "database": "plaudit",
+        "database": "shop",
         "idempotence": False,
         "kafkaSasl": {
             **{"securityProtocol": "SASL_PLAINTEXT", "mechanism": "PLAIN"},
@@ -86,6 +86,7 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
     assert (shown["runningUp"], shown["broker"]) == (".plaudit/endpoints.json", "tansu")
     assert (shown["http"]["host"], shown["http"]["port"]) == ("127.0.0.1", 9137)
     assert shown["mongo"]["uri"].startswith("mongodb://**********@127.0.0.1:9139/")
+    assert shown["mongo"]["database"] == "shop"
     kafka = shown["kafka"]
     assert (kafka["bootstrap_servers"], kafka["security_protocol"]) == ("127.0.0.1:9138", "SASL_PLAINTEXT")
     configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092")
@@ -102,6 +103,21 @@ def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:
         assert configuration(tmp_path)["runningUp"] == ".plaudit/endpoints.json"
     assert configuration(tmp_path)["runningUp"] is None
     assert "start `plaudit up`" in plaudit(tmp_path, "ratings", "verify", code=1).stderr
+
+
+async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    environment = service.command_environment()
+    data = tmp_path / "data"
+    data.mkdir()
+    endpoints = {"http": "http://127.0.0.1:9137", "kafka": servers.kafka, "mongo": servers.mongo}
+    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": service.database}))
+    await service.run("keys", "create", "here", "--permission", "settings:read")
+    beside = {name: value for name, value in environment.items() if not name.startswith("PLAUDIT_MONGO__")}
+    with (data / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        listed = plaudit(tmp_path, "keys", "list", code=0, **{**beside, "PLAUDIT_DATA": str(data)})
+    assert "here" in listed.stdout
 
 
 async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
