@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Annotated, Final
 from uuid import UUID, uuid5
 
+import orjson
 from pydantic import Field, TypeAdapter
 
 from domain.delivery import OutgoingMessage
@@ -42,6 +43,11 @@ FLOW: Final = (
 
 _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMINDER_COMMANDS, Topic.RETURN_COMMANDS)
 _SOURCE: Final = b"/plaudit/dlq"
+_ANSWERED: Final = (Topic.STORE_UPDATES, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.REVIEW_CHANGES)
+"""Topics of commands whose repeats are known by their `commandId` alone."""
+_COMMANDS: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")
+NOT_FOUND: Final = "review-not-found"
+"""The code of a command that waited its hour for its review in vain."""
 _MENDED: Final = UUID("6f1f0c1d-2f5e-5c0b-8d0a-2a9f6f0f5c11")
 
 
@@ -129,8 +135,8 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
 
     `value` takes the place of the letter's own: a mended message is another one, so that what identifies it
     follows from the new value, too. `earlier`: how often it was replayed before.
-    A message without an id keeps the identity that its content gives it. Only a return command has none: it gets
-    one here, so that a replay that was cut short and done again makes one return.
+    A message without an id keeps the identity that its content gives it. A command has none: it gets one here, so that
+    a replay that was cut short and done again takes effect once, and undoes nothing that came in between.
     """
     topic = letter.topic.removesuffix(DEAD_LETTER_SUFFIX)
     headers = [(n, v) for n, v in letter.headers if n not in REASON_HEADERS and n != REPLAYED_FROM]
@@ -144,7 +150,34 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
         mended = str(uuid5(_MENDED, f"{identity.hex()}/{value.hex()}")).encode()
         headers = [(n, mended if n == "ce_id" else v) for n, v in headers]
     headers.append((REPLAYED_FROM, first_letter_id(letter).encode()))
-    return OutgoingMessage(topic, letter.key, letter.value if value is None else value, headers)
+    content = letter.value if value is None else value
+    if content is not None and topic.endswith(_ANSWERED):
+        told = f"{place}/{earlier}" if value is None else f"{place}/{earlier}/{value.hex()}"
+        content = _as_command(
+            content, str(uuid5(_COMMANDS, told)), is_settled=header(letter, "x-error-code") == NOT_FOUND
+        )
+    return OutgoingMessage(topic, letter.key, content, headers)
+
+
+def _as_command(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
+    """The value of a command with an id, by which a repeat changes nothing.
+
+    One that has an id keeps it, unless it `is_settled`: it waited in vain, and has been answered "not-found", so that
+    by its own id it would be a repeat itself. The rest of the value stays as it was received, byte for byte.
+    """
+    try:
+        command = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    if not isinstance(command, dict) or not command:
+        return value
+    own = next((name for name in command if name.lower() == "commandid"), None)
+    if own is not None:
+        return orjson.dumps({**command, own: command_id}) if is_settled else value
+    # A recount comes to the same each time, and a report without an id is known by what it says.
+    if command.get("kind") == "recount" or command.get("action") == "report":
+        return value
+    return value.replace(b"{", b'{"commandId":"%s",' % command_id.encode(), 1)
 
 
 def letter_id(letter: RawRecord) -> str:

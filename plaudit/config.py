@@ -256,6 +256,11 @@ class Settings(BaseSettings):
         uri = self.mongo.uri
         return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
 
+    def mongo_database(self) -> str:
+        """The name of the database: that of a running `plaudit up` whose MongoDB is meant, else the configured one."""
+        endpoints = None if self.mongo.uri else self.endpoints()
+        return str(endpoints["database"]) if endpoints else self.mongo.database
+
     def http_address(self) -> str:
         """The address of a running service: that of `plaudit up` if it runs, else the configured one."""
         endpoints = self.endpoints()

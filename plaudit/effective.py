@@ -26,7 +26,7 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
     if endpoints is not None:
         address = urlsplit(settings.http_address())
         shown["http"]["host"], shown["http"]["port"] = address.hostname, address.port
-        shown["mongo"]["database"] = endpoints["database"] if settings.mongo.uri is None else settings.mongo.database
+        shown["mongo"]["database"] = settings.mongo_database()
     if endpoints is not None and settings.kafka.bootstrap_servers is None:
         shown["broker"] = "kafka" if connection.idempotence else "tansu"
     shown["kafka"] |= {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -36,8 +37,18 @@ _NOT_LET_IN: Final = (
 )
 
 
+_ADDRESS: Final = re.compile(
+    r"(?:\[[0-9a-fA-F:.]+\]|[^\s,:\[\]]+)(?::([0-9]{1,5}))?|(?:[0-9a-fA-F]*:){2,}[0-9a-fA-F:.]*"
+)
+_MOST_PORT: Final = 65_535
+
+
 class BrokerAwayError(Exception):
     """Kafka can't be reached or didn't acknowledge in time."""
+
+
+class UnusableConnectionError(Exception):
+    """The connection to Kafka can't even be tried; the message names the variable and says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,8 @@ class KafkaConnection:
     client_id: str = "plaudit"
 
     def client_options(self) -> dict[str, Any]:
-        """Keyword arguments that all aiokafka clients share."""
+        """Keyword arguments that all aiokafka clients share. Raises UnusableConnectionError."""
+        self._check_addresses()
         options: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
             "client_id": self.client_id,
@@ -73,10 +85,21 @@ class KafkaConnection:
             if self.sasl_mechanism == "OAUTHBEARER":
                 options["sasl_oauth_token_provider"] = self._tokens()
             else:
+                if not (self.sasl_username and self.sasl_password):
+                    names = "PLAUDIT_KAFKA__SASL_USERNAME and PLAUDIT_KAFKA__SASL_PASSWORD"
+                    raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} needs both")
                 options |= {"sasl_plain_username": self.sasl_username, "sasl_plain_password": self.sasl_password}
         if self.security_protocol.endswith("SSL"):
             options["ssl_context"] = self._tls()
         return options
+
+    def _check_addresses(self) -> None:
+        addresses = [address.strip() for address in self.bootstrap_servers.split(",")]
+        found = [_ADDRESS.fullmatch(address) for address in addresses if address]
+        if not found or any(each is None or not 0 < int(each[1] or 1) <= _MOST_PORT for each in found):
+            raise UnusableConnectionError(
+                "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS: must be addresses like kafka-1:9092,kafka-2:9092"
+            )
 
     def _tokens(self) -> ClientCredentials:
         from messaging.kafka.oauth import (
@@ -84,16 +107,34 @@ class KafkaConnection:
         )
 
         if not self.sasl_token_url:
-            raise ValueError("OAUTHBEARER needs the address of a token endpoint: PLAUDIT_KAFKA__SASL_TOKEN_URL")
+            raise UnusableConnectionError(
+                "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address of a token endpoint"
+            )
         return ClientCredentials(
             self.sasl_token_url, self.sasl_username or "", self.sasl_password or "", self.sasl_token_scope
         )
 
     def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.tls_ca_file)
+        try:
+            context = ssl.create_default_context(cafile=self.tls_ca_file)
+        except OSError as error:
+            raise UnusableConnectionError(
+                f"PLAUDIT_KAFKA__TLS_CA_FILE: {self.tls_ca_file}: {_reason(error)}"
+            ) from error
         if self.tls_cert_file:
-            context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
+            try:
+                context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
+            except OSError as error:
+                files = ", ".join(filter(None, (self.tls_cert_file, self.tls_key_file)))
+                raise UnusableConnectionError(
+                    f"PLAUDIT_KAFKA__TLS_CERT_FILE and PLAUDIT_KAFKA__TLS_KEY_FILE: {files}: {_reason(error)}"
+                ) from error
         return context
+
+
+def _reason(error: OSError) -> str:
+    # Errors of TLS aren't about the file, but about what it holds.
+    return f"no usable PEM ({error.reason})" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
 
 
 def is_broker_away(error: BaseException) -> bool:

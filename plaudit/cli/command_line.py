@@ -21,6 +21,7 @@ from pydantic_settings import SettingsError
 
 from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
+from messaging.kafka.connection import UnusableConnectionError
 from plaudit.cli.terminal import Terminal, output
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
@@ -64,7 +65,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         fail(str(error), error.exit_code)
     except (MissingAddressError, EmbeddedServerError) as error:
         fail(str(error))
-    except ConfigurationError as error:
+    except (ConfigurationError, UnusableConnectionError) as error:
         fail(f"The configuration is wrong. {error}", code=2)
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)

@@ -12,16 +12,17 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
+from pymongo.errors import InvalidName, PyMongoError
 
 from messaging.kafka.aiokafka_internals import recover_lost_connections
 from messaging.kafka.division import Division
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
-from plaudit.config import Settings
+from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import has_places, make_keys, prepare_servers
-from storage.database import Database, connect
+from storage.database import Client, Database, connect
 from storage.pymongo_internals import cancel_and_wait
 from storage.topics_growth import GrowthRepository
 
@@ -42,9 +43,7 @@ async def connected(
 ) -> AsyncIterator[tuple[Database, Publisher]]:
     """The database and a publisher, closed at the end. Neither is contacted before its first use."""
     recover_lost_connections()
-    client, database = connect(
-        settings.mongo_uri(), settings.mongo.database, timeout=settings.mongo.timeout, query_timeout=query_timeout
-    )
+    client, database = connected_database(settings, timeout=settings.mongo.timeout, query_timeout=query_timeout)
     growth = partial(GrowthRepository(database).of, Topic.REVIEW_CHANGES)
     publisher = Publisher(settings.kafka_connection(), division=Division(growth))
     try:
@@ -52,6 +51,18 @@ async def connected(
     finally:
         await publisher.stop()
         await client.close()
+
+
+def connected_database(
+    settings: Settings, *, timeout: float, query_timeout: float | None = None
+) -> tuple[Client, Database]:
+    """The client and the database of the configuration; raises ConfigurationError for what can't even be tried."""
+    try:
+        return connect(settings.mongo_uri(), settings.mongo_database(), timeout=timeout, query_timeout=query_timeout)
+    except InvalidName as error:
+        raise ConfigurationError(f"PLAUDIT_MONGO__DATABASE: {error}") from error
+    except (PyMongoError, ValueError, OSError) as error:  # a wrong address; files of TLS that it names
+        raise ConfigurationError(f"PLAUDIT_MONGO__URI: {error}") from error
 
 
 async def run_init(settings: Settings) -> list[str]:

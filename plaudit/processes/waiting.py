@@ -40,10 +40,12 @@ _WORTH_TELLING: Final = 4
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing.
 
-    Raises SchemaRefusedError before anything is created; NotDurableError, in production; IndexNotMadeError last.
+    Raises UnusableConnectionError before it waits, SchemaRefusedError before anything is created; NotDurableError, in
+    production; IndexNotMadeError last.
     """
-    await patiently("MongoDB", SchemaMarks(database).check)
     connection = settings.kafka_connection()
+    connection.client_options()
+    await patiently("MongoDB", SchemaMarks(database).check)
 
     async def topics() -> list[str]:
         async with admin_client(connection) as admin:
@@ -130,5 +132,10 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         before_sleep=report,
         reraise=True,
     )
-    result: T = await retrying(attempt)
+
+    async def attempted() -> T:
+        # Tenacity awaits nothing but coroutine functions: what a lambda gives would come back as it is.
+        return await attempt()
+
+    result: T = await retrying(attempted)
     return result

@@ -81,11 +81,17 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
 
     Waits until Kafka answers. `judged_letters` alone heeds `limit`.
 
-    Raises UsageError for a topic that has no dead letters, CommandError for a place without one.
+    Raises UsageError for a topic that has no dead letters, CommandError for a place without one, and where there is no
+    topic of dead letters at all: the prefix or the Kafka is another one then.
     """
     names = [settings.topics.dead_letters(topic) for topic in topics_of(settings.topics, wanted.topics)]
     connection = settings.kafka_connection()
     there = await existing_topics(connection)
+    if there.isdisjoint(names):
+        raise CommandError(
+            f"There is no topic {names[0]}: is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service? `plaudit init` creates "
+            "what is missing."
+        )
     async with admin_client(connection) as admin:
         partitions = await partitions_of(admin, [name for name in names if name in there])
     async with TopicReader.opened(connection) as reader:

@@ -73,7 +73,7 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
         "http": "http://127.0.0.1:9137",
         "kafka": "127.0.0.1:9138",
         "mongo": "mongodb://plaudit:pass-of-mongo@127.0.0.1:9139/?replicaSet=rs",
-        "database": "plaudit",
+        "database": "shop",
         "idempotence": False,
         "kafkaSasl": {
             **{"securityProtocol": "SASL_PLAINTEXT", "mechanism": "PLAIN"},
@@ -86,6 +86,7 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
     assert (shown["runningUp"], shown["broker"]) == (".plaudit/endpoints.json", "tansu")
     assert (shown["http"]["host"], shown["http"]["port"]) == ("127.0.0.1", 9137)
     assert shown["mongo"]["uri"].startswith("mongodb://**********@127.0.0.1:9139/")
+    assert shown["mongo"]["database"] == "shop"
     kafka = shown["kafka"]
     assert (kafka["bootstrap_servers"], kafka["security_protocol"]) == ("127.0.0.1:9138", "SASL_PLAINTEXT")
     configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092")
@@ -102,6 +103,27 @@ def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:
         assert configuration(tmp_path)["runningUp"] == ".plaudit/endpoints.json"
     assert configuration(tmp_path)["runningUp"] is None
     assert "start `plaudit up`" in plaudit(tmp_path, "ratings", "verify", code=1).stderr
+
+
+async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers, tmp_path: Path) -> None:
+    service = Service(servers, tmp_path)
+    environment = service.command_environment()
+    data = tmp_path / "data"
+    data.mkdir()
+    endpoints = {"http": "http://127.0.0.1:9137", "kafka": servers.kafka, "mongo": servers.mongo}
+    (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": service.database}))
+    await service.run("keys", "create", "here", "--permission", "settings:read")
+    beside = {name: value for name, value in environment.items() if not name.startswith("PLAUDIT_MONGO__")}
+    with (data / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        listed = plaudit(tmp_path, "keys", "list", code=0, **{**beside, "PLAUDIT_DATA": str(data)})
+    assert "here" in listed.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "summary", "replay --dry-run"])
+async def test_a_prefix_without_topics_is_told(servers: Servers, tmp_path: Path, command: str) -> None:
+    told = await Service(servers, tmp_path).run("dlq", *command.split(), code=1)
+    assert "PLAUDIT_KAFKA__TOPIC_PREFIX" in told.stderr
 
 
 async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
@@ -174,6 +196,31 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
 )
 def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], says: str) -> None:
     assert says in plaudit(tmp_path, *command.split(), code=2, **environment).stderr
+
+
+@pytest.mark.parametrize("command", ["api", "worker", "init", "doctor"])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:port"),
+        ("KAFKA__BOOTSTRAP_SERVERS", "kafka:70000"),
+        ("KAFKA__SASL_USERNAME", ""),
+        ("KAFKA__TLS_CA_FILE", "missing.pem"),
+        ("MONGO__URI", "mongodb://mongo:99999"),
+        ("MONGO__URI", "http://mongo"),
+        ("MONGO__URI", "mongodb://mongo/?tls=true&tlsCAFile=missing.pem"),
+        ("MONGO__DATABASE", "a b"),
+    ],
+)
+def test_what_cannot_even_be_tried_is_told_by_its_variable(
+    tmp_path: Path, command: str, variable: str, value: str
+) -> None:
+    usable = {"KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "MONGO__URI": "mongodb://127.0.0.1:1"}
+    security = {"KAFKA__SASL_USERNAME": "SASL_PLAINTEXT", "KAFKA__TLS_CA_FILE": "SSL"}.get(variable, "PLAINTEXT")
+    variables = {**usable, "KAFKA__SECURITY_PROTOCOL": security, variable: value}
+    environment = {f"PLAUDIT_{name}": value for name, value in variables.items()}
+    ended = plaudit(tmp_path, *command.split(), code=1 if command == "doctor" else 2, **environment)
+    assert f"PLAUDIT_{variable}" in ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(

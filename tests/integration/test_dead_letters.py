@@ -146,3 +146,24 @@ async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: S
         return [headers["x-error-code"] for headers in told if following.items() <= headers.items()]
 
     assert await eventually(not_expanded) == [b"too-large"]
+
+
+async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
+    facade: Facade, service: Service, product: str
+) -> None:
+    id = new_id("review")
+    await facade.approve_early(id)
+    async with service.mongo() as database:
+        past = {"$dateSubtract": {"startDate": "$$NOW", "unit": "hour", "amount": 2}}
+        await database["parkedCommands"].update_many({"reviewId": id}, [{"$set": {"parkedAt": past}}])
+    (letter,) = await service.letters("moderation-commands", id, 1)
+    await facade.submit(submission(product, 4, id=id))
+    # Its own id has its answer, so it is another command; what is published twice of that one is a repeat.
+    await service.run("dlq", "replay", f"moderation-commands/{letter.partition}/{letter.offset}")
+    await facade.until_rated(product, 4, 1)
+    published = await service.keyed("moderation-commands", id)
+    (replayed,) = [record for record in published if "x-replayed-from" in dict(record.headers)]
+    assert await facade.moderate("reject", id) == ["applied"]
+    await service.publish("moderation-commands", Message(id, replayed.value, replayed.headers))
+    await service.idle()
+    assert (await facade.review(id))["reviewStatus"] == "Rejected"

@@ -239,3 +239,13 @@ async def test_verdicts_of_a_classifier(facade: Facade, service: Service, produc
 def hash_of(review: Json) -> str:
     """The hash of a review's text, as the documentation says it."""
     return sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
+
+
+async def test_the_rules_of_a_store_are_tried_on_a_file(facade: Facade, service: Service, product: str) -> None:
+    store = await facade.open_store(moderationRules=RULES)
+    file = service.folder / "tried.jsonl"
+    file.write_text(json.dumps(review(product, 3, "A scam.", store, id="tried")) + "\n")
+    tried = await service.run("rules", "try", str(file), "--store", store)
+    assert "tried: held by words" in tried.stdout
+    unknown = await service.run("rules", "try", str(file), "--store", new_id("store"), code=1)
+    assert unknown.stderr.startswith("There is no store")

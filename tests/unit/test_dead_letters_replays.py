@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from messaging.consumed import READERS
 from messaging.dead_letters import dead_letter_message
-from messaging.dead_letters_replays import FLOW, replayed_message
+from messaging.dead_letters_replays import FLOW, NOT_FOUND, replayed_message
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.envelope import cloud_event_identity
 from messaging.topics import Topic
 from tests.support.records import Record
 
 
-def letter(topic: str, *headers: tuple[str, bytes | None]) -> Record:
+def letter(topic: str, *headers: tuple[str, bytes | None], code: str = "code") -> Record:
     """A record that has become a dead letter."""
     record = Record(17, headers, topic, 3, 1_000, b"key")
-    message = dead_letter_message(DeadLetter(record, InvalidMessageError("code", "reason")))
+    message = dead_letter_message(DeadLetter(record, InvalidMessageError(code, "reason")))
     return replace(record, topic=message.topic, headers=message.headers)
 
 
@@ -51,6 +55,39 @@ def test_a_return_without_identity_gets_one_for_each_replay() -> None:
     first, same, later = (cloud_event_identity(replayed_message(source, earlier=n).headers) for n in (0, 0, 1))
     assert first is not None
     assert first == same != later
+
+
+def command_id(source: Record, **options: Any) -> str | None:
+    """The id of the command that a replay publishes; the rest of its value is as it was."""
+    value = json.loads(replayed_message(source, **options).value or b"")
+    told: str | None = value.pop("commandId", None)
+    assert {**json.loads(source.value or b""), "commandId": None} == {**value, "commandId": None}
+    return told
+
+
+@pytest.mark.parametrize("topic", ["store-updates", "moderation-commands", "review-feedback", "review-changes"])
+def test_a_command_without_id_gets_one_for_each_replay(topic: str) -> None:
+    source = replace(letter(f"p.{topic}"), value=b' {"action": "approve", "reviewId": "1", "n": 1.10}')
+    first, same, later = (command_id(source, earlier=n) for n in (0, 0, 1))
+    assert first is not None
+    assert first == same != later
+    assert (replayed_message(source).value or b"").endswith(b'"action": "approve", "reviewId": "1", "n": 1.10}')
+    mended = [replayed_message(source, value=value).value for value in (b'{"ids": ["1"]}', b'{"ids": ["2"]}')]
+    assert len({json.loads(value or b"")["commandId"] for value in mended} - {first}) == 2
+
+
+@pytest.mark.parametrize("value", [b"no JSON", b"[]", b"{}", b"7", b'{"kind": "recount"}', b'{"action": "report"}'])
+def test_what_needs_no_id_stays_as_it_is(value: bytes) -> None:
+    assert replayed_message(replace(letter("p.review-feedback"), value=value)).value == value
+
+
+@pytest.mark.parametrize("name", ["commandId", "CommandID"])
+def test_a_command_keeps_its_id_until_it_was_answered_in_vain(name: str) -> None:
+    value = json.dumps({"action": "approve", name: "mine"}).encode()
+    assert replayed_message(replace(letter("p.review-changes"), value=value)).value == value
+    settled = replace(letter("p.review-changes", code=NOT_FOUND), value=value)
+    first, same, later = (json.loads(replayed_message(settled, earlier=n).value or b"")[name] for n in (0, 0, 1))
+    assert first == same != later != "mine" != first
 
 
 def test_every_topic_with_dead_letters_is_in_the_flow() -> None:

@@ -6,7 +6,7 @@ import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
 from messaging.kafka import oauth
-from messaging.kafka.connection import KafkaConnection, is_broker_away
+from messaging.kafka.connection import KafkaConnection, UnusableConnectionError, is_broker_away
 from messaging.kafka.oauth import ClientCredentials
 from tests.support.clock import Clock
 from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
@@ -37,7 +37,7 @@ async def test_a_wrong_secret_is_told_without_it() -> None:
 
 def test_it_needs_an_endpoint() -> None:
     connection = KafkaConnection("kafka:9093", security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER")
-    with pytest.raises(ValueError, match="PLAUDIT_KAFKA__SASL_TOKEN_URL"):
+    with pytest.raises(UnusableConnectionError, match="PLAUDIT_KAFKA__SASL_TOKEN_URL"):
         connection.client_options()
 
 

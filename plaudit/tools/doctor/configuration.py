@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic_settings import DotEnvSettingsSource
 
 from domain.findings import Finding, failed, ok, warn
+from messaging.kafka.connection import UnusableConnectionError
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.processes.authentication import check_authentication
@@ -38,8 +39,8 @@ def _problems(settings: Settings, environment: Iterable[str]) -> Iterator[Findin
         settings.kafka_connection().client_options()
     except MissingAddressError as error:
         yield failed(_CHECK, "no address of Kafka", str(error))
-    except (OSError, ValueError) as error:
-        yield failed(_CHECK, f"TLS files of Kafka can't be used: {error}", "Correct PLAUDIT_KAFKA__TLS_*.")
+    except UnusableConnectionError as error:
+        yield failed(_CHECK, str(error), "Correct it: nothing that needs Kafka starts with it.")
     try:
         settings.mongo_uri()
     except MissingAddressError as error:

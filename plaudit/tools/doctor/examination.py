@@ -18,16 +18,17 @@ from rich.console import Console
 from domain.findings import Finding, Level, failed, ok
 from messaging.kafka.administration import admin_client
 from messaging.kafka.checks import check_consumption, check_dead_letters, check_kafka, kept_letters
+from messaging.kafka.connection import UnusableConnectionError
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
 from plaudit.cli.command_line import wrong_settings
 from plaudit.cli.terminal import print_json, shown
-from plaudit.config import MissingAddressError, Settings
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
+from plaudit.processes.connections import connected_database
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
 from storage.checks import check_documents, check_mongo
-from storage.database import connect
 from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
 
@@ -68,7 +69,7 @@ async def _findings() -> AsyncIterator[Finding]:
             async with asyncio.timeout(_LIMIT_S):
                 async for finding in check(settings):
                     found.append(finding)
-        except MissingAddressError:
+        except (MissingAddressError, UnusableConnectionError):
             pass  # told by the check of the configuration
         except TimeoutError:
             text = f"not examined to the end within {_LIMIT_S:.0f} s"
@@ -79,12 +80,14 @@ async def _findings() -> AsyncIterator[Finding]:
 
 async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
     try:
-        client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=_REACH_S)
+        client, database = connected_database(settings, timeout=_REACH_S)
         async with client:
             async for finding in check_mongo(database, settings.remember_days):
                 yield finding
             yield _durability("mongodb", await why_not_in_mongodb(database), settings)
             yield await check_documents(database)
+    except ConfigurationError as error:
+        yield failed("mongodb", without_credentials(str(error)), "Correct it: no process starts with it.")
     except OperationFailure as error:
         yield failed("mongodb", f"refuses: {_short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
     except PyMongoError as error:
@@ -93,11 +96,12 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
 
 async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
     connection = settings.kafka_connection()
+    options = connection.client_options()
     try:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(_REACH_S):
                 admin = await stack.enter_async_context(admin_client(connection))
-                consumer = AIOKafkaConsumer(**connection.client_options(), enable_auto_commit=False)
+                consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
                 stack.push_async_callback(consumer.stop)
                 await consumer.start()
             are_topics_there = True
@@ -127,10 +131,10 @@ def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
 
 async def _settled(settings: Settings) -> set[str] | None:
     try:
-        client, database = connect(settings.mongo_uri(), settings.mongo.database, timeout=_REACH_S)
+        client, database = connected_database(settings, timeout=_REACH_S)
         async with client:
             return await ReplayRepository(database).settled()
-    except (MissingAddressError, PyMongoError):
+    except (MissingAddressError, ConfigurationError, PyMongoError):
         return None  # told by the checks of MongoDB
 
 
