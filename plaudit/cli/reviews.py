@@ -52,6 +52,8 @@ def report_reviews(
 
     if as_json and as_csv:
         fail("Choose one of --json and --csv.", UsageError.exit_code)
+    if since and until and since >= until:
+        fail("--from must be before --to: nothing is submitted in between.", UsageError.exit_code)
     format = ReportFormat.JSON if as_json else ReportFormat.CSV if as_csv else ReportFormat.TABLE
     run(lambda settings: run_report(settings, out, ReportOrder(store, since, until), format))
 

@@ -29,6 +29,7 @@ from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import image_folder, images_beside
+from plaudit.tools.named_store import check_store
 from storage.database import in_batches
 from storage.images_files import ImageFiles
 from storage.reviews import ReviewRepository
@@ -62,6 +63,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
     """
     count = named = 0
     async with connected(settings) as (database, _):
+        await check_store(database, order.search.store_id)
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with (
             # Its lock is that of the folder, too.

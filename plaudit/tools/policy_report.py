@@ -25,6 +25,7 @@ from domain.timestamps import timestamp
 from plaudit.cli.terminal import print_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
+from plaudit.tools.named_store import check_store
 from storage.policy import DecisionCounts, DecisionReport
 
 NO_REASON: Final = "none"
@@ -78,8 +79,9 @@ class Report(TypedDict):
 
 
 async def run_report(settings: Settings, out: Console, order: ReportOrder, format: ReportFormat) -> None:
-    """Print the report."""
+    """Print the report. Raises CommandError for an unknown store."""
     async with connected(settings) as (database, _):
+        await check_store(database, order.store)
         found = await DecisionCounts(database).report(order.store, order.since, order.until)
     report = report_of(order, found)
     match format:

@@ -11,6 +11,7 @@ from messaging.envelope import Envelope
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
+from plaudit.tools.named_store import check_store
 from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000
@@ -57,10 +58,14 @@ def _store(id: str | None) -> str:
 
 
 async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> None:
-    """Order a recount of every object, or of those reviewed in a store. The workers do it, in their order."""
+    """Order a recount of every object, or of those reviewed in a store. The workers do it, in their order.
+
+    Raises CommandError for an unknown store.
+    """
     envelope, topics = Envelope("/plaudit/cli"), settings.topics
     ordered = 0
     async with connected(settings) as (database, publisher):
+        await check_store(database, store_id)
         with out.status("Ordering recounts") as status:
             batch: list[OutgoingMessage] = []
             async for entity in RatingRepository(database).entities(store_id):

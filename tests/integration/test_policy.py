@@ -49,3 +49,14 @@ async def test_the_policy_and_the_report_count_decisions(
     assert rows[0] == "figure,of,value"
     assert "submitted,,0" in rows
     await service.run("reviews", "report", "--csv", "--json", code=2)
+
+
+async def test_a_store_that_is_not_there_and_a_time_that_never_was(service: Service, facade: Facade) -> None:
+    store, other = await facade.open_store(), new_id("store")
+    commands = [("reviews", "report"), ("ratings", "rebuild"), ("export", "--format", "jsonl")]
+    for command in commands:
+        said = (await service.run(*command, "--store", other, code=1)).stderr
+        assert f"There is no store {other}. The stores are: " in " ".join(said.split())
+        await service.run(*command, "--store", store)
+    said = (await service.run("reviews", "report", "--from", "2026-02-01", "--to", "2026-01-01", code=2)).stderr
+    assert "--from must be before --to" in said
