@@ -21,7 +21,7 @@ from domain.moderation_rules_text import (
 )
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewIdentity, ReviewStatus
-from domain.reviews_facts import BY_VERDICT
+from domain.reviews_facts import BY_VERDICT, REJECTED_BEFORE
 
 MOST_RULES: Final = 50
 MOST_WORDS: Final = 1_000
@@ -94,10 +94,12 @@ class JudgedReview(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The rules that fired for a review, in their order, and the flags of classifiers that object to its very text."""
+    """The rules that fired for a review, in their order, and the flags of classifiers that object to its very text.
+    What was rejected before they made it another one is a moderator's to approve."""
 
     fired: tuple[ModerationRule, ...] = ()
     verdicts: tuple[str, ...] = ()
+    was_rejected: bool = False
 
     @property
     def objections(self) -> tuple[ModerationRule, ...]:
@@ -106,18 +108,20 @@ class Ruling:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The ids of those rules, and the flags of classifiers."""
-        return (*(rule.id for rule in self.objections), *self.verdicts)
+        """The ids of those rules, the flags of classifiers, and that it was rejected."""
+        before = (REJECTED_BEFORE,) if self.was_rejected else ()
+        return (*(rule.id for rule in self.objections), *self.verdicts, *before)
 
     @property
     def is_held(self) -> bool:
-        """True if a rule holds it back."""
-        return any(rule.outcome is RuleOutcome.HOLD for rule in self.fired)
+        """True if a moderator has to see it."""
+        return self.was_rejected or any(rule.outcome is RuleOutcome.HOLD for rule in self.fired)
 
     @property
     def approval(self) -> ModerationRule | None:
         """The rule that approves it; None where it waits for a moderator."""
-        return self.fired[0] if self.fired and not self.objections and not self.verdicts else None
+        is_free = not self.objections and not self.verdicts and not self.was_rejected
+        return self.fired[0] if self.fired and is_free else None
 
     @property
     def outcome(self) -> RuleOutcome | None:
@@ -136,7 +140,7 @@ class Ruling:
     def publication(self) -> tuple[timedelta, ModerationRule] | None:
         """The time after which it is approved, and the rule that says so: where rules of stars alone object."""
         rules = self.objections
-        if not rules or self.verdicts or not all(rule.publish_after_hours for rule in rules):
+        if not rules or self.verdicts or self.was_rejected or not all(rule.publish_after_hours for rule in rules):
             return None
         last = max(rules, key=lambda rule: rule.publish_after_hours or 0)
         return timedelta(hours=last.publish_after_hours or 0), last
@@ -252,6 +256,8 @@ def faults(rule: ModerationRule) -> Iterable[str]:
     """The sentences about what is wrong with a rule; none for a good one."""
     if rule.id.startswith(BY_VERDICT):
         yield f"`id` must not begin with {BY_VERDICT}, as the flags of classifiers do"
+    if rule.id == REJECTED_BEFORE:
+        yield f"`id` must not be {REJECTED_BEFORE}, which is a flag of its own"
     if (rule.kind is RuleKind.WORDS) != bool(rule.words):
         yield "`words` belongs to the kind words, which needs it"
     if (rule.kind is RuleKind.LANGUAGES) != bool(rule.languages):

@@ -17,7 +17,7 @@ from domain.moderation_rules import JudgedReview, Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, ReviewIdentity, ReviewStatus, counted
-from domain.reviews_facts import NO_FACTS, Facts, ReasonCode, ReviewImage, verdict_flags
+from domain.reviews_facts import NO_FACTS, REJECTED_BEFORE, Facts, ReasonCode, ReviewImage, verdict_flags
 from domain.stores import Refusal
 
 
@@ -87,6 +87,12 @@ class EditableReview:
     facts: Facts = NO_FACTS
     images: tuple[ReviewImage, ...] = ()
     is_uncertain: bool = False
+
+    @property
+    def was_rejected(self) -> bool:
+        """True if a moderator has rejected it, and hasn't approved it since."""
+        is_edited_since = self.status is ReviewStatus.NEW and REJECTED_BEFORE in self.flags
+        return self.status is ReviewStatus.REJECTED or is_edited_since
 
     def judged(self, *, is_duplicate: bool) -> JudgedReview:
         """The part of it that moderation rules look at."""
@@ -219,7 +225,8 @@ def edit(
     """Apply one edit: the review as it is then, the same object if nothing is to be written.
 
     An older record, or a message that wrote the review before, changes nothing. An author's edit makes the review New
-    unless the store keeps the status, or a rule holds it back; a moderator's leaves it.
+    unless the store keeps the status, or a rule holds it back; a moderator's leaves it. One that was rejected is
+    approved by no rule then.
     """
     if not edit.may_touch(review.identity):
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
@@ -244,12 +251,13 @@ def edit(
     is_same_text = (content.title, content.review) == (review.content.title, review.content.review)
     objections = verdict_flags(review.flags) if is_same_text else ()
     ruling = judge(edit.review_id, after)
-    ruling = ruling and replace(ruling, verdicts=objections)
     is_held = ruling is not None and ruling.is_held and review.status is ReviewStatus.APPROVED
     if (is_held or not keeps_status) and review.status is not ReviewStatus.NEW:
         after = replace(after, status=ReviewStatus.NEW, moderator=None, reason=None, reason_code=None)
+    was_rejected = after.status is ReviewStatus.NEW and review.was_rejected
+    ruling = ruling and replace(ruling, verdicts=objections, was_rejected=was_rejected)
     result = Edited(Outcome.APPLIED, None, fields, review.status, after.status, ruling=ruling)
-    return with_ruling(after, ruling or Ruling(verdicts=objections)), result
+    return with_ruling(after, ruling or Ruling(verdicts=objections, was_rejected=was_rejected)), result
 
 
 def with_ruling(review: EditableReview, ruling: Ruling) -> EditableReview:

@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 BY_VERDICT: Final = "verdict:"
 """The names begin so under which classifiers moderate and flag; those of flags of rules don't."""
 
+REJECTED_BEFORE: Final = "rejected-before"
+"""The flag of a review that its author has edited since a moderator rejected it: it waits for one again."""
+
 
 class Source(StrEnum):
     """The way on which a review came."""

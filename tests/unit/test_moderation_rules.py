@@ -458,6 +458,7 @@ GOOD: list[dict[str, Any]] = [
     ("wrong", "told"),
     [
         (rule("verdict:ai", RuleKind.LINKS), "`id` must not begin with verdict:, as the flags of classifiers do"),
+        (rule("rejected-before", RuleKind.LINKS), "`id` must not be rejected-before, which is a flag of its own"),
         (rule("r", RuleKind.WORDS), "`words` belongs to the kind words, which needs it"),
         (rule("r", RuleKind.LINKS, words=("x",)), "`words` belongs to the kind words, which needs it"),
         (rule("r", RuleKind.LANGUAGES), "`languages` belongs to the kind languages, which needs it"),

@@ -325,6 +325,7 @@ BY_MARIA, BY_NOBODY, BY_RULE = ("maria", "fine"), (None, None), ("rule:approve",
         (REJECTED, True, APPROVES, REJECTED, REJECTED, BY_MARIA),
         (REJECTED, True, HOLDS, REJECTED, REJECTED, BY_MARIA),
         (REJECTED, False, HOLDS, NEW, NEW, BY_NOBODY),
+        (REJECTED, False, APPROVES, NEW, NEW, BY_NOBODY),
         (NEW, True, APPROVES, NEW, APPROVED, BY_RULE),
         (NEW, False, APPROVES, NEW, APPROVED, BY_RULE),
         (NEW, False, HOLDS, NEW, NEW, BY_MARIA),
@@ -348,11 +349,37 @@ def test_rules_judge_what_an_author_has_changed(
     review = replace(REVIEW, status=before, reason_code=code, flags=("old",), is_held=True)
     edits = edit_reviews([an_edit()], {"r": review}, keeping_status={"shop"} if keeps else (), judge=judge)
     (result,), changed = edits.results, edits.reviews["r"]
-    assert (result.before, result.after, result.ruling) == (before, told, ruling)
+    expected = replace(ruling, was_rejected=before is REJECTED and told is NEW)
+    assert (result.before, result.after, result.ruling) == (before, told, expected)
     assert (changed.status, changed.moderator, changed.reason) == (after, *decided)
     assert changed.reason_code is (code if after is REJECTED else None)
-    assert (changed.flags, changed.is_held) == (ruling.flags, ruling.is_held)
+    assert (changed.flags, changed.is_held) == (expected.flags, expected.is_held)
     assert asked == [("r", "Better")]
+
+
+def test_what_was_rejected_is_approved_by_a_moderator_alone_however_often_it_is_edited() -> None:
+    review = replace(REVIEW, status=REJECTED)
+    for number in range(3):
+        change = an_edit(
+            content=Content(f"Text {number}", 500), source=RecordPosition(0, 6 + number, 200), message=2 + number
+        )
+        review, result = edit(review, change, keeps_status=False, judge=lambda *_: APPROVES)
+        assert (review.status, review.flags, review.is_held) == (NEW, ("rejected-before",), True)
+        assert result.ruling is not None
+        assert (result.is_approved, result.ruling.publication) == (False, None)
+    approved = replace(review, status=APPROVED)
+    again = an_edit(content=Content("Last", 500), source=RecordPosition(0, 10, 200), message=10)
+    after, _ = edit(approved, again, keeps_status=False, judge=lambda *_: APPROVES)
+    assert (after.status, after.flags, after.is_held) == (APPROVED, (), False)
+    without_rules, _ = edited(replace(REVIEW, status=REJECTED))
+    assert (without_rules.flags, without_rules.is_held) == (("rejected-before",), True)
+
+
+def test_stars_publish_nothing_in_time_that_was_rejected() -> None:
+    low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
+    _, result = edit(replace(REVIEW, status=REJECTED), an_edit(), keeps_status=False, judge=lambda *_: Ruling((low,)))
+    assert result.ruling is not None
+    assert (result.ruling.flags, result.ruling.publication) == (("low", "rejected-before"), None)
 
 
 def test_rules_do_not_judge_what_a_moderator_has_changed() -> None:
