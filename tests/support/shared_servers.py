@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from devservers.broker import Broker, embedded_kafka
 from devservers.mongo import embedded_mongo
 from devservers.tansu import TansuProcess
 
+from .memory_folder import memory_folder
 from .service import Servers
 
 
@@ -32,16 +32,15 @@ async def shared_servers(folder: Path, broker: Broker) -> AsyncIterator[Servers]
             await _lock(turn, fcntl.LOCK_UN)
             yield Servers(**json.loads(addresses.read_text()))
             return
-        data = folder / "data"
-        async with embedded_mongo(data, print) as mongo, embedded_kafka(data, print, broker=broker) as kafka:
-            servers = Servers(kafka.address, mongo.uri, is_tansu=isinstance(kafka, TansuProcess))
-            addresses.write_text(json.dumps(asdict(servers)))
-            await _lock(turn, fcntl.LOCK_UN)
-            yield servers
-            await _lock(turn, fcntl.LOCK_EX)
-            addresses.unlink()
-            await _lock(users, fcntl.LOCK_EX)
-        shutil.rmtree(data)
+        with memory_folder(folder / "data") as data:
+            async with embedded_mongo(data, print) as mongo, embedded_kafka(data, print, broker=broker) as kafka:
+                servers = Servers(kafka.address, mongo.uri, is_tansu=isinstance(kafka, TansuProcess))
+                addresses.write_text(json.dumps(asdict(servers)))
+                await _lock(turn, fcntl.LOCK_UN)
+                yield servers
+                await _lock(turn, fcntl.LOCK_EX)
+                addresses.unlink()
+                await _lock(users, fcntl.LOCK_EX)
 
 
 async def _lock(file: IO[str], operation: int) -> None:
