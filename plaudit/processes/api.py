@@ -61,7 +61,9 @@ _SPARE_FILES: Final = 256
 async def run_api(settings: Settings) -> None:
     """Serve HTTP until SIGTERM or SIGINT; then answer what is in hand."""
     check_authentication(settings)
-    settings.kafka_connection().client_options()  # what can't even be tried is told before anything waits
+    # What can't even be tried is told before anything waits.
+    settings.mongo_uri()
+    settings.kafka_connection().client_options()
     stop = watch_stop_signals(at_most=STOP_S)
     _allow_files(settings.http.max_connections)
     async with (
