@@ -80,11 +80,11 @@ async def edit(visit: Visit) -> Response:
         "entityId": row["entityId"],
         "entityType": row["entityType"],
         "storeId": row["storeId"],
-        "userId": row["userId"],
-        "title": form.get("title"),
-        "review": form.get("review"),
+        # No author: where nobody has to say who they are, that would be the author's own edit.
+        "title": _changed(form, "title", row),
+        "review": row["review"] if (text := _changed(form, "review", row)) is None else text,
         "rating": _number(str(form.get("rating", ""))),
-        "userName": form.get("userName"),
+        "userName": _changed(form, "userName", row),
     }
     try:
         await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
@@ -157,6 +157,14 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     if found["others"] is not None:
         found["others"] = [each for each in found["others"]["results"] if each["id"] != row["id"]][:_OTHERS]
     return found
+
+
+def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str | None:
+    """The text in a field, empty to remove what there is; None where it is as it was."""
+    if name not in form:
+        return None
+    text, before = (each.replace("\r\n", "\n") for each in (form[name], row[name] or ""))  # browsers send CRLF
+    return None if text == before else text
 
 
 def _number(text: str) -> float | str:

@@ -108,10 +108,15 @@ def shown_policy(store: Store, policy: Policy, decisions: Decisions, at: datetim
         "decisions": {
             "approved": _by_stars(decisions, ReviewStatus.APPROVED),
             "rejected": _by_stars(decisions, ReviewStatus.REJECTED),
-            "rejectedByReason": {reason or "none": count for reason, count in decisions.by_reason.items()},
+            "rejectedByReason": {_reason(code): count for code, count in decisions.by_reason.items()},
         },
         "countedAt": timestamp(at),
     }
+
+
+def _reason(code: ReasonCode | None) -> str:
+    # Keys of JSON are plain texts: orjson takes no other ones, such as members of an enumeration.
+    return code.value if code else "none"
 
 
 def _by_stars(decisions: Decisions, status: ReviewStatus) -> dict[str, int]:

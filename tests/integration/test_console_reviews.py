@@ -87,6 +87,27 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     assert (await http.get(here)).status_code == 404
 
 
+async def test_an_edit_changes_what_was_changed_in_its_form(http: httpx.AsyncClient, facade: Facade) -> None:
+    """A moderator's: the status stays, what was emptied is removed, and what a browser only sends back stays."""
+    (id,) = await facade.submit_approved(submission(new_id(), 4, title="Call 555-1234", review="One\nTwo"))
+    here = f"/console/reviews/{id}"
+    assert (
+        await send(http, f"{here}/edit", review="One\r\nTwo", title="", rating="3", userName="Anna Berg")
+    ).status_code == 303
+    review = await eventually(lambda: facade.review(id), lambda review: review["rating"] == 3)
+    assert (review["reviewStatus"], review["title"], review["review"], review["userName"]) == (
+        "Approved",
+        "",
+        "One\nTwo",
+        "Anna Berg",
+    )
+    (edited, *_) = (await facade.get("/api/audit", reviewId=id))["results"]
+    assert (edited["action"], edited["fields"]) == ("edit", ["rating", "title"])
+    await send(http, f"{here}/edit", review="Three\r\n", title="", rating="3", userName="")
+    review = await eventually(lambda: facade.review(id), lambda review: review["userName"] == "")
+    assert (review["review"], review["reviewStatus"]) == ("Three\n", "Approved")
+
+
 async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
     """An id with characters that mean something in an address leads to its review alone."""
     await facade.submit(submission(new_id(), 4, id=f"a?b=#%&{new_id()}", title="Odd"))

@@ -6,7 +6,7 @@ import json
 
 import httpx
 
-from tests.support.facade import Facade, new_id, submission
+from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Service
 
@@ -17,30 +17,31 @@ async def test_the_policy_and_the_report_count_decisions(
     assert (await http.get(f"/api/stores/{new_id('store')}/review-policy")).status_code == 404
     store = await facade.open_store()
     entity = new_id()
-    ids = await facade.submit(*[submission(entity, rating, storeId=store) for rating in (5, 4.5, 4, 1, 3)])
+    ids = await facade.submit(*[submission(entity, rating, storeId=store) for rating in (5, 4.5, 4, 1, 3, 2)])
     await facade.moderate("approve", *ids[:2])
     await facade.moderate("reject", *ids[2:4])
+    await facade.command("POST", f"{REVIEWS}/reject?reasonCode=spam", ids[5:])
 
     policy = await facade.get(f"/api/stores/{store}/review-policy")
     assert (policy["storeId"], policy["writers"], policy["purchaseRequired"]) == (store, "everybody", False)
     assert policy["decisions"] == {
         "approved": {"1": 0, "2": 0, "3": 0, "4": 0, "5": 2},
-        "rejected": {"1": 1, "2": 0, "3": 0, "4": 1, "5": 0},
-        "rejectedByReason": {"none": 2},
+        "rejected": {"1": 1, "2": 1, "3": 0, "4": 1, "5": 0},
+        "rejectedByReason": {"none": 2, "spam": 1},
     }
     assert "With 5 stars: 2 published, 0 rejected." in policy["sentences"]
 
     report = json.loads((await service.run("reviews", "report", "--store", store, "--json")).stdout)
-    assert [report[name] for name in ("submitted", "approved", "rejected", "waiting")] == [5, 2, 2, 1]
-    assert [each["rejected"] for each in report["byStars"]] == [1, 0, 0, 1, 0]
+    assert [report[name] for name in ("submitted", "approved", "rejected", "waiting")] == [6, 2, 3, 1]
+    assert [each["rejected"] for each in report["byStars"]] == [1, 1, 0, 1, 0]
     assert report["medianSecondsToDecision"] > 0
     old = new_id("review")
     imported = submission(entity, storeId=store, id=old, source="import", writtenDate="2020-05-06T07:08:09Z")
     await service.publish("review-submissions", review_message(imported))
-    await facade.until_listed(entity, 6)
+    await facade.until_listed(entity, 7)
     await facade.moderate("approve", old)
     report = json.loads((await service.run("reviews", "report", "--store", store, "--json")).stdout)
-    assert (report["submitted"], report["approved"]) == (6, 3)
+    assert (report["submitted"], report["approved"]) == (7, 3)
     whole = json.loads((await service.run("reviews", "report", "--to", "2020-05-07", "--json")).stdout)
     assert whole["submitted"] >= 1
     assert whole["medianSecondsToDecision"] < 86_400, "it came when it was imported"
