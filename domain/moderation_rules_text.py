@@ -10,7 +10,7 @@ from hashlib import blake2b, sha256
 from itertools import groupby, islice
 from operator import eq
 from typing import Final
-from unicodedata import category, normalize
+from unicodedata import category, combining, normalize
 
 from ahocorasick_rs import AhoCorasick
 
@@ -46,6 +46,10 @@ _DATES: Final = re.compile(r"(?:\d{4}([-./])\d{1,2}\1\d{1,2}|\d{1,2}([-./])\d{1,
 _GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?:[-. ]\d{2,5})+")
 _CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
 _MOST_SAME_WORDS: Final = 3
+_MOST_MARKS: Final = 30
+"""Combining marks on one character, as in the Stream-Safe Text Format of Unicode (UAX 15): no language has more."""
+
+_SHORT: Final = 1_000
 _EDGE: Final = "\0"
 """The mark of a place where words can begin and end. Three come together at _BETWEEN, which no word goes across."""
 
@@ -66,8 +70,17 @@ def normalised(text: str) -> str:
     if text.isascii():
         is_plain = text.isprintable() and "  " not in text
         return text.lower().strip() if is_plain else " ".join(text.lower().split())
-    folded = normalize("NFKC", normalize("NFKC", text.translate(_INVISIBLE)).casefold())
+    visible = text.translate(_INVISIBLE)
+    if len(visible) > _SHORT:
+        visible = _few_marks(visible)
+    folded = normalize("NFKC", normalize("NFKC", visible).casefold())
     return " ".join(folded.split())
+
+
+def _few_marks(text: str) -> str:
+    """The text with _MOST_MARKS at most in a row: to order them takes as long as the square of their number."""
+    runs = groupby(text, key=lambda character: combining(character) != 0)
+    return "".join("".join(islice(run, _MOST_MARKS) if are_marks else run) for are_marks, run in runs)
 
 
 def searched(title: str | None, text: str) -> str:

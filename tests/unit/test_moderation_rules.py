@@ -127,6 +127,11 @@ def test_words_within_words_take_no_memory_at_each_place_of_a_text(letter: str) 
     assert peak < 16 * 1024 * 1024
 
 
+def test_no_character_has_thousands_of_marks() -> None:
+    heavy = "e" + "\u0316" * 20 + "\u0301" * 10_000
+    assert normalised(f"{heavy} {heavy[:25]} je\u0301") == f"{normalised(heavy[:31])} {normalised(heavy[:25])} jé"
+
+
 @given(text(max_size=60))
 def test_normalising_twice_changes_nothing_more(said: str) -> None:
     assert normalised(normalised(said)) == normalised(said)
