@@ -16,6 +16,7 @@ from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.problems import ProblemKind
 from api.web.routes import PlainRoute
+from domain.permissions import Permission
 from messaging.reminders import VIEWED_REQUEST, ViewedRequest
 from messaging.topics import Topic
 
@@ -40,7 +41,9 @@ async def note_viewed(
     if request.store_id is not None:
         check_store(caller, request.store_id)
     given = request.model_dump(by_alias=True, exclude_none=True)
-    value = {"action": "viewed", **given, **stores_of(caller), **command.marks}
+    # Who writes in their own name alone has a say about their own orders alone; the consumer knows whose one is.
+    customer = {} if caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS) else {"customerId": caller.subject}
+    value = {"action": "viewed", **given, **customer, **stores_of(caller), **command.marks}
     id = request.customer_order_id
     message = services.message(Topic.REMINDER_COMMANDS, id, "reminder.command", value)
     return await carry_out(services, command, [id], [message])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from console.visits import Visit
 from domain.permissions import Permission
 
 MOST_EXPORTED: Final = 10_000
+_NUMBER: Final = re.compile("[0-9]{1,9}")
 _KINDS: Final = ("review", "return", "store", "settings", "template", "letter")
 
 screens = Screens()
@@ -20,7 +22,7 @@ screens = Screens()
 @screens.get("/audit", Permission.READ_AUDIT)
 async def audit(visit: Visit) -> Response:
     """A page of the log, the newest entry first, without a count."""
-    skip = int(skipped) if (skipped := visit.query.get("after", "")).isdecimal() else 0
+    skip = int(skipped) if _NUMBER.fullmatch(skipped := visit.query.get("after", "")) else 0
     page = {"take": ROWS + 1, "skip": skip, "withTotal": "false"}
     found = await visit.facade.ask("GET", "/api/audit", query={**_criteria(visit.query), **page})
     rows = found["results"]

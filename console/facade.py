@@ -13,6 +13,8 @@ from typing import Any, Final
 import httpx
 from starlette.types import ASGIApp
 
+from api.web.problems import ProblemError
+
 Json = Any
 WAIT_S: Final = 5
 """For so long a page waits until its command has taken effect."""
@@ -46,6 +48,12 @@ class Refused(Exception):  # noqa: N818 - it is an answer
     def results(self) -> Sequence[Mapping[str, Any]]:
         """The outcome of each item of a command, where the problem tells it."""
         return list(self.problem.get("results", ()))
+
+
+def refusal_by(problem: ProblemError) -> Refused:
+    """A problem that the console came upon by itself, as its pages tell it."""
+    told = {**problem.kind.members, "detail": problem.detail}
+    return Refused(problem.kind.status, told, problem.headers.get("Retry-After"))
 
 
 class Facade:

@@ -13,7 +13,9 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from console.facade import Facade, Refused
+from api.web.forms import MAX_FORM_BYTES, read_form
+from api.web.problems import ProblemError
+from console.facade import Facade, Refused, refusal_by
 from console.navigation import visible
 from console.queue_news import QueueNews
 from console.templating import PAGES
@@ -85,8 +87,11 @@ class Visit:
         return "application/json" in self.request.headers.get("accept", "")
 
     async def form(self) -> FormData:
-        """The fields of a form that was sent."""
-        return await self.request.form(max_files=0, max_fields=_MAX_FIELDS)
+        """The fields of a form that was sent. Raises Refused: it is too large, or there is no room for it now."""
+        try:
+            return await read_form(self.request, MAX_FORM_BYTES, _MAX_FIELDS)
+        except ProblemError as problem:
+            raise refusal_by(problem) from problem
 
     def may(self, permission: str) -> bool:
         """True if the visitor has the permission of this name."""

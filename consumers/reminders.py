@@ -38,7 +38,7 @@ async def _apply(batch: Sequence[Received[ReminderCommand]], work: UnitOfWork) -
         if await work.is_answered(command.command_id, id):
             continue
         order = orders.get(id)
-        if order is None or not command.may_touch(order.store_id):
+        if order is None or not command.may_touch(order.store_id, order.customer.id):
             work.answer(command.command_id, id, Outcome.NOT_FOUND, mark=mark)
         elif order.reminders.is_viewed:
             work.answer(command.command_id, id, Outcome.UNCHANGED, mark=mark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b, sha256
 from itertools import groupby, islice
 from operator import eq
@@ -63,6 +64,9 @@ _DATES: Final = re.compile(r"(?:\d{4}([-./])\d{1,2}\1\d{1,2}|\d{1,2}([-./])\d{1,
 _GROUPED: Final = re.compile(r"\d{3}[-. ]\d{4}|\(?\d{2,5}\)?[-./ ]{1,3}\d{2,5}(?:[-. ]\d{2,5})+")
 _CHARACTERS: Final = re.compile(r"([^\W\d_])\1{4}|([^\w\s])\2{9}")
 _MOST_SAME_WORDS: Final = 3
+_EDGE: Final = "\0"
+"""The mark of a place where words can begin and end. Three come together at _BETWEEN, which no word goes across."""
+
 _PUNCTUATION: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _ASCII_PUNCTUATION: Final = bytes.maketrans(string.punctuation.encode(), b" " * len(string.punctuation))
 
@@ -126,36 +130,46 @@ def text_key(parts: Sequence[str | None], text: str) -> str:
 
 
 class WordLists:
-    """Lists of words and phrases by name, searched for all at once."""
+    """Lists of words and phrases by name, searched for all at once.
+
+    Not all words that lie within each other, as `a`, `aa` and `aaa`, are told at each place of `aaaa`: one automaton
+    tells texts without any of the words, as most are, and the one of each list if it has a word between edges.
+    """
 
     def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
-        names: dict[str, set[str]] = {}
-        for name, words in lists.items():
-            for word in {normalised(word) for word in words} - {""}:
-                names.setdefault(word, set()).add(name)
-        self._names = [*names.values()]
-        self._automaton = AhoCorasick(list(names)) if names else None
+        words = {name: {normalised(word) for word in each} - {""} for name, each in lists.items()}
+        self._of_lists = {name: AhoCorasick([*map(_between_edges, each)]) for name, each in words.items() if each}
+        self._of_all = AhoCorasick([*set().union(*words.values())]) if self._of_lists else None
 
     def found_in(self, text: str) -> set[str]:
         """The names of the lists of which a normalised text has a word."""
-        found: set[str] = set()
-        if self._automaton:
-            for word, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
-                if _is_edge(text, start) and _is_edge(text, end):
-                    found |= self._names[word]
-        return found
+        if self._of_all is None or not self._of_all.find_matches_as_indexes(text):
+            return set()
+        marked = f"{_EDGE}{text.translate(_EDGES)}{_EDGE}"
+        return {name for name, each in self._of_lists.items() if each.find_matches_as_indexes(marked)}
 
 
-def _is_edge(text: str, place: int) -> bool:
-    """True if a word can begin or end at this place of the text."""
-    if place in (0, len(text)):
-        return True
-    before, after = text[place - 1], text[place]
-    return not (_is_of_word(before) and _is_of_word(after)) or bool(_UNSPACED.match(before) or _UNSPACED.match(after))
+def _between_edges(word: str) -> str:
+    """A word as it stands in a text with marked edges, where it begins and ends at one."""
+    marked = word.translate(_EDGES)
+    return f"{'' if marked[0] == _EDGE else _EDGE}{marked}{'' if marked[-1] == _EDGE else _EDGE}"
 
 
-def _is_of_word(character: str) -> bool:
-    return character.isalnum() or category(character).startswith("M")
+@lru_cache(maxsize=4_096)
+def _marked(code: int) -> str:
+    character = chr(code)
+    is_of_word = character.isalnum() or category(character).startswith("M")
+    return character if is_of_word and not _UNSPACED.match(character) else f"{_EDGE}{character}{_EDGE}"
+
+
+class _Edges:
+    """The table of `str.translate` by which a text has a mark on both sides of what is within no word."""
+
+    def __getitem__(self, code: int) -> str:
+        return _marked(code)
+
+
+_EDGES: Final = _Edges()
 
 
 def has_link(text: str) -> bool:

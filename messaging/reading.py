@@ -61,7 +61,8 @@ _MOST_PARTS: Final = 50_000
 """A value with more objects and arrays isn't read, nor one with more errors told: 350,000 in a MiB take 230 MiB."""
 
 _TOO_MANY_PARTS: Final = f"The value has more than {_MOST_PARTS} objects and arrays, or as many errors"
-_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""Also a last one without an end, or it would be looked for anew from each quote in it."""
 
 
 class Read(NamedTuple, Generic[T]):

@@ -21,12 +21,14 @@ class ReminderCommand(ViewedRequest):
     """The same as a command."""
 
     action: Literal["viewed"]
+    customer_id: Annotated[OptionalId, Field(description="Must be the order's customer, where it is given")] = None
     stores: Stores = None
     command_id: OptionalId = None
 
-    def may_touch(self, store_id: str | None) -> bool:
-        """True if the sender may touch, and means, an order of this store, or without one."""
-        return is_within(self.stores, store_id) and self.store_id in (None, store_id)
+    def may_touch(self, store_id: str | None, customer_id: str | None) -> bool:
+        """True if the sender may touch, and means, an order of this store, or without one, by this customer."""
+        is_meant = self.store_id in (None, store_id) and self.customer_id in (None, customer_id)
+        return is_meant and is_within(self.stores, store_id)
 
 
 VIEWED_REQUEST: TypeAdapter[ViewedRequest] = TypeAdapter(ViewedRequest)

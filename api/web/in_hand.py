@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
+from api.web.forms import FORMS, MAX_FORM_BYTES
 from api.web.problems import ProblemError, problem_response
 
 SMALL: Final = 16 * 1024
@@ -44,7 +45,8 @@ class RequestsInHand:
     in hand. Commands have half of the places: while Kafka is slow or away, the others are left for queries. The room of
     a body is taken before it is read, and given back with the answer, or with such a wait. That of an answer is given
     back once the client has read it; one that doesn't read while others need the room is cut off.
-    `larger`: the bytes that a body may have where it may have more than `max_body_bytes`, by the last part of the path.
+    `larger`: the bytes that a body may have where it may have more than `max_body_bytes`, by the last part of the path;
+    forms of the console may, too.
     """
 
     def __init__(
@@ -106,7 +108,8 @@ class RequestsInHand:
         return await self._bodies.take(size) if size > SMALL else None
 
     def _announced(self, scope: Scope) -> int:
-        most = self._larger.get(scope["path"].rpartition("/")[2], self._max_body_bytes)
+        of_others = MAX_FORM_BYTES if scope["path"].startswith(FORMS) else self._max_body_bytes
+        most = self._larger.get(scope["path"].rpartition("/")[2], of_others)
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and len(value) < 20:
                 return min(int(value), most)

@@ -13,9 +13,10 @@ from starlette.routing import BaseRoute, Route
 
 from api.auth.permissions import address_of, forbidden, identified
 from api.services import Services
+from api.web.forms import read_form
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from console.doors import SIGN_IN, Door
-from console.facade import Refused
+from console.facade import refusal_by
 from console.sign_in.attempts import ATTEMPT, Attempt, Provider, opened_attempt
 from console.sign_in.cookies import SESSION, TooLargeError, opened_session, sealed_session
 from console.sign_in.ended import EndedSessions
@@ -32,6 +33,7 @@ START: Final = f"{SIGN_IN}/start"
 CALLBACK: Final = f"{SIGN_IN}/callback"
 
 _ID_BYTES: Final = 16
+_MOST_FORM_BYTES: Final = 64 * 1024
 _DATABASE: Final = "The database"
 _EAVESDROPPED: Final = "Sign in over https: others on the network could read your credential here."
 _FOREIGN: Final = "The request didn't come from this page. Send the form again, with a browser of the last years."
@@ -72,11 +74,11 @@ class SignIn(Door):
         try:
             session = await self.session(request)
         except ProblemError as problem:
-            raise _refused(problem) from problem
+            raise refusal_by(problem) from problem
         except Exception as error:
             if not is_database_away(error):
                 raise
-            raise _refused(unavailable(_DATABASE)) from error
+            raise refusal_by(unavailable(_DATABASE)) from error
         return session.credential if session else None
 
     async def session(self, request: Request) -> Session | None:
@@ -119,7 +121,7 @@ class SignIn(Door):
         back = None
         try:
             self._check(request)
-            form = await request.form(max_files=0, max_fields=10)
+            form = await read_form(request, _MOST_FORM_BYTES, most_fields=10)
             key, back = (str(form.get(name, "")).strip() for name in ("key", "to"))
             if not key:
                 raise ProblemError(ProblemKind.UNAUTHENTICATED, "Paste an API key.")
@@ -196,8 +198,3 @@ class SignIn(Door):
 
 def _callback(request: Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc}{CALLBACK}"
-
-
-def _refused(problem: ProblemError) -> Refused:
-    """The problem as the console's pages tell it."""
-    return Refused(problem.kind.status, {**problem.kind.members, "detail": problem.detail})

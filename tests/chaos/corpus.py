@@ -111,7 +111,9 @@ MESSAGES: Final[dict[str, list[Json]]] = {
             **{"mpns": ["m"], "skus": ["k"], "brands": ["b"]},
         }
     ],
-    "reminder-commands": [{"action": "viewed", "customerOrderId": "o", "storeId": "s", "commandId": "c"}],
+    "reminder-commands": [
+        {"action": "viewed", "customerOrderId": "o", "storeId": "s", "customerId": "u", "commandId": "c"}
+    ],
     "return-commands": [
         {"action": "create", "return": {**RETURN, "id": "t"}, "user": "u", "commandId": "c"},
         {"action": "update", "return": {"id": "t", "status": "Approved", "lineItems": RETURN["lineItems"]}},

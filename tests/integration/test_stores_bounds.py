@@ -172,6 +172,17 @@ async def test_no_reviews_of_other_users(shops: Shops) -> None:
     await shops.all.submit({**review, "userId": "berta"})
 
 
+async def test_nobody_ends_the_reminders_of_other_customers(shops: Shops) -> None:
+    bound, path = shops.bound, f"{REVIEWS}/viewedRequestReview"
+    own = await shops.all_returns.ordered({"line": 1}, storeId=shops.mine, customerId="anna")
+    foreign = await shops.all_returns.ordered({"line": 1}, storeId=shops.mine, customerId="berta")
+    for order, outcome in ((own, "applied"), (foreign, "not-found"), (new_id("order"), "not-found")):
+        assert await bound.command("POST", path, {"customerOrderId": order}) == [{"id": order, "outcome": outcome}]
+    # A shop passes on what its customers saw.
+    (result,) = await shops.all.command("POST", path, {"customerOrderId": foreign})
+    assert result["outcome"] == "applied"
+
+
 @pytest.mark.parametrize("action", ["approve", "reject", "reset", "delete"])
 async def test_no_moderation_in_other_stores(shops: Shops, action: str) -> None:
     mine, other, none = (shops.reviews[store] for store in (shops.mine, shops.other, None))

@@ -190,3 +190,11 @@ def test_moments_and_addresses() -> None:
 @pytest.mark.parametrize("text", ["1e999", "nan", "-inf"])
 def test_numbers_without_an_end_stay_text(text: str) -> None:
     assert (number(text), number("1.5"), number("2")) == (text, 1.5, 2)
+
+
+async def test_no_number_in_an_address_is_too_long_to_be_read() -> None:
+    async with app_without_servers() as application:
+        add_console(application)
+        async with client_of(application) as http:
+            # MongoDB is away.
+            assert (await http.get("/console/audit", params={"after": "9" * 5_000})).status_code == 503

@@ -50,3 +50,11 @@ def test_values_with_very_many_parts_are_not_read(parts: int) -> None:
 def test_brackets_in_texts_are_no_parts() -> None:
     reviews = [{"EntityType": "Product", "EntityId": "1", "review": '[{"' * 2_500, "rating": 4}] * 20
     assert len(READ_SEVERAL.read(json.dumps(reviews).encode()).content) == 20
+
+
+@pytest.mark.parametrize("texts", [b'"', b'\\"' * 20_000])
+def test_brackets_in_a_text_without_an_end_are_no_parts(texts: bytes) -> None:
+    """The text is looked at once, and not anew from each quote in it: that took minutes for a body of 200 KB."""
+    with pytest.raises(InvalidContentError) as refused:
+        READ_ONE.read(b'["' + b"[" * 50_001 + texts[:-1] + b" " * 50_000)
+    assert refused.value.errors[0].code == "json-invalid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from time import process_time
@@ -120,6 +121,25 @@ def test_several_lists_at_once() -> None:
     assert WordLists({}).found_in("x") == set()
     phrases = WordLists({"a": ("buy now",), "b": ("now or never",)})
     assert phrases.found_in("buy now or never") == {"a", "b"}
+
+
+@pytest.mark.parametrize("letter", ["a", "a ", "中", "é"])
+def test_words_within_words_take_no_memory_at_each_place_of_a_text(letter: str) -> None:
+    lists = WordLists({"nested": [letter * count for count in range(1, 129 // len(letter))], "other": ["other"]})
+    said = normalised(letter * 20_000)
+    tracemalloc.start()
+    try:
+        found = lists.found_in(said)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == (set() if letter in "aé" else {"nested"})
+    assert peak < 16 * 1024 * 1024
+
+
+def test_no_character_has_thousands_of_marks() -> None:
+    heavy = "e" + "\u0316" * 20 + "\u0301" * 10_000
+    assert normalised(f"{heavy} {heavy[:25]} je\u0301") == f"{normalised(heavy[:31])} {normalised(heavy[:25])} jé"
 
 
 @given(text(max_size=60))

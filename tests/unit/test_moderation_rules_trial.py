@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from domain.moderation_rules import NO_RULING, JudgedReview, RuleSet, Ruling
 from plaudit.cli.main import app
 from tests.support.app import app_without_servers, client_of
 
@@ -33,6 +36,23 @@ def row(id: str, fired: list[str], outcome: str | None, **more: Any) -> dict[str
     flags = [] if outcome == "approve" else fired
     shown = {"id": id, "fired": fired, "outcome": outcome, "reviewStatus": "New", "flags": flags}
     return {**shown, "approvedBy": None, "publishAfterHours": None, **more}
+
+
+async def test_a_trial_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deadlocks, and so fails, where the work is done in the loop."""
+    answered = threading.Event()
+
+    def judged(rules: RuleSet, review: JudgedReview) -> Ruling:
+        assert answered.wait(30)
+        return NO_RULING
+
+    monkeypatch.setattr(RuleSet, "judge", judged)
+    async with app_without_servers() as application, client_of(application) as http:
+        trial = asyncio.ensure_future(http.post(URL, json={"reviews": REVIEWS, "rules": RULES}))
+        assert (await http.get("/health/live")).is_success
+        await asyncio.sleep(0.1)
+        answered.set()
+        assert (await trial).is_success
 
 
 async def test_what_rules_would_do() -> None:

@@ -274,7 +274,7 @@ MESSAGES: dict[Topic, list[tuple[Reader[Any], Any]]] = {
         (Reader(RETURN_COMMAND), {**COMMAND, "action": "delete", "return": {"id": "r"}}),
     ],
     Topic.REMINDER_COMMANDS: [
-        (Reader(REMINDER_COMMAND), {**VIEWED, "action": "viewed", "stores": ["s"], "commandId": "c"})
+        (Reader(REMINDER_COMMAND), {**VIEWED, "action": "viewed", "customerId": "u", "stores": ["s"], "commandId": "c"})
     ],
     Topic.OBJECT_UPDATES: [(Reader(OBJECT_UPDATE), OBJECT)],
     Topic.STORE_UPDATES: [

@@ -1,0 +1,32 @@
+"""Forms of the console's pages, read up to a bound."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.types import Message
+
+from api.web.problems import ProblemError, ProblemKind
+
+FORMS: Final = "/console/"
+"""The beginning of the paths that forms are sent to."""
+
+MAX_FORM_BYTES: Final = 8 * 1024 * 1024
+"""A form may hold two texts of a body's 1 MiB, and browsers write each byte that is no letter as three."""
+
+
+async def read_form(request: Request, most_bytes: int, most_fields: int) -> FormData:
+    """The fields of a form without files. Raises ProblemError: it has more bytes than that."""
+    size = 0
+
+    async def received() -> Message:
+        nonlocal size
+        message = await request.receive()
+        size += len(message.get("body", b""))
+        if size > most_bytes:
+            raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have {most_bytes} bytes here.")
+        return message
+
+    return await Request(request.scope, received).form(max_files=0, max_fields=most_fields)
