@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING
 
+from domain.letter_case import pattern_in_any_case
 from domain.sorting import Direction
 from storage.database import Document, one_of
 from storage.keyset import SortValue, behind
@@ -97,7 +97,7 @@ def criteria(search: ReturnSearch) -> Document:
     if created := {bound: moment for bound, moment in created.items() if moment is not None}:
         conditions["createdDate"] = created
     if search.keyword:
-        pattern = {"$regex": re.escape(search.keyword), "$options": "i"}
+        pattern = {"$regex": pattern_in_any_case(search.keyword), "$options": "i"}
         conditions["$or"] = [{"number": pattern}, {"status": pattern}]
     if search.after is not None:
         every += behind(order(search), search.after, _NULLABLE)

@@ -11,6 +11,7 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING
 
+from domain.letter_case import pattern_in_any_case
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
@@ -159,7 +160,7 @@ def criteria(search: ReviewSearch) -> Document:
         # In the usual letter case, as tags are stored: en-US is in en.
         conditions["language"] = {"$regex": f"^{re.escape(search.language)}(-|$)"}
     if search.phrase:
-        pattern = {"$regex": re.escape(search.phrase), "$options": "i"}
+        pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
         conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
     if search.after is not None:
         further = behind(order(search), search.after, _NULLABLE)

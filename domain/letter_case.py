@@ -1,0 +1,88 @@
+"""Texts in any letter case, also where the cases of a letter differ in length, as those of ß do: ss, SS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+_LAST: Final = 0x20000
+"""No letter behind it has cases."""
+
+_LONGEST: Final = 3
+"""Letters that a single one can become."""
+
+_AT_ONCE: Final = 4
+"""Letters whose ways to be written are told one by one: few, so that a pattern stays short."""
+
+_MOST: Final = 256
+"""Characters of a text; PCRE compiles no pattern of more than 64 KiB, which one of three times as many ß would have."""
+
+_DOT: Final = "\u0307"
+"""What İ has above it once it is small."""
+
+_DOTLESS: Final = "\u0131"
+"""The small letter without a dot, whose capital is I."""
+
+
+def pattern_in_any_case(text: str) -> str:
+    """The regular expression, of Python and PCRE, to be used without regard to letter case, that finds a text literally
+    and in any case by Unicode: STRASSE finds Straße, and i each i of Turkish, dotted or not, whatever the language.
+    A text of more than 256 characters is found in the cases that have as many letters."""
+    if len(text) > _MOST:
+        return re.escape(text)
+    folded, pieces, at = _folded(text), [], 0
+    while at < len(folded):
+        end = _end(folded, at)
+        ways = list(_ways(folded[at:end]))
+        pieces.append(ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})")
+        at = end
+    return "".join(pieces)
+
+
+def _folded(text: str) -> str:
+    return text.casefold().replace("i" + _DOT, "i").replace(_DOTLESS, "i")
+
+
+@cache
+def _cases() -> Mapping[str, str]:
+    """The characters that fold to a text, beside itself."""
+    cases: dict[str, str] = {}
+    for character in map(chr, range(_LAST)):
+        folded = _folded(character)
+        if folded != character:
+            cases[folded] = cases.get(folded, "") + character
+    return cases
+
+
+def _end(folded: str, at: int) -> int:
+    """The end of the letters from `at` on that have ways to be written in common."""
+    end, start = at + 1, at
+    while start < end < at + _AT_ONCE:
+        lengths = (size for size in range(2, _LONGEST + 1) if folded[start : start + size] in _cases())
+        end = max(end, *(start + size for size in lengths), end)
+        start += 1
+    return end
+
+
+def _ways(folded: str) -> Iterator[str]:
+    """The patterns of the ways in which folded letters can be written."""
+    if not folded:
+        yield ""
+    for size in range(1, min(_LONGEST, len(folded)) + 1):
+        head = folded[:size]
+        if size == 1 or head in _cases():
+            written = _letter(head) if size == 1 else f"[{_cases()[head]}]{_dot_behind(head)}"
+            yield from (written + rest for rest in _ways(folded[size:]))
+
+
+def _letter(letter: str) -> str:
+    if letter == "i":
+        return f"[i{_cases()[letter]}]{_dot_behind(letter)}"
+    # Those of ASCII every engine knows, and it may know others less well than Python.
+    return re.escape(letter) if letter.isascii() else f"[{letter}{_cases().get(letter, '')}]"
+
+
+def _dot_behind(letters: str) -> str:
+    return f"{_DOT}?" if letters.endswith("i") else ""
