@@ -37,6 +37,14 @@ def from_milliseconds(milliseconds: int) -> datetime:
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
+def first_millisecond(moment: datetime) -> datetime:
+    """The first whole millisecond that isn't before a moment: the least that what is stored since then can have. The
+    last moment of all has none behind it."""
+    below = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    last = datetime.max.replace(tzinfo=moment.tzinfo)
+    return below if below == moment or last - below < timedelta(milliseconds=1) else below + timedelta(milliseconds=1)
+
+
 def milliseconds(moment: datetime) -> int:
     """The milliseconds from the beginning of 1970 to a moment, which must be aware."""
     return (moment - EPOCH) // timedelta(milliseconds=1)

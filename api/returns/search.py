@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from api.web.cursors import cursor, place_in, unknown_cursor
-from api.web.paging import DEFAULT_TAKE, After, Moment, Skip, Take, WithTotal, check_no_skip, one_of
+from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, one_of
 from api.web.problems import ProblemError, ProblemKind
 from domain.returns_statuses import DEFAULT_STATUSES, status_named
 from domain.sorting import Direction, UnknownSortError, parse_direction, parse_sort
@@ -55,7 +55,7 @@ class ReturnSearchRequest(Message):
         OptionalId, Field(description=f"Of the {CUSTOMER_ORDERS:,} newest orders of the customer")
     ] = None
     store_id: OptionalId = None
-    start_date: Annotated[Moment | None, Field(description="Created then or later")] = None
+    start_date: Annotated[Since | None, Field(description="Created then or later")] = None
     end_date: Annotated[Moment | None, Field(description="Created then or earlier")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `objectIds`")] = None

@@ -35,7 +35,7 @@ from api.stores.bounds import check_author, check_store, reviews_within
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.pages import page_bytes, pieces_of
-from api.web.paging import Moment, total_count
+from api.web.paging import Since, total_count
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import PlainRoute
@@ -51,7 +51,7 @@ from storage.reviews_search import sorts_everything
 class ChangesRequest(Message):
     """Since when."""
 
-    modified_date: Moment
+    modified_date: Since
 
 
 class FeedbackPermission(TypedDict):

@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonS
 from pydantic_core import PydanticCustomError
 
 from api.web.cursors import cursor, place_in, unknown_cursor
-from api.web.paging import DEFAULT_TAKE, After, Moment, Skip, Take, WithTotal, check_no_skip, one_of
+from api.web.paging import DEFAULT_TAKE, After, Moment, Since, Skip, Take, WithTotal, check_no_skip, one_of
 from api.web.problems import ProblemError, ProblemKind
 from domain.entity_types import SAMPLE, EntityTypes
 from domain.ratings import highest_to, lowest_from
@@ -67,7 +67,7 @@ class ReviewSearchRequest(Message):
         Phrase | None, Field(description="Part of title, review, userName or entityName, in any letter case")
     ] = None
     keyword: Annotated[Phrase | None, Field(description="The same as `searchPhrase`")] = None
-    start_date: Annotated[Moment | None, Field(description="Created then or later")] = None
+    start_date: Annotated[Since | None, Field(description="Created then or later")] = None
     end_date: Annotated[Moment | None, Field(description="Created then or earlier")] = None
     start_rating: RatingBound | None = None
     end_rating: RatingBound | None = None

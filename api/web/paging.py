@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Final, TypeVar
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from api.web.cursors import MAX_CURSOR_LENGTH
 from api.web.problems import invalid
-from domain.timestamps import moment_in
+from domain.timestamps import first_millisecond, moment_in
 
 T = TypeVar("T")
 
@@ -33,6 +33,8 @@ def moment(value: object) -> datetime:
 
 
 Moment = Annotated[datetime, PlainValidator(moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+Since = Annotated[Moment, AfterValidator(first_millisecond)]
+"""A moment from which on something is looked for: it may lie between the milliseconds that are stored."""
 
 
 def _or(missing: int, *, most: int) -> BeforeValidator:

@@ -104,6 +104,10 @@ async def test_filters(facade: Facade) -> None:
     created = (await facade.listed("createdDate", **both))[-1]
     assert await found(startDate=created, endDate="2999-01-01") == {a, b, c, d}
     assert await found(endDate=created, startDate=created) >= {a}
+    # Between its millisecond and the next one, as clients with finer clocks ask.
+    (exactly,) = await facade.listed("createdDate", **both, ids=[a])
+    assert a in await found(startDate=exactly.replace("Z", "0000Z"))
+    assert a not in await found(startDate=exactly.replace("Z", "0010Z"))
     assert await found(startDate="2999-01-01T00:00:00+02:00") == set()
 
 

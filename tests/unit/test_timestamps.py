@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.timestamps import from_milliseconds, milliseconds, moment_in, timestamp
+from domain.timestamps import EPOCH, first_millisecond, from_milliseconds, milliseconds, moment_in, timestamp
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,19 @@ from domain.timestamps import from_milliseconds, milliseconds, moment_in, timest
 )
 def test_as_the_interface_writes_them(moment: datetime, written: str) -> None:
     assert timestamp(moment) == written
+
+
+@given(st.datetimes(timezones=st.just(UTC), max_value=datetime(9999, 1, 1)))
+def test_what_is_stored_since_a_moment_has_its_first_millisecond_or_a_later_one(moment: datetime) -> None:
+    first = first_millisecond(moment)
+    assert first.microsecond % 1000 == 0
+    assert timedelta() <= first - moment < timedelta(milliseconds=1)
+
+
+def test_the_last_moment_of_all_has_no_millisecond_behind_it() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    assert first_millisecond(last) == last.replace(microsecond=999_000)
+    assert first_millisecond(EPOCH) == EPOCH
 
 
 def test_milliseconds_count_from_1970() -> None:
