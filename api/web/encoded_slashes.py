@@ -62,7 +62,9 @@ class EncodedSlashes(BaseRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Find the route, also a route by other methods, or none, which is an answer as well: 404."""
-        if not has_encoded_slash(scope) or scope["type"] != "http":
+        raw = scope.get("raw_path")
+        # Of nearly every request this is all.
+        if raw is None or b"%" not in raw or scope["type"] != "http" or not has_encoded_slash(scope):
             return _NOTHING
         path = path_to_match(scope)
         if path == scope["path"]:
