@@ -40,6 +40,7 @@ from api.stores import routes as stores
 from api.web import openapi_page
 from api.web.budgets import Budget
 from api.web.documents import openapi_document
+from api.web.encoded_slashes import EncodedSlashes
 from api.web.hygiene import WebRules
 from api.web.in_hand import RequestsInHand
 from api.web.limits import RateLimit
@@ -93,7 +94,7 @@ def create_app(
     app = FastAPI(
         version=services.version,
         # Taken as they are: an included router is searched twice for each request.
-        routes=[route for router in ROUTERS for route in router.routes],
+        routes=[EncodedSlashes(), *(route for router in ROUTERS for route in router.routes)],
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,

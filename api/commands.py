@@ -12,12 +12,14 @@ from uuid import UUID, uuid5
 import structlog
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
+from starlette.types import Scope
 from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.documents import problems
+from api.web.encoded_slashes import has_encoded_slash, path_in_addresses
 from api.web.in_hand import LaterResponse
 from api.web.preferences import idempotency_key, wait_seconds
 from api.web.problems import ProblemError, ProblemKind
@@ -128,13 +130,19 @@ def _command(request: Request) -> Command:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
     # A space can't be in the key, so nothing else comes to the same name.
-    name = f"{request.method} {request.scope['path']} {key}"
+    name = f"{request.method} {_place(request.scope)} {key}"
     if subject is not None:
         name = f"{name} {subject}"
     id = str(uuid5(_NAMESPACE, name))
     return Command(
         id, wait, repeatable=True, client=client, content=_content_digest(request), caller=caller_digest(subject, id)
     )
+
+
+def _place(scope: Scope) -> str:
+    """The path by which a key is named: decoded; with encoded slashes as in addresses, but for the first slash. Decoded
+    they could be one with others, as `x%2Fy/z` and `x/y%2Fz`."""
+    return path_in_addresses(scope).removeprefix("/") if has_encoded_slash(scope) else str(scope["path"])
 
 
 def _content_digest(request: Request) -> str:

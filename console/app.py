@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from api.web.encoded_slashes import path_in_addresses
 from console import (
     audit,
     bulk,
@@ -157,7 +158,7 @@ def _to_sign_in(request: Request) -> Response:
         return JSONResponse({"message": message, "status": 401}, 401)
     if request.headers.get("hx-request") == "true":
         return HTMLResponse(PAGES.get_template("signed_out.html").render(), 401)
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    here = path_in_addresses(request.scope) + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(address(SIGN_IN, {"to": here if request.method == "GET" else None}), 303)
 
 

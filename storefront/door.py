@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.services import Services
+from api.web.encoded_slashes import path_to_match, with_slashes
 from api.web.problems import ProblemError, problem_response
 from messaging.metrics import HTTP_REQUESTS
 from storefront.answers import Answer, Answers, Load
@@ -57,7 +58,7 @@ class StorefrontDoor:
             await self._app(scope, receive, _allowing(scope, origin, send))
 
     async def _preflight(self, scope: Scope, origin: str) -> Response:
-        store_id = scope["path"][len(PREFIX) :].split("/", 1)[0]
+        store_id = with_slashes(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
         try:
             store = (await self._services.lookups.stores_for_commands([store_id])).get(store_id)
         except ProblemError as problem:

@@ -60,7 +60,7 @@ _ANSWERS: Final[dict[str, Any]] = {
 }
 
 router: Final = APIRouter(
-    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId:path}", tags=["Storefront"]
+    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
 )
 
 

@@ -39,7 +39,7 @@ class Form(TypedDict):
 
 router: Final = APIRouter(
     route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}/{entityType}/{entityId:path}",
+    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
     tags=["Storefront"],
     responses=problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
 )

@@ -32,7 +32,7 @@ async def uploader(
 
 
 router: Final = APIRouter(
-    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId:path}", tags=["Storefront"]
+    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
 )
 
 

@@ -34,7 +34,7 @@ _DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
 
 router: Final = APIRouter(
     route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}/{entityType}/{entityId:path}",
+    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
     tags=["Storefront"],
     responses={**_DOCUMENT, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
 )

@@ -144,7 +144,7 @@ async def wanted_reviews(
 
 router: Final = APIRouter(
     route_class=PlainRoute,
-    prefix="/storefront/v1/{storeId}/{entityType}/{entityId:path}",
+    prefix="/storefront/v1/{storeId}/{entityType}/{entityId}",
     tags=["Storefront"],
     responses={304: {}, **problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)},
 )

@@ -78,7 +78,7 @@ NEW_REVIEW: Final = JsonBody(
 )
 
 router: Final = APIRouter(
-    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId:path}", tags=["Storefront"]
+    route_class=PlainRoute, prefix="/storefront/v1/{storeId}/{entityType}/{entityId}", tags=["Storefront"]
 )
 
 

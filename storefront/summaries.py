@@ -58,7 +58,7 @@ async def read_summaries(
     return await kept(request, load)
 
 
-@router.get("/{entityType}/{entityId:path}/summary", response_model=Summary, openapi_extra=OPEN_TO_ALL)
+@router.get("/{entityType}/{entityId}/summary", response_model=Summary, openapi_extra=OPEN_TO_ALL)
 async def read_summary(request: Request, shopper: Reading, services: Injected) -> Response:
     """The rating of an object."""
     entity = shopper.entity

@@ -148,8 +148,7 @@ async def read_available_quantities(
     return JsonResponse(order.available())
 
 
-# The id may hold slashes, as its sender has it.
-@router.get("/{id:path}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
+@router.get("/{id}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
 async def read_return(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
     """One return with its order."""
     stored = await services.returns.get(id)

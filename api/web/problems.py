@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -15,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 from typing_extensions import TypedDict
 
+from api.web.encoded_slashes import path_in_addresses, path_to_match
 from api.web.responses import ProblemResponse
 from messaging.reading import error_message, pointer
 
@@ -112,7 +112,7 @@ def not_found(what: str) -> ProblemError:
 
 def problem_response(scope: Scope, problem: ProblemError) -> ProblemResponse:
     """The answer for a problem."""
-    body = {**problem.kind.members, "detail": problem.detail, "instance": _instance(scope), **problem.extra}
+    body = {**problem.kind.members, "detail": problem.detail, "instance": path_in_addresses(scope), **problem.extra}
     if problem.errors:
         body["errors"] = problem.errors[:MAX_ERRORS]
     return ProblemResponse(body, problem.kind.status, problem.headers)
@@ -137,7 +137,7 @@ async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
         case status:
             title = HTTPStatus(status).phrase
             body = {"type": "about:blank", "title": title, "status": status, "detail": error.detail}
-            return ProblemResponse(body | {"instance": _instance(request.scope)}, status, error.headers)
+            return ProblemResponse(body | {"instance": path_in_addresses(request.scope)}, status, error.headers)
     return problem_response(request.scope, problem)
 
 
@@ -157,10 +157,6 @@ def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
 
 
 def _methods_at(request: Request) -> list[str]:
-    path = request.scope["path"]
+    path = path_to_match(request.scope)
     routes = [route for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(path)]
     return sorted({method for route in routes for method in route.methods or ()})
-
-
-def _instance(scope: Scope) -> str:
-    return quote(scope["path"], safe="/:@!$&'()*+,;=", errors="replace")

@@ -30,7 +30,7 @@ def way_back(wanted: str | None) -> str:
     if not wanted or len(wanted) > _LONGEST_WAY or not _BELOW_CONSOLE.fullmatch(wanted):
         return HOME
     path = wanted.partition("?")[0]
-    leads_up = any(unquote(part) in (".", "..") for part in path.split("/"))
+    leads_up = any(part in (".", "..") for part in unquote(path).split("/"))
     return HOME if leads_up or path.startswith((SIGN_IN, SIGN_OUT)) else wanted
 
 

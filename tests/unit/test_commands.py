@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any, cast, get_args
+from urllib.parse import unquote
 
 import pytest
 from fastapi.routing import APIRoute
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from api.app import ROUTERS
-from api.commands import Commanded
+from api.commands import Command, Commanded
 from api.outcomes import caller_digest, results_within
 from api.recent_commands import RecentCommands
 from api.services import Services, services_of
 from api.waits import Key, Waits
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome, mark_from
 from domain.delivery import OutgoingMessage
+from domain.permissions import Caller
 from messaging.envelope import mark_in, of_command
 from storage.outcomes import Answer
 from storefront.app import ROUTERS as STOREFRONT
@@ -125,6 +128,23 @@ async def test_who_waits_is_told_that_another_facade_took_the_key_for_something_
         "a": {"id": "a", "outcome": "refused", "reason": KEY_REUSED},
         "b": {"id": "b", "outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "anna"},
     }
+
+
+async def _id_at(raw_path: str, key: str = "k") -> str:
+    scope: Any = {"type": "http", "method": "POST", "path": unquote(raw_path), "raw_path": raw_path.encode()}
+    scope |= {"headers": [(b"idempotency-key", key.encode())], "query_string": b"", "client": ("127.0.0.1", 1)}
+    request = Request(scope)
+    request.state.caller = Caller(None, frozenset())
+    command: Command = await get_args(Commanded)[1].dependency(request)
+    return command.id
+
+
+async def test_a_key_names_one_command_at_each_path() -> None:
+    # As it was: the same key of a client that asks again after an update is the same command.
+    assert await _id_at("/api/customerReviews/x%25y/votes") == "30aa80b3-0765-52fd-bdd6-a714fc1f6ce3"
+    paths = ("a%2Fb/c", "a/b%2Fc", "a/b/c", "a%252Fb/c", "a%252Fb%2Fc", "a%2Fb%2Fc", "a%00b/c", "a%3Fb%2Fc")
+    assert len({await _id_at(f"/storefront/v1/s/{path}/votes") for path in paths}) == len(paths)
+    assert await _id_at("/api/customerReviews/a%2fb/votes") == await _id_at("/api/customerReviews/a%2Fb/votes")
 
 
 def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:

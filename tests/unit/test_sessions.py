@@ -146,6 +146,8 @@ def test_whose_page_asks(method: str, site: str | None, is_own: bool) -> None:
         "/console/objects/Product/a%2Fb",
         "/console/queue?store=A&sort=createdDate:asc&q=caf%C3%A9",
         "/console?next=https://elsewhere.test",
+        "/console/reviews/x%2Fy",
+        "/console/stores/..x%2F%3F/rules",
     ],
 )
 def test_the_way_back_is_kept(wanted: str) -> None:
@@ -166,6 +168,7 @@ def test_the_way_back_is_kept(wanted: str) -> None:
             "//elsewhere.test/console",
         ),
         *("/\\elsewhere.test", "/console\\..\\..", "/console/../api", "/console/%2e%2e/api"),
+        *("/console/..%2Fapi", "/console/x%2f%2e%2e%2F..%2Fapi", "/console/.%2F"),
         *("/console/./x", "/console//elsewhere.test", "/console\n", "/console?a\r\nSet-Cookie: x", "/console/é"),
         *("javascript:alert(1)", "/console:8080", "/console@elsewhere.test", "/console/" + "a" * 1_500),
         *("/console/sign-in", "/console/sign-in?next=/console", "/console/sign-in/start", "/console/sign-out"),

@@ -1,0 +1,66 @@
+"""Ids with slashes, through a real server: everything that is kept is read and changed at its address."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.console import page_of
+from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
+
+ORIGIN = "https://shop.example"
+
+
+def escaped(text: str) -> str:
+    return quote(text, safe="")
+
+
+@pytest.fixture
+async def store(facade: Facade) -> str:
+    """A store whose id has a slash and what else paths could trip over."""
+    id = f"{new_id('store')}/ü%2F?#"
+    everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+    settings = {"settings": {**everyone, "storefrontOrigins": [ORIGIN]}}
+    await facade.command("PUT", f"/api/stores/{escaped(id)}", settings)
+    return id
+
+
+async def test_stores(facade: Facade, store: str) -> None:
+    here = f"/api/stores/{escaped(store)}"
+    assert (await facade.get(here))["id"] == store
+    assert await facade.get(f"{here}/review-policy") != {}
+    for path in (f"/console/stores/{escaped(store)}", f"/console/stores/{escaped(store)}/rules"):
+        assert escaped(store) in await page_of(facade.http, path)
+
+
+async def test_reviews(facade: Facade, store: str) -> None:
+    product, id = f"{new_id('sku')}/12", f"{new_id('review')}/votes"
+    await facade.submit_approved(submission(product, 4, id=id, storeId=store, userId="u"))
+    here = f"{REVIEWS}/{escaped(id)}"
+    assert (await facade.get(here))["id"] == id
+    for part, body in (
+        ("votes", {"userId": "v", "helpful": True}),
+        ("reply", {"text": "Thanks.", "author": "Shop"}),
+        ("reports", {"reason": "spam", "explanation": "No", "email": "b@example.org", "goodFaith": True}),
+    ):
+        assert [each["outcome"] for each in await facade.command("POST", f"{here}/{part}", body)] == ["applied"], part
+    assert (await facade.get(f"{here}/reports"))["totalCount"] == 1
+    assert (await facade.get(f"{here}/impact")) != {}
+    assert escaped(id) in await page_of(facade.http, f"/console/reviews/{escaped(id)}")
+
+
+async def test_the_storefront(facade: Facade, store: str) -> None:
+    """An object of the type `Product/x` is not one of `Product` whose id begins with `x/`, also for one key."""
+    id, key = new_id("sku"), once()
+    preflight = await facade.http.options(
+        f"/storefront/v1/{escaped(store)}/Product/{id}/votes",
+        headers={"origin": ORIGIN, "access-control-request-method": "POST"},
+    )
+    assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (204, ORIGIN)
+    for type, entity in (("Product/x", id), ("Product", f"x/{id}")):
+        here = f"/storefront/v1/{escaped(store)}/{escaped(type)}/{escaped(entity)}"
+        await facade.submit_approved(submission(entity, 4, EntityType=type, storeId=store, userId="u"))
+        (review,) = body_of(await facade.http.get(f"{here}/reviews"), dict)["results"]
+        vote = {"reviewId": review["id"], "helpful": True, "voter": "v" * 16}
+        assert (await facade.http.post(f"{here}/votes", json=vote, headers=key)).status_code == 200
