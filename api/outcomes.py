@@ -130,7 +130,7 @@ def _not_found(id: str) -> ItemResult:
 async def _waiting_for(services: Services, command_id: str) -> dict[str, CommandMark | None]:
     """The items that are parked until what they are about comes."""
     reviews = await services.parking.waiting_for(command_id)
-    return reviews | await services.returns.waiting_for(command_id)
+    return reviews | await services.parked_returns.waiting_for(command_id)
 
 
 def _is_own(caller: Caller, command_id: str, mark: CommandMark | None) -> bool:

@@ -1,4 +1,4 @@
-"""Consume order events, and release the return commands that were parked for their orders."""
+"""Consume order events, and apply the return commands that were parked for their orders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from consumers.purchases import verify_customers
-from consumers.returns import ReturnRouter
+from consumers.returns import ReturnConsumer
 from consumers.services import Services
 from domain.orders import Order, after_event, is_of_other_store
 from domain.timestamps import from_milliseconds
@@ -28,13 +28,13 @@ class OrderConsumer:
     """
 
     services: Services
-    router: ReturnRouter
+    returns: ReturnConsumer
 
     async def __call__(self, batch: Sequence[ReceivedOrder]) -> list[DeadLetter]:
         """Store a batch; returns the events whose id is that of another store's order."""
         orders, taken = await self.services.transactions.run(partial(_store, batch))
-        # Written first, looked up then: the return consumer does it the other way round.
-        await self.router.release({event.id for _, (event, _) in batch})
+        # Once they are stored: from then on nothing is parked for them.
+        await self.returns.release({event.id for _, (event, _) in batch})
         # What the events have changed before a restart isn't known any more: the reviews of all are looked at.
         await verify_customers(self.services.purchases, {id for order in orders for id in order.customer_ids})
         await self.services.orders.forget_former_customers(orders)

@@ -24,7 +24,7 @@ from consumers.orders import OrderConsumer
 from consumers.parked import ParkedCommands
 from consumers.ratings import Recounter
 from consumers.reminders import ReminderConsumer
-from consumers.returns import ReturnConsumer, ReturnRouter
+from consumers.returns import ReturnConsumer
 from consumers.reviews import SubmissionConsumer
 from consumers.reviews_relay import ReviewRelay
 from consumers.routing import CommandRouter
@@ -97,13 +97,13 @@ async def running_worker(
     services = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_key)
     names = KnownNames(entity_types)
     handover = Handover(connection, topics)
-    commands, parked_returns = CommandRouter(services, handover), ReturnRouter(services)
+    commands, returns = CommandRouter(services, handover), ReturnConsumer(services)
     feedback, verdicts = FeedbackConsumer(services), VerdictConsumer(services)
     parked = ParkedCommands(commands, feedback, verdicts)
     submissions = SubmissionConsumer(services, parked, names)
     changes = ReviewChangeConsumer(services, Recounter(services))
-    orders, returns = OrderConsumer(services, parked_returns), ReturnConsumer(services, parked_returns)
-    stores, objects, publish = StoreConsumer(services), ObjectConsumer(services), publisher.publish
+    orders, stores, objects = OrderConsumer(services, returns), StoreConsumer(services), ObjectConsumer(services)
+    publish = publisher.publish
     replays = ReplayConsumer(services, DeadLetterReader(connection, topics))
     broker = subscribed_broker(
         connection,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from heapq import merge
+from typing import Final, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 REMEMBERED_MESSAGES: Final = 200
 """So many of the messages that wrote a review are remembered: the first one, and the last ones."""
@@ -57,6 +60,15 @@ class Seen:
 
 
 NOTHING_SEEN: Final = Seen()
+
+
+def in_turn(items: Iterable[T], position: Callable[[T], RecordPosition]) -> list[T]:
+    """Items in the order of their records: by offset within a partition, whatever their times, else by time."""
+    partitions: dict[int, list[T]] = {}
+    for item in items:
+        partitions.setdefault(position(item).partition, []).append(item)
+    ordered = [sorted(each, key=lambda item: position(item)[1:]) for _, each in sorted(partitions.items())]
+    return list(merge(*ordered, key=lambda item: position(item).timestamp))
 
 
 class Written(NamedTuple):

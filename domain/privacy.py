@@ -51,13 +51,13 @@ def forgotten_return(stored: Return, customer_id: str) -> Return:
 
 
 def forgotten_return_command(value: bytes, customer_id: str) -> bytes:
-    """The command to create a return with its quantities, without the customer's words and name."""
+    """The command about a return with its quantities, without the customer's words and name."""
     command = json.loads(value)
     if command.get("user") == customer_id:
         del command["user"]
     wanted = command["return"]
     wanted.pop("resolution", None)
-    for line in wanted["lineItems"]:
+    for line in wanted.get("lineItems") or ():
         line.pop("reason", None)
     return json.dumps(command, ensure_ascii=False).encode()
 

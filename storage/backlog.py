@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from domain.timestamps import EPOCH
-from storage import mails, outbox, parking, returns, verdicts
+from storage import mails, outbox, parking, returns_parking, verdicts
 from storage.database import Database
 from storage.leases import REMINDERS, LeaseRepository, Schedule
 from storage.reviews_changes import RelayProgress
 
 PARKED: Final[Mapping[str, str]] = {
     "reviews": parking.COLLECTION,
-    "returns": returns.PARKED,
+    "returns": returns_parking.COLLECTION,
     "verdicts": verdicts.PARKED,
 }
 """The collections of parked commands, by kind: `reviews` are moderation and feedback."""

@@ -96,6 +96,13 @@ class OrderRepository:
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)
 
+    async def hold_places(self, ids: Collection[str], session: Session) -> None:
+        """Keep these orders, which are not there, from coming until the transaction ends: it conflicts with those that
+        store one, and is repeated if one has come since its beginning."""
+        if ids:
+            await self._orders.insert_many([{"_id": id} for id in ids], session=session)
+            await self._orders.delete_many({"_id": {"$in": list(ids)}}, session=session)
+
     async def forget_former_customers(self, orders: Iterable[Order]) -> None:
         """Note that the reviews of former customers of these orders have been looked at."""
         writes = [

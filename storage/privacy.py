@@ -39,7 +39,8 @@ from storage.orders import OrderRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.parking import FEEDBACK, MODERATION
 from storage.reminders import CUSTOMERS, ReminderRepository
-from storage.returns import ParkedReturn, ReturnRepository
+from storage.returns import ReturnRepository
+from storage.returns_parking import ParkedReturn, ReturnParking
 from storage.returns_search import ReturnSearch
 from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
@@ -57,6 +58,7 @@ class PersonalData:
         self._customer = customer_id
         self._orders = OrderRepository(database)
         self._returns = ReturnRepository(database)
+        self._parked_returns = ReturnParking(database)
 
     async def reviews(self) -> list[Review]:
         """Their reviews, in any store and status."""
@@ -106,7 +108,7 @@ class PersonalData:
 
     async def parked_returns(self) -> list[ParkedReturn]:
         """The commands of theirs that wait for their order."""
-        return [p for p in await self._returns.all_parked() if is_about(p.value, self._customer, ())]
+        return [p for p in await self._parked_returns.everything() if is_about(p.value, self._customer, ())]
 
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for their review."""
@@ -117,7 +119,7 @@ class PersonalData:
         """Take them out of commands that wait, which take effect without their words and name; returns how many."""
         returns = await self.parked_returns()
         for each in returns:
-            await self._returns.rewrite_parked(each, forgotten_return_command(each.value, self._customer))
+            await self._parked_returns.rewrite(each, forgotten_return_command(each.value, self._customer))
         forgotten = await self._database[PARKED_COMMANDS].update_many(
             self._parked_filter(), {"$set": {"moderator": None, "reason": None}}
         )

@@ -26,6 +26,7 @@ from storage.ratings_objects import RatedObjectRepository
 from storage.reminders import ReminderRepository
 from storage.returns import ReturnRepository
 from storage.returns_numbers import ReturnNumbers
+from storage.returns_parking import ReturnParking
 from storage.review_tokens import ReviewTokenRepository
 from storage.reviews import ReviewRepository
 from storage.reviews_edits import ReviewEditRepository
@@ -54,6 +55,7 @@ class Repositories:
         self.orders = OrderRepository(database)
         self.outcomes = OutcomeRepository(database)
         self.parked_feedback = ParkingRepository(database, FEEDBACK)
+        self.parked_returns = ReturnParking(database)
         self.parking = ParkingRepository(database, MODERATION)
         self.publications = PublicationRepository(database)
         self.purchases = PurchaseRepository(database, purchase_item_fields or {})

@@ -1,4 +1,4 @@
-"""Returns, and those that wait for their order.
+"""Returns as MongoDB keeps them.
 
 As with reviews, a refused or deleted return leaves its id and its marks for a while: a redelivery of the command isn't
 news.
@@ -7,20 +7,16 @@ news.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne
 
-from domain.commands import CommandMark, mark_from
 from domain.returns import Return
 from storage.database import Database, Document, Session
 from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
 from storage.returns_search import ReturnPage, ReturnPlace, ReturnSearch, criteria, order, place_of
 
 COLLECTION: Final = "returns"
-PARKED: Final = "parkedReturns"
 
 SUPERSEDED: Final = ("number",)
 """Indexes of earlier versions that stand in the way: this one had numbers unique over all stores."""
@@ -51,30 +47,11 @@ def indexes(remember_days: int) -> list[IndexModel]:
     ]
 
 
-PARKED_INDEXES: Final = [
-    IndexModel([("orderId", ASCENDING)], name="order"),
-    IndexModel([("parkedAt", ASCENDING)], name="parked"),
-    IndexModel([("commandId", ASCENDING)], name="command", sparse=True),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedReturn:
-    """A command that came before its order: the return's id, and the record's value to send again."""
-
-    id: str
-    order_id: str
-    value: bytes
-    command_id: str | None
-    mark: CommandMark | None = None
-
-
 class ReturnRepository:
     """Reads and writes returns."""
 
     def __init__(self, database: Database) -> None:
         self._returns = database[COLLECTION]
-        self._parked = database[PARKED]
 
     async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, StoredReturn]:
         """The returns, refusals and deletions stored under these ids.
@@ -130,64 +107,3 @@ class ReturnRepository:
         """The number of matching returns over all pages; counted up to `most` at most."""
         limit: dict[str, Any] = {} if most is None else {"limit": most}
         return await self._returns.count_documents(criteria(search), **limit)
-
-    async def park(self, parked: Iterable[ParkedReturn], at: datetime) -> None:
-        """Park commands; one that is parked already stays as it is."""
-        writes = [
-            UpdateOne(
-                {"_id": _place(each)},
-                {
-                    "$setOnInsert": {"returnId": each.id, "orderId": each.order_id, "value": each.value, "parkedAt": at}
-                    | ({"commandId": each.command_id} if each.command_id else {})
-                    | ({"commandMark": str(each.mark)} if each.mark else {})
-                },
-                upsert=True,
-            )
-            for each in parked
-        ]
-        await self._parked.bulk_write(writes, ordered=False)
-
-    async def parked_for(self, order_ids: Collection[str]) -> list[ParkedReturn]:
-        """The commands that wait for these orders, the oldest first."""
-        found = self._parked.find({"orderId": {"$in": list(order_ids)}}).sort("parkedAt")
-        return [_parked(document) async for document in found]
-
-    async def all_parked(self) -> list[ParkedReturn]:
-        """Every command that waits for its order: what came within an hour."""
-        return [_parked(document) async for document in self._parked.find()]
-
-    async def rewrite_parked(self, parked: ParkedReturn, value: bytes) -> None:
-        """Let the command go on with another value, unless it has gone on already."""
-        places = {"_id": {"$in": [_place(parked), parked.id]}, "orderId": parked.order_id}
-        await self._parked.update_one(places, {"$set": {"value": value}})
-
-    async def parked_before(self, moment: datetime, limit: int) -> list[ParkedReturn]:
-        """Commands that have been waiting since before that moment, the oldest first."""
-        found = self._parked.find({"parkedAt": {"$lt": moment}}).sort("parkedAt").limit(limit)
-        return [_parked(document) async for document in found]
-
-    async def release(self, parked: Iterable[ParkedReturn]) -> None:
-        """Forget commands that have been passed on."""
-        places = [place for each in parked for place in (_place(each), each.id)]
-        await self._parked.delete_many({"_id": {"$in": places}})
-
-    async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
-        """The returns that a command still waits to create, by id, with the mark of the command."""
-        found = self._parked.find({"commandId": command_id}, {"returnId": 1, "commandMark": 1})
-        return {_parked_id(document): mark_from(document.get("commandMark")) async for document in found}
-
-
-def _parked(document: Document) -> ParkedReturn:
-    command_id, mark = document.get("commandId"), mark_from(document.get("commandMark"))
-    return ParkedReturn(_parked_id(document), document["orderId"], document["value"], command_id, mark)
-
-
-def _parked_id(document: Document) -> str:
-    # Earlier versions parked by the id alone, and what they parked waits up to an hour.
-    id: str = document.get("returnId") or document["_id"]
-    return id
-
-
-def _place(parked: ParkedReturn) -> dict[str, str]:
-    # With the order: others may have chosen the same id, and which of them has it is seen once the orders are known.
-    return {"returnId": parked.id, "orderId": parked.order_id}

@@ -430,11 +430,11 @@ class Buyer(Actor):
     async def order(self) -> None:
         lines = {f"line{n}": self.chance.randint(1, 6) for n in range(self.chance.randint(1, 3))}
         id = await self.tell_order(self.events(lines))
-        # What comes before its order is parked, and loses its place among the commands about it.
-        await self.until(lambda: self.world.http.send("GET", f"{RETURNS}/available-quantities/{id}"), 200)
         self.orders.append(id)
         del self.orders[:-50]
+        # By Kafka the next commands may come before the order is known: they wait, and take effect in their turn.
         if self.chance.random() < 0.3:
+            await self.until(lambda: self.world.http.send("GET", f"{RETURNS}/available-quantities/{id}"), 200)
             self.by_http.add(id)
 
     def wanted(self, order: str) -> list[Json]:
@@ -443,12 +443,35 @@ class Buyer(Actor):
         return [{"orderLineItemId": line, "quantity": self.chance.randint(1, 4)} for line in chosen]
 
     async def return_early(self) -> None:
-        """Returns that come before their order, which has enough for all of them."""
+        """Returns that come before their order, which has enough for all of them, with changes behind them.
+
+        More changes follow as soon as the order has been told, whether it is known already or not.
+        """
         events = self.events({"line0": 6})
-        order = events[0]["id"]
+        order, early = events[0]["id"], []
         for _ in range(self.chance.randint(1, 3)):
-            await self.create(order, [{"orderLineItemId": "line0", "quantity": self.chance.randint(1, 2)}])
+            early.append(
+                await self.create(order, [{"orderLineItemId": "line0", "quantity": self.chance.randint(1, 2)}])
+            )
+            while self.chance.random() < 0.6:
+                await self.change_early(order, early)
         await self.tell_order(events)
+        self.returns += early
+
+    async def change_early(self, order: str, early: list[str]) -> None:
+        """A change or the deletion of a return that waits, or a return after that."""
+        id, model = self.chance.choice(early), self.world.model
+        if self.chance.random() < 0.2:
+            early.remove(id)
+            await self.send_return("delete", order, {"id": id}, model.delete_return(id))
+        else:
+            lines = [{"orderLineItemId": "line0", "quantity": self.chance.randint(1, 2)}]
+            status, resolution = self.chance.choice(["New", "Approved", "Canceled"]), self.new_id("early")
+            told: list[Json] = [{"status": status}, {"lineItems": lines}, {"resolution": resolution}]
+            changes = {"id": id, **self.chance.choice(told)}
+            await self.send_return("update", order, changes, model.change_return(id, changes))
+        if not early:
+            early.append(await self.create(order, [{"orderLineItemId": "line0", "quantity": 1}]))
 
     async def rush(self) -> None:
         """More than there is, wanted by many at once: who gets it is open, how many do is not."""

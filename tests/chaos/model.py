@@ -97,7 +97,10 @@ class Model:
     returns: dict[str, Return] = field(default_factory=dict)
     deleted_returns: set[str] = field(default_factory=set)
     returns_of: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    early_returns: dict[str, list[tuple[str, Json]]] = field(default_factory=lambda: defaultdict(list))
+    early_returns: dict[str, list[tuple[str, str, Json]]] = field(default_factory=lambda: defaultdict(list))
+    """Commands about returns of unknown orders, by order: action, return, and what is wanted."""
+    waiting_returns: dict[str, str] = field(default_factory=dict)
+    """The orders that returns wait for, by the id of the return."""
     rushes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
     mails: Counter[str] = field(default_factory=Counter)
     images: dict[str, str | None] = field(default_factory=dict)
@@ -187,8 +190,15 @@ class Model:
         known = self.orders.get(event["id"])
         if known is None:
             self.orders[event["id"]] = Order({item["id"]: item["quantity"] for item in event["items"]}, event)
-            for id, wanted in self.early_returns.pop(event["id"], ()):
-                self.create_return(id, wanted)
+            for action, id, wanted in self.early_returns.pop(event["id"], ()):
+                self.waiting_returns.pop(id, None)
+                match action:
+                    case "create":
+                        self.create_return(id, wanted)
+                    case "update":
+                        self.change_return(id, wanted)
+                    case "delete":
+                        self.delete_return(id)
         elif event["modifiedDate"] > known.newest["modifiedDate"]:
             known.newest = event
 
@@ -200,7 +210,8 @@ class Model:
             return "unchanged"
         order_id = wanted["orderId"]
         if order_id not in self.orders:
-            self.early_returns[order_id].append((id, wanted))
+            self.early_returns[order_id].append(("create", id, wanted))
+            self.waiting_returns[id] = order_id
             return "not-found"
         lines = quantities(wanted["lineItems"])
         available = self.available(order_id)
@@ -211,7 +222,10 @@ class Model:
         return "applied"
 
     def change_return(self, id: str, changes: Json) -> str:
-        """Change a return. Returns the outcome."""
+        """Change a return, or keep that behind one that waits for its order. Returns the outcome."""
+        if id in self.waiting_returns:
+            self.early_returns[self.waiting_returns[id]].append(("update", id, changes))
+            return "not-found"
         known = self.returns.get(id)
         if known is None:
             return "refused"
@@ -226,7 +240,10 @@ class Model:
         return "applied"
 
     def delete_return(self, id: str) -> str:
-        """Delete a return for good. Returns the outcome."""
+        """Delete a return for good, or keep that behind one that waits for its order. Returns the outcome."""
+        if id in self.waiting_returns:
+            self.early_returns[self.waiting_returns[id]].append(("delete", id, {"id": id}))
+            return "not-found"
         known = self.returns.pop(id, None)
         if known is None:
             return "not-found"

@@ -176,21 +176,24 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
     await _letters(own_service, 6)
     # Commands that wait for what they are about.
     wanted = wanted_return(later, {"line": 2}, resolution=WORDS)
-    await own_service.publish("return-commands", return_command("create", wanted, user=anna))
+    wanted["id"] = new_id("return")
+    change = {"id": wanted["id"], "resolution": WORDS}
+    early = [return_command("create", wanted, user=anna), return_command("update", change, later, user=anna)]
+    await own_service.publish("return-commands", *early)
     await own_service.publish("moderation-commands", moderation("approve", new_id(), moderator=anna))
     async with own_service.mongo() as database:
-        for name in ("parkedReturns", "parkedCommands"):
-            await eventually(partial(database[name].count_documents, {}), lambda found: found == 1)
+        await eventually(partial(database["parkedReturns"].count_documents, {}), lambda found: found == 2)
+        await eventually(partial(database["parkedCommands"].count_documents, {}), lambda found: found == 1)
 
     shown = await export(own_service, anna)
     assert len(shown["deadLetters"]) == 4
     assert berta not in json.dumps(shown)
-    assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS]
+    assert [each["return"]["resolution"] for each in shown["waitingReturns"]] == [WORDS] * 2
     assert [each["moderator"] for each in shown["waitingModeration"]] == [anna]
 
     erased = await erase(own_service, anna)
     assert "4 dead letters" in erased
-    assert "2 commands that wait" in erased
+    assert "3 commands that wait" in erased
     everything = await everything_in(own_service)
     for trace in (anna, WORDS, hashlib.sha256(anna.encode()).hexdigest()):
         assert trace not in everything

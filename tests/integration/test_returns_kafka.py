@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from storage.returns import ReturnRepository
+from storage.returns_parking import ReturnParking
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
@@ -76,7 +76,7 @@ async def test_a_return_before_its_order(returns: Returns, service: Service) -> 
     wanted = wanted_return(order, {"a": 2}, id=id, resolution="Exchange")
     await service.publish("return-commands", return_command("create", wanted, commandId=command))
     async with service.mongo() as database:
-        parked = ReturnRepository(database)
+        parked = ReturnParking(database)
         assert await eventually(partial(parked.waiting_for, command)) == {id: None}
         assert await returns.get(id) is None
         await returns.ordered({"a": 2}, id=order)

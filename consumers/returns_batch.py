@@ -1,0 +1,149 @@
+"""Apply commands about returns to the orders and returns of one transaction, or find that they have to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from consumers.services import Services
+from domain.commands import Outcome
+from domain.delivery import OutgoingMessage, Seen
+from domain.orders import Order
+from domain.returns import DeletedReturn, Return, ReturnRequest, decide, unknown_order, with_return
+from domain.returns_refusals import RefusalReason
+from domain.reviews import ModerationAction
+from messaging.events_returns import return_deleted, return_refused, return_told
+from storage.audit import AuditEntry
+from storage.returns_documents import RefusedReturn, StoredReturn
+from storage.unit_of_work import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnBatch:
+    """Orders and returns while requests are applied to them, one after the other.
+
+    While the order of a new return is unknown, the return waits, and behind it all changes of it. `created` has the
+    orders of the new returns that have come so far, `awaited` those of them that wait; both by the id of the return.
+    """
+
+    services: Services
+    work: UnitOfWork
+    orders: dict[str, Order]
+    returns: dict[str, StoredReturn]
+    numbers: Mapping[str, str]
+    statuses: Sequence[str]
+    answered: set[tuple[str, str]]
+    changed_orders: dict[str, Order] = field(default_factory=dict)
+    changed_returns: dict[str, StoredReturn] = field(default_factory=dict)
+    created: dict[str, list[str]] = field(default_factory=dict)
+    awaited: dict[str, list[str]] = field(default_factory=dict)
+
+    def of_order(self, request: ReturnRequest) -> ReturnRequest:
+        """The request with the order it is about: for a change, the one its return is stored against, or else the one
+        that it was to be created for."""
+        if request.is_new:
+            self.created.setdefault(request.id, []).append(request.order_id)
+            return request
+        known, wanted = self.returns.get(request.id), self.created.get(request.id, [])
+        if isinstance(known, Return):
+            return replace(request, order_id=known.order_id)
+        return request if not wanted or request.order_id in wanted else replace(request, order_id=wanted[-1])
+
+    def waits(self, request: ReturnRequest) -> bool:
+        """True if the order of the return is unknown, and what would come of the request, too."""
+        return request.order_id not in self.orders and (
+            request.is_new or request.order_id in self.awaited.get(request.id, ())
+        )
+
+    def let_wait(self, request: ReturnRequest) -> None:
+        """Let the changes of a new return wait behind it."""
+        if request.is_new:
+            self.awaited.setdefault(request.id, []).append(request.order_id)
+
+    def is_repeat(self, request: ReturnRequest) -> bool:
+        """True for a record that has been taken into account."""
+        known = self.returns.get(request.id)
+        return known is not None and known.seen.covers(request.source)
+
+    def is_answered(self, request: ReturnRequest) -> bool:
+        """True for a command that has an outcome."""
+        return request.command_id is not None and (request.command_id, request.id) in self.answered
+
+    def give_up(self, request: ReturnRequest, at: datetime) -> None:
+        """Refuse to create a return whose order hasn't come in time."""
+        known = self.returns.get(request.id)
+        seen = (known.seen if known else Seen()).after(request.source)
+        there = None if isinstance(known, RefusedReturn) else known
+        self._refuse(request, there, seen, unknown_order(request.order_id), at)
+
+    def apply(self, request: ReturnRequest) -> None:
+        """Decide about a request whose turn it is, and that isn't a repeat."""
+        known, order = self.returns.get(request.id), self.orders.get(request.order_id)
+        seen = (known.seen if known else Seen()).after(request.source)
+        if self.is_answered(request):
+            if known is not None:
+                self._put(replace(known, seen=seen))
+            return
+        before = known if isinstance(known, Return) else None
+        there = None if isinstance(known, RefusedReturn) else known
+        decision = decide(request, there, order, self.numbers.get(request.id), self.statuses)
+        match decision:
+            case None:
+                pass  # never: without its order it waits, and with it it has a number
+            case list():
+                self._refuse(request, there, seen, decision, request.at)
+            case Return() if decision is known:
+                self._answer(request, Outcome.UNCHANGED)
+            case Return():
+                kind = "ReturnChanged" if before else "ReturnCreated"
+                event = self.services.event(decision.order_id, kind, return_told(decision))
+                self._apply(request, before, replace(decision, seen=seen), event)
+            case DeletedReturn() if before:
+                data = return_deleted(before, request.at)
+                event = self.services.event(before.order_id, "ReturnDeleted", data)
+                self._apply(request, before, replace(decision, seen=seen), event)
+                self.work.audit([_audit_entry(request, before)])
+
+    def _refuse(
+        self,
+        request: ReturnRequest,
+        there: Return | DeletedReturn | None,
+        seen: Seen,
+        reasons: Sequence[RefusalReason],
+        at: datetime,
+    ) -> None:
+        self._put(replace(there, seen=seen) if there else RefusedReturn(request.id, at, seen))
+        outcome = Outcome.NOT_FOUND if request.is_deletion else Outcome.REFUSED
+        self._answer(request, outcome, "; ".join(reason.message for reason in reasons))
+        data = return_refused(request.id, request.order_id, reasons, at)
+        self.work.emit([self.services.event(request.order_id or request.id, "ReturnRefused", data)])
+
+    def _apply(
+        self, request: ReturnRequest, before: Return | None, after: Return | DeletedReturn, event: OutgoingMessage
+    ) -> None:
+        self._put(after)
+        self._answer(request, Outcome.APPLIED)
+        self.work.emit([event])
+        # Also when quantities stay: the order's document is what serializes its returns.
+        order = with_return(self.orders[request.order_id], before, after if isinstance(after, Return) else None)
+        self.orders[order.id] = self.changed_orders[order.id] = order
+
+    def _put(self, stored: StoredReturn) -> None:
+        self.returns[stored.id] = self.changed_returns[stored.id] = stored
+
+    def _answer(self, request: ReturnRequest, outcome: Outcome, reason: str | None = None) -> None:
+        self.work.answer(request.command_id, request.id, outcome, reason, mark=request.mark)
+        if request.command_id:
+            self.answered.add((request.command_id, request.id))
+
+
+def _audit_entry(request: ReturnRequest, before: Return) -> AuditEntry:
+    return AuditEntry(
+        at=request.at,
+        subject=request.by,
+        action=ModerationAction.DELETE,
+        store_id=before.store_id,
+        command_id=request.command_id,
+        return_id=before.id,
+    )

@@ -1,0 +1,139 @@
+"""Commands about returns that wait for their order.
+
+A document is the command of one record, by its place in the topic. It has been written while its order was not there,
+and goes in the transaction that applies or refuses it: as long as it is there, it has had no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from domain.commands import CommandMark, mark_from
+from domain.delivery import RecordPosition, in_turn
+from domain.timestamps import milliseconds
+from storage.database import Database, Document, Session
+
+COLLECTION: Final = "parkedReturns"
+
+INDEXES: Final = [
+    IndexModel([("orderId", ASCENDING)], name="order"),
+    IndexModel([("return", ASCENDING)], name="return", sparse=True),
+    IndexModel([("parkedAt", ASCENDING)], name="parked"),
+    IndexModel([("commandId", ASCENDING)], name="command", sparse=True),
+]
+
+EARLIER: Final = -1
+"""The partition of commands that earlier versions parked: they didn't keep the position, and only new returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedReturn:
+    """A command that came before its order: the return and order it is about, its record, and the record's value."""
+
+    id: str
+    order_id: str
+    source: RecordPosition
+    value: bytes
+    command_id: str | None
+    mark: CommandMark | None
+    at: datetime
+    """When it was parked, or as if then: time in which no worker was there doesn't count."""
+    place: Any = None
+
+    @property
+    def key(self) -> Any:
+        """The id of its document."""
+        return self.place or f"{self.source}/{self.id}"
+
+
+class ReturnParking:
+    """Keeps commands about returns until their order comes, or until they are given up."""
+
+    def __init__(self, database: Database) -> None:
+        self._parked = database[COLLECTION]
+
+    async def park(self, parked: Iterable[ParkedReturn], session: Session) -> None:
+        """Park commands; one that is parked already stays as it is."""
+        writes = [UpdateOne({"_id": each.key}, {"$setOnInsert": _document(each)}, upsert=True) for each in parked]
+        if writes:
+            await self._parked.bulk_write(writes, session=session)
+
+    async def about(
+        self, order_ids: Collection[str], return_ids: Collection[str], session: Session
+    ) -> list[ParkedReturn]:
+        """All commands that wait for these orders, and for those of these returns, each in its turn."""
+        if not await self._parked.find_one({}, {"_id": 1}, session=session):
+            return []  # as nearly always: cheaper than to send all the ids
+        orders = set(order_ids)
+        if return_ids:
+            found = self._parked.find({"return": {"$in": list(return_ids)}}, {"orderId": 1}, session=session)
+            orders |= {document["orderId"] async for document in found}
+        found = self._parked.find({"orderId": {"$in": list(orders)}}, session=session)
+        return in_turn([_parked(document) async for document in found], lambda each: each.source)
+
+    async def orders_waited_for(self, ids: Collection[str]) -> set[str]:
+        """Those of these orders for which commands wait."""
+        found = self._parked.find({"orderId": {"$in": list(ids)}}, {"orderId": 1})
+        return {document["orderId"] async for document in found}
+
+    async def release(self, parked: Iterable[ParkedReturn], session: Session) -> None:
+        """Remove commands that have been applied or refused."""
+        if places := [each.key for each in parked]:
+            await self._parked.delete_many({"_id": {"$in": places}}, session=session)
+
+    async def everything(self) -> list[ParkedReturn]:
+        """Every command that waits for its order: what came within an hour."""
+        return [_parked(document) async for document in self._parked.find()]
+
+    async def rewrite(self, parked: ParkedReturn, value: bytes) -> None:
+        """Let the command go on with another value, unless it has gone on already."""
+        await self._parked.update_one({"_id": parked.key, "orderId": parked.order_id}, {"$set": {"value": value}})
+
+    async def overdue(self, before: datetime, limit: int) -> list[str]:
+        """The orders of commands that have been waiting since before that moment, the oldest first."""
+        found = self._parked.find({"parkedAt": {"$lt": before}}, {"orderId": 1}).sort("parkedAt").limit(limit)
+        return list(dict.fromkeys([document["orderId"] async for document in found]))
+
+    async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
+        """The returns that a command still waits for, by id, with the mark of the command."""
+        found = self._parked.find({"commandId": command_id}, {"return": 1, "returnId": 1, "commandMark": 1})
+        return {_return_id(document): mark_from(document.get("commandMark")) async for document in found}
+
+
+def _document(parked: ParkedReturn) -> Document:
+    # No `returnId`: a worker of the version before sends such a document again, and removes it by its `_id`.
+    return {
+        "return": parked.id,
+        "orderId": parked.order_id,
+        "source": list(parked.source),
+        "value": parked.value,
+        "parkedAt": parked.at,
+        **({"commandId": parked.command_id} if parked.command_id else {}),
+        **({"commandMark": str(parked.mark)} if parked.mark else {}),
+    }
+
+
+def _parked(document: Document) -> ParkedReturn:
+    at = document["parkedAt"]
+    source = document.get("source") or (EARLIER, 0, milliseconds(at))
+    return ParkedReturn(
+        id=_return_id(document),
+        order_id=document["orderId"],
+        source=RecordPosition(*source),
+        value=document["value"],
+        command_id=document.get("commandId"),
+        mark=mark_from(document.get("commandMark")),
+        at=at,
+        place=document["_id"],
+    )
+
+
+def _return_id(document: Document) -> str:
+    # Earlier versions parked by the ids of return and order, and before that by the return's alone.
+    id: str = document.get("return") or document.get("returnId") or document["_id"]
+    return id

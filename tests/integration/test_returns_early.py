@@ -1,0 +1,248 @@
+"""Returns that come before their order, and all that follows them: it waits, and takes effect in its turn."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+
+from domain.commands import Outcome
+from storage.database import Database
+from storage.orders import OrderRepository
+from storage.outcomes import OutcomeRepository
+from storage.repositories import Repositories
+from storage.returns_parking import COLLECTION as PARKED
+from storage.unit_of_work import Transactions, UnitOfWork
+from tests.support.facade import new_id
+from tests.support.messages import Message
+from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
+from tests.support.service import Service, own_database
+from tests.support.waiting import eventually
+
+COMMANDS = "return-commands"
+
+
+def creation(order: str, id: str, quantity: int = 1, **fields: Any) -> Message:
+    return return_command("create", wanted_return(order, {"a": quantity}, id=id), order, **fields)
+
+
+def change(order: str, id: str, *, user: str | None = None, command: str | None = None, **changes: Any) -> Message:
+    told = {"user": user, "commandId": command}
+    return return_command("update", {"id": id, **changes}, order, **{n: v for n, v in told.items() if v})
+
+
+def deletion(order: str, id: str, **fields: Any) -> Message:
+    return return_command("delete", {"id": id}, order, **fields)
+
+
+async def parked(service: Service, count: int, **matching: Any) -> None:
+    async with service.mongo() as database:
+        await eventually(partial(database[PARKED].count_documents, matching), lambda found: found == count)
+
+
+async def outcomes(service: Service, *keys: tuple[str, str]) -> list[Outcome]:
+    async with service.mongo() as database:
+        found = await OutcomeRepository(database).answers(keys)
+        return [found[key].outcome for key in keys]
+
+
+async def test_what_follows_takes_effect_in_its_turn(returns: Returns, service: Service) -> None:
+    order, canceled, deleted, resolved = new_id("order"), new_id("canceled"), new_id("deleted"), new_id("resolved")
+    command = new_id("command")
+    await service.publish(
+        COMMANDS,
+        creation(order, canceled, 2),
+        change(order, canceled, status="Approved", command=f"{command}-approve"),
+        change(order, canceled, status="Canceled", expectedStatus="Approved", command=f"{command}-cancel"),
+        creation(order, deleted, 2),
+        deletion(order, deleted, commandId=f"{command}-delete"),
+        creation(order, resolved, 1),
+        change(order, resolved, orderId=order, lineItems=lines_of({"a": 2}), resolution="Exchange"),
+        change(order, resolved, lineItems=lines_of({"a": 3}), command=f"{command}-many"),
+    )
+    await parked(service, 8, orderId=order)
+    state = (await returns.http.get(f"/api/commands/{command}-cancel")).json()
+    assert state["results"] == [{"id": canceled, "outcome": "not-found"}]
+    assert state["outcome"] == "accepted"
+    await returns.ordered({"a": 2}, id=order)
+    await parked(service, 0, orderId=order)
+    assert (await returns.existing(canceled))["status"] == "Canceled"
+    assert await returns.get(deleted) is None
+    row = await returns.existing(resolved)
+    assert (row["resolution"], row["lineItems"][0]["quantity"]) == ("Exchange", 2)
+    assert await returns.available(order) == {"a": 0}
+    await returns.told(canceled, "ReturnCreated", "ReturnChanged", "ReturnChanged")
+    await returns.told(deleted, "ReturnCreated", "ReturnDeleted")
+    await returns.told(resolved, "ReturnCreated", "ReturnChanged", "ReturnRefused")
+    keys = [(f"{command}-{name}", id) for name, id in (("approve", canceled), ("cancel", canceled))]
+    assert await outcomes(service, *keys) == [Outcome.APPLIED] * 2
+    assert await outcomes(service, (f"{command}-delete", deleted)) == [Outcome.APPLIED]
+    assert await outcomes(service, (f"{command}-many", resolved)) == [Outcome.REFUSED]
+
+
+async def test_a_change_of_nothing_is_refused_at_once(returns: Returns, service: Service) -> None:
+    order, id, other = new_id("order"), new_id("return"), new_id("return")
+    await service.publish(COMMANDS, change(order, id, orderId=order, status="Approved"), creation(order, id))
+    await service.publish(COMMANDS, deletion(order, other))
+    await returns.told(id, "ReturnRefused")
+    await returns.told(other, "ReturnRefused")
+    await parked(service, 1, orderId=order)
+    await returns.ordered({"a": 2}, id=order)
+    await returns.told(id, "ReturnRefused", "ReturnCreated")
+
+
+async def test_an_id_that_two_have_chosen(returns: Returns, service: Service) -> None:
+    """What waits is decided about when its order comes, also where later commands about the id have been applied."""
+    early, known, id = new_id("order"), await returns.ordered({"a": 3}), new_id("return")
+    await service.publish(COMMANDS, creation(early, id, commandId=id))
+    await parked(service, 1, orderId=early)
+    # By the key of the first, so that it stands behind it.
+    await service.publish(COMMANDS, return_command("create", wanted_return(known, {"a": 2}, id=id), early))
+    await service.publish(COMMANDS, change(early, id, resolution="Repair"))
+    await eventually(partial(returns.get, id), lambda row: row is not None and row["resolution"] == "Repair")
+    await returns.ordered({"a": 3}, id=early)
+    await parked(service, 0, orderId=early)
+    assert await returns.available(early) == {"a": 3}
+    assert await outcomes(service, (id, id)) == [Outcome.REFUSED]
+    assert (await returns.existing(id))["order"]["id"] == known
+
+
+async def test_what_an_earlier_version_parked(returns: Returns, service: Service) -> None:
+    order, ids, command = new_id("order"), [new_id("old"), new_id("older")], new_id("command")
+    values = [orjson.dumps({"action": "create", "return": wanted_return(order, {"a": 1}, id=id)}) for id in ids]
+    kept = {"orderId": order, "parkedAt": datetime.now(UTC)}
+    async with service.mongo() as database:
+        place = {"_id": {"returnId": ids[0], "orderId": order}, "returnId": ids[0], "commandId": command}
+        await database[PARKED].insert_many(
+            [place | kept | {"value": values[0]}, {"_id": ids[1], "value": values[1], **kept}]
+        )
+    # Told with its order, so that it is known whose it is.
+    await service.publish(COMMANDS, change(order, ids[0], orderId=order, status="Approved"))
+    await parked(service, 3, orderId=order)
+    await returns.ordered({"a": 2}, id=order)
+    await parked(service, 0, orderId=order)
+    assert [(await returns.existing(id))["status"] for id in ids] == ["Approved", "New"]
+    assert await outcomes(service, (command, ids[0])) == [Outcome.APPLIED]
+
+
+@pytest.mark.kafka
+async def test_redelivery_before_and_after_the_order(own_returns: Returns, own_service: Service) -> None:
+    order, canceled, deleted, late = (new_id(name) for name in ("order", "canceled", "deleted", "late"))
+    ids = (canceled, deleted, late)
+    await own_service.publish(
+        COMMANDS,
+        *(creation(order, canceled, 2), creation(order, deleted, 1), creation(order, late, 1)),
+        *(
+            change(order, canceled, status="Canceled"),
+            deletion(order, deleted),
+            change(order, late, resolution="first"),
+        ),
+    )
+    await parked(own_service, 6)
+    await own_service.replay()
+    await parked(own_service, 6)
+    await own_service.publish(COMMANDS, change(order, late, resolution="second"))
+    await own_returns.ordered({"a": 4}, id=order)
+    await own_service.publish(COMMANDS, change(order, late, resolution="third"))
+
+    async def shown() -> list[Any]:
+        rows = [await own_returns.get(id) for id in ids]
+        return [row and (row["status"], row["resolution"]) for row in rows]
+
+    expected = [("Canceled", None), None, ("New", "third")]
+    await eventually(shown, lambda found: found == expected)
+    await own_service.idle()
+    told = await own_returns.events(*ids)
+    assert len(told) == 8
+    await own_service.replay()
+    await parked(own_service, 0)
+    assert await shown() == expected
+    assert await own_returns.events(*ids) == told
+    assert await own_returns.available(order) == {"a": 3}
+
+
+@pytest.mark.kafka
+async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_service: Service) -> None:
+    order, id, young = new_id("order"), new_id("return"), new_id("young")
+    sent = [creation(order, id, commandId="create"), change(order, id, status="Approved"), deletion(order, id)]
+    await own_service.publish(COMMANDS, *sent, creation(order, young))
+    await parked(own_service, 4)
+    async with own_service.mongo() as database:
+        old = {"$set": {"parkedAt": datetime.now(UTC) - timedelta(hours=2)}}
+        await database[PARKED].update_one({"commandId": "create"}, old)
+    # With the create goes what stands behind it.
+    await own_returns.told(id, *["ReturnRefused"] * 3)
+    await parked(own_service, 1)
+    assert await outcomes(own_service, ("create", id)) == [Outcome.REFUSED]
+    await own_service.replay()
+    await parked(own_service, 1)
+    await own_returns.ordered({"a": 2}, id=order)
+    await own_returns.told(young, "ReturnCreated")
+    await own_returns.told(id, *["ReturnRefused"] * 3)
+    assert await own_returns.found() == [young]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+async def test_two_workers_of_which_some_are_killed(own_returns: Returns, own_service: Service) -> None:
+    chance, service = random.Random(38), own_service
+    service.start("worker", "worker-2")
+    await service.until_ready()
+    orders = [new_id("order") for _ in range(60)]
+    ends = {order: chance.choice(["Canceled", "Completed", "deleted"]) for order in orders}
+    for part in range(3):
+        some = orders[part * 20 :][:20]
+        events = [order_event(an_order(order, {"a": 1})) for order in some]
+        first = [m for o in some for m in (creation(o, o), change(o, o, status="Approved", expectedStatus="New"))]
+        last = [
+            deletion(o, o) if ends[o] == "deleted" else change(o, o, status=ends[o], expectedStatus="Approved")
+            for o in some
+        ]
+        chance.shuffle(events)
+        await service.publish(COMMANDS, *first)
+        await service.publish("order-events", *events[:10])
+        await service.publish(COMMANDS, *last[:15])
+        name = ("worker", "worker-2", "worker-3")[part]
+        service.processes.pop(name).kill()
+        service.start("worker", f"worker-{part + 3}")
+        await service.publish("order-events", *events[10:])
+        await service.publish(COMMANDS, *last[15:])
+    await service.idle()
+    await parked(service, 0)
+    shown = {o: row["status"] if (row := await own_returns.get(o)) else "deleted" for o in orders}
+    assert shown == ends
+    kinds = {o: [kind for kind, _ in await own_returns.events(o)] for o in orders}
+    assert all(k[:2] == ["ReturnCreated", "ReturnChanged"] for k in kinds.values()), kinds
+
+
+@pytest.fixture
+async def database(service: Service) -> Any:
+    async with own_database(service.servers) as database:
+        yield database
+
+
+async def test_an_order_that_comes_meanwhile_is_seen(database: Database) -> None:
+    """The place of an order that is held is free again after, and whoever saw none there is told of one that came."""
+    orders, attempts = OrderRepository(database), 0
+    place = database["orders"]
+
+    async def hold(work: UnitOfWork) -> bool:
+        nonlocal attempts
+        attempts += 1
+        known = await place.find_one({"_id": "a"}, session=work.session)
+        if attempts == 1:
+            await place.insert_one({"_id": "a"})
+        if known is None:
+            await orders.hold_places({"a", "b"}, work.session)
+        return known is not None
+
+    async def publish(messages: Any) -> None: ...
+
+    transactions = Transactions(database, Repositories(database), publish)
+    assert await transactions.run(hold)
+    assert attempts == 2
+    assert await place.count_documents({}) == 1
