@@ -36,6 +36,7 @@ class World:
     """The parts that all actors share. `hot` objects are reviewed by all of them.
 
     `end_holds` has the time come at which a rule approves these reviews. `batch`: the most reviews in one message.
+    `is_mixed`: the version before takes part, in which what waits for an order loses its place among later commands.
     """
 
     http: Http
@@ -46,6 +47,7 @@ class World:
     series: str
     end_holds: Callable[[Sequence[str]], Awaitable[None]]
     batch: int = 60
+    is_mixed: bool = False
 
 
 class Actor(ABC):
@@ -433,8 +435,10 @@ class Buyer(Actor):
         self.orders.append(id)
         del self.orders[:-50]
         # By Kafka the next commands may come before the order is known: they wait, and take effect in their turn.
-        if self.chance.random() < 0.3:
+        is_by_http = self.chance.random() < 0.3
+        if is_by_http or self.world.is_mixed:
             await self.until(lambda: self.world.http.send("GET", f"{RETURNS}/available-quantities/{id}"), 200)
+        if is_by_http:
             self.by_http.add(id)
 
     def wanted(self, order: str) -> list[Json]:
@@ -453,10 +457,10 @@ class Buyer(Actor):
             early.append(
                 await self.create(order, [{"orderLineItemId": "line0", "quantity": self.chance.randint(1, 2)}])
             )
-            while self.chance.random() < 0.6:
+            while self.chance.random() < 0.6 and not self.world.is_mixed:
                 await self.change_early(order, early)
         await self.tell_order(events)
-        self.returns += early
+        self.returns += () if self.world.is_mixed else early
 
     async def change_early(self, order: str, early: list[str]) -> None:
         """A change or the deletion of a return that waits, or a return after that."""

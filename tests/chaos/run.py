@@ -122,9 +122,8 @@ async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> 
             async with clients(fleet.facades, kafka, prefix, ledger) as (http, upstream):
                 series = f"s{plan.seed}"
                 hot = [f"{series}-hot{n}" for n in range(20)]
-                world = World(
-                    http, upstream, ledger, Model(), hot, series, partial(end_holds, fleet.service), plan.batch
-                )
+                holds, is_mixed = partial(end_holds, fleet.service), before is not None
+                world = World(http, upstream, ledger, Model(), hot, series, holds, plan.batch, is_mixed)
                 run = Run(plan, report, result, cluster, fleet, world)
                 await run.to_the_end()
     return result
