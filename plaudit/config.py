@@ -169,7 +169,7 @@ class LogSettings(BaseModel):
 
 def _folder(path: Path) -> Path:
     """The path, where a folder is or can be; raises ValueError."""
-    there = next((each for each in (path, *path.parents) if os.path.exists(each)), None)
+    there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), None)
     if there is not None and not there.is_dir():
         raise ValueError(f"{there} is not a folder")
     return path

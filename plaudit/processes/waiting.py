@@ -117,6 +117,16 @@ async def existing_topics(connection: KafkaConnection) -> set[str]:
     return await patiently("Kafka", ask)
 
 
+async def existing_cluster(connection: KafkaConnection) -> str:
+    """The id of the cluster, which another one and a new one at the same address don't have, once Kafka answers."""
+
+    async def ask() -> str:
+        async with admin_client(connection) as admin:
+            return str((await admin.describe_cluster())["cluster_id"])
+
+    return await patiently("Kafka", ask)
+
+
 async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
     """Try until it works; gives up only on errors that waiting doesn't heal."""
 
