@@ -141,7 +141,7 @@ class Repeats(logging.Filter):
 
 
 class LeaderMoves(logging.Filter):
-    """Holds back aiokafka's lines about partitions that change their leader, as each new one does: it asks anew at once.
+    """Holds back aiokafka's lines about partitions that get a leader, as each new one does: it asks anew at once.
 
     Where that doesn't end within `patience_s` seconds, the lines pass.
     """
