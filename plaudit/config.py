@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from devservers.lock import is_let_go
@@ -166,6 +167,14 @@ class LogSettings(BaseModel):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+def _folder(path: Path) -> Path:
+    """The path, where a folder is or can be; raises ValueError."""
+    there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), None)
+    if there is not None and not there.is_dir():
+        raise ValueError(f"{there} is not a folder")
+    return path
+
+
 class Settings(BaseSettings):
     """All settings."""
 
@@ -190,7 +199,7 @@ class Settings(BaseSettings):
     production: Annotated[bool, Field(description="Start only where one server can be lost without losing data")] = (
         False
     )
-    data: Path = Path(".plaudit")
+    data: Annotated[Path, AfterValidator(_folder)] = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="What `plaudit up` runs, with no address")
     ] = "auto"

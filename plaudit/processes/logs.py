@@ -61,6 +61,7 @@ def configure_logs(settings: LogSettings) -> None:
         ]
     handler = _Handler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
+    handler.addFilter(LeaderMoves())
     handler.addFilter(Repeats("aiokafka"))
     root = logging.getLogger()
     root.handlers = [handler]
@@ -137,6 +138,27 @@ class Repeats(logging.Filter):
             self._passed.clear()
         self._passed[line] = record.created
         return True
+
+
+class LeaderMoves(logging.Filter):
+    """Holds back aiokafka's lines about partitions that get a leader, as each new one does: it asks anew at once.
+
+    Where that doesn't end within `patience_s` seconds, the lines pass.
+    """
+
+    def __init__(self, patience_s: float = 20.0) -> None:
+        super().__init__("aiokafka")
+        self._patience_s = patience_s
+        self._first = self._latest = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """True if the record may pass; all others always may."""
+        if not super().filter(record) or "NotLeaderForPartitionError" not in record.getMessage():
+            return True
+        if record.created - self._latest >= self._patience_s:
+            self._first = record.created
+        self._latest = record.created
+        return record.created - self._first >= self._patience_s
 
 
 def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

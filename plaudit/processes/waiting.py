@@ -36,6 +36,11 @@ class NotDurableError(Exception):
 _LONGEST_PAUSE_S: Final = 5.0
 _WORTH_TELLING: Final = 4
 
+_QUIET_S: Final = 10.0
+"""Seconds of an attempt after which it is told: a server that takes connections and answers nothing lets one last."""
+
+_ADVICE: Final = "`plaudit doctor` says what is wrong; Ctrl-C or SIGTERM ends the wait"
+
 
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were missing.
@@ -117,6 +122,16 @@ async def existing_topics(connection: KafkaConnection) -> set[str]:
     return await patiently("Kafka", ask)
 
 
+async def existing_cluster(connection: KafkaConnection) -> str:
+    """The id of the cluster, which another one and a new one at the same address don't have, once Kafka answers."""
+
+    async def ask() -> str:
+        async with admin_client(connection) as admin:
+            return str((await admin.describe_cluster())["cluster_id"])
+
+    return await patiently("Kafka", ask)
+
+
 async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
     """Try until it works; gives up only on errors that waiting doesn't heal."""
 
@@ -124,7 +139,10 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         error = state.outcome.exception() if state.outcome else None
         # A server that has just started is often not quite there at the first attempts.
         level = logging.DEBUG if state.attempt_number < _WORTH_TELLING else logging.WARNING
-        log.log(level, f"waiting for {what}", attempt=state.attempt_number, error=f"{error}"[:300])
+        tell(level, state.attempt_number, f"{error}"[:300])
+
+    def tell(level: int, attempt: int, error: str) -> None:
+        log.log(level, f"waiting for {what}", attempt=attempt, error=error, advice=_ADVICE)
 
     retrying = AsyncRetrying(
         retry=retry_if_exception(is_unavailable),
@@ -135,7 +153,12 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
 
     async def attempted() -> T:
         # Tenacity awaits nothing but coroutine functions: what a lambda gives would come back as it is.
-        return await attempt()
+        number = int(retrying.statistics["attempt_number"])
+        quiet = asyncio.get_running_loop().call_later(_QUIET_S, tell, logging.WARNING, number, "no answer yet")
+        try:
+            return await attempt()
+        finally:
+            quiet.cancel()
 
     result: T = await retrying(attempted)
     return result

@@ -15,9 +15,11 @@ from typing import Final
 
 import pytest
 
+from devservers.tansu import TansuProcess
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 from tests.support.facade import new_id, submission
+from tests.support.forks import run_forked
 from tests.support.messages import Message
 from tests.support.raw_batches import batch, produce, record
 from tests.support.service import Json, Servers, Service, running_service
@@ -112,6 +114,48 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
         assert f"Published {good} reviews" in await run(tools, *command, code=1)
         await tools.idle()
         assert await stored(tools, kind) == good
+
+
+async def test_an_import_into_another_installation_begins_anew(
+    tools: Service, servers: Servers, tmp_path: Path
+) -> None:
+    if servers.is_tansu:
+        pytest.skip("two Tansus call themselves by the same name")
+    kind, file = new_id("kind"), tmp_path / "reviews.csv"
+    expected = write_reviews(file, kind, 20_000)
+    checkpoint = tmp_path / "reviews.csv.plaudit-import.json"
+    command = ["import", str(file), *COLUMNS]
+
+    def beside_up(kafka: str, name: str) -> dict[str, str]:
+        """The environment of commands beside a `plaudit up` with that data folder."""
+        data = tmp_path / name
+        data.mkdir()
+        endpoints = {
+            "http": tools.address,
+            "kafka": kafka,
+            "mongo": servers.mongo,
+            "database": f"{tools.database}{name}",
+        }
+        (data / "endpoints.json").write_text(json.dumps({**endpoints, "idempotence": name != "one"}))
+        addresses = ("PLAUDIT_KAFKA__BOOTSTRAP", "PLAUDIT_KAFKA__IDEMPOTENCE", "PLAUDIT_MONGO__")
+        given = {n: v for n, v in tools.command_environment().items() if not n.startswith(addresses)}
+        return {**given, "PLAUDIT_DATA": str(data)}
+
+    async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as other:
+        environment = beside_up(other.address, "one")
+        made = await asyncio.to_thread(run_forked, "init", environment=environment, folder=tmp_path)
+        assert made.returncode == 0, made.stderr
+        first = subprocess.Popen([sys.executable, "-m", "plaudit", *command], env=environment)
+        while not checkpoint.exists():
+            assert first.poll() is None
+            await asyncio.sleep(0.002)
+        first.kill()
+        first.wait()
+        assert line_of(checkpoint) > 0
+    environment = beside_up(servers.kafka, "two")
+    done = await asyncio.to_thread(run_forked, *command, environment=environment, folder=tmp_path)
+    assert "Going on" not in done.stdout
+    await eventually(partial(stored, tools, kind), lambda count: count == 20_000 - len(expected), deadline_s=120)
 
 
 async def test_a_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> None:

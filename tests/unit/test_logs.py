@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from plaudit.processes.logs import Repeats
+from plaudit.processes.logs import LeaderMoves, Repeats
 
 
 def record(logger: str, text: str, at: float) -> logging.LogRecord:
@@ -34,3 +34,13 @@ def test_its_memory_is_bounded() -> None:
     for number in range(5_000):
         assert repeats.filter(record("aiokafka", f"line {number}", 100))
     assert len(repeats._passed) <= 1_000
+
+
+def test_new_leaders_are_no_news_unless_they_go_on_changing() -> None:
+    moves = LeaderMoves(patience_s=20)
+    moved = "Failed fetch offsets from 1: [Error 6] NotLeaderForPartitionError"
+    assert not any(moves.filter(record("aiokafka.consumer.fetcher", moved, at)) for at in (100, 110, 119.9))
+    assert moves.filter(record("aiokafka.producer.sender", moved, 125))
+    assert not moves.filter(record("aiokafka.producer.sender", moved, 150))
+    assert moves.filter(record("aiokafka.producer.sender", "Unable connect", 150))
+    assert moves.filter(record("plaudit", moved, 150))

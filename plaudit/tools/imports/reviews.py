@@ -20,7 +20,7 @@ from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.processes.waiting import existing_topics, patiently
+from plaudit.processes.waiting import existing_cluster, existing_topics, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.bad_rows import BadRowError
@@ -84,8 +84,8 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
     with order.file.open("rb") as file:
         _lock(file)
         names, header = _header(file, order)
-        place = (settings.kafka.bootstrap_servers, settings.topics.prefix)
-        # The mapping and where it goes belong to the job: another mapping starts at the beginning.
+        # The mapping and where it goes belong to the job: another mapping or Kafka starts at the beginning.
+        place = None if order.dry_run else await _destination(settings)
         options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
         job = job_of(file, *options, place)
         start = None if order.dry_run else _resumable(order, job)
@@ -95,8 +95,6 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
             start = Checkpoint(job=job, offset=header.end, line=header.end_line)
         publisher = None if order.dry_run else Publisher(settings.kafka_connection())
         try:
-            if publisher is not None:
-                await _check_topics(settings)
             is_text = order.format is FileFormat.CSV
             reader = RowReader(order.mapping, settings.topics, is_text, order.as_new, order.image_folder)
             await _Import(order, publisher, Uploader(settings), reader, start, progress).run(file, names)
@@ -219,12 +217,16 @@ class _Batch:
         self.bytes += sum(len(image.content) for image in messages.images)
 
 
-async def _check_topics(settings: Settings) -> None:
-    """Raises CommandError for a missing topic: the broker may make one that isn't as it should be."""
-    existing = await existing_topics(settings.kafka_connection())
+async def _destination(settings: Settings) -> tuple[str, str]:
+    """The Kafka that it is, wherever that is reached, and the prefix of its topics.
+
+    Raises CommandError for a missing topic: the broker may make one that isn't as it should be.
+    """
+    there = await existing_topics(settings.kafka_connection())
     for topic in (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS):
-        if (name := settings.topics.name(topic)) not in existing:
+        if (name := settings.topics.name(topic)) not in there:
             raise CommandError(f"There is no topic {name}: `plaudit init` creates what is missing.")
+    return await existing_cluster(settings.kafka_connection()), settings.topics.prefix
 
 
 def _rows(file: BinaryIO, format: FileFormat, names: list[str], checkpoint: Checkpoint) -> Iterator[Row]:

@@ -1,0 +1,43 @@
+"""Waits for servers tell what they wait for, and how to stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from plaudit.processes import waiting
+from plaudit.processes.waiting import patiently
+from tests.support.waiting import eventually
+
+
+async def test_a_server_that_answers_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "log", structlog.get_logger())
+    monkeypatch.setattr(waiting, "_QUIET_S", 0.0)
+    answered = asyncio.Event()
+
+    async def attempt() -> str:
+        await answered.wait()
+        return "an answer"
+
+    with capture_logs() as lines:
+        waits = asyncio.create_task(patiently("Kafka", attempt))
+        await eventually(lambda: lines)
+        answered.set()
+        assert await waits == "an answer"
+    (line,) = lines
+    assert (line["event"], line["error"], line["attempt"]) == ("waiting for Kafka", "no answer yet", 1)
+    assert "Ctrl-C" in line["advice"]
+
+
+async def test_an_answer_in_time_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "log", structlog.get_logger())
+
+    async def attempt() -> int:
+        return 1
+
+    with capture_logs() as lines:
+        assert await patiently("Kafka", attempt) == 1
+    assert lines == []
