@@ -62,7 +62,7 @@ class Decisions {
   /** Returns what became of a decision, or throws an Error with the message of the service. */
   make(id, action, expected, reasonCode) {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ id, like: JSON.stringify({ action, expected, reasonCode }), resolve, reject });
+      this.waiting.push({ id, like: JSON.stringify({ action, expected, reasonCode: reasonCode || undefined }), resolve, reject });
       this.go();
     });
   }
