@@ -229,27 +229,6 @@ async def test_without_javascript(browser: Browser, place: Service, own: Facade)
     assert (await own.review(ids[1]))["reply"]["text"] == "Thank you <3"
 
 
-async def test_no_reason_is_chosen_beforehand(browser: Browser, place: Service, own: Facade) -> None:
-    """The button to reject alone decides nothing: it asks for the reason, in each place where it stands."""
-    (id,) = await reviews_of(own, 1, new_id())
-    watch = Watch()
-    async with opened(browser, place.address, watch) as page:
-        for path, where in (("queue", "#context"), (f"reviews/{id}", "main")):
-            await page.goto(f"/console/{path}")
-            part = page.locator(where)
-            await part.get_by_role("button", name="Reject").click()
-            chosen = part.get_by_label("Reason")
-            assert await chosen.evaluate("each => each === document.activeElement && !each.validity.valid")
-        assert await statuses(own, [id]) == {id: "New"}
-        await page.goto("/console/queue")
-        aside = page.locator("#context")
-        await aside.get_by_label("Reason").select_option("fake")
-        await aside.get_by_role("button", name="Reject").click()
-        await page.get_by_text("Nothing waits for a decision").wait_for()
-    assert (await own.review(id))["reasonCode"] == "fake"
-    assert watch.complaints == []
-
-
 async def test_all_results_with_progress(browser: Browser, place: Service, own: Facade) -> None:
     ids = await reviews_of(own, 700, new_id())
     async with opened(browser, place.address, Watch()) as page:

@@ -1,0 +1,58 @@
+"""What a moderator chooses in the console, in Chromium: reasons, stores; and the times that he reads."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.support.chromium import Watch, chromium, opened
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Service
+
+pytestmark = pytest.mark.slow
+
+
+async def test_no_reason_is_chosen_beforehand(service: Service, facade: Facade) -> None:
+    """The button to reject alone decides nothing: it asks for the reason, in each place where it stands."""
+    word = new_id("word")
+    (id,) = await facade.submit(submission(new_id(), 4, title=word))
+    watch = Watch()
+    async with chromium() as browser, opened(browser, service.address, watch) as page:
+        for path, where in ((f"queue?q={word}", "#context"), (f"reviews/{id}", "main")):
+            await page.goto(f"/console/{path}")
+            part = page.locator(where)
+            await part.get_by_role("button", name="Reject").click()
+            chosen = part.get_by_label("Reason")
+            assert await chosen.evaluate("each => each === document.activeElement && !each.validity.valid")
+        assert (await facade.review(id))["reviewStatus"] == "New"
+        await page.goto(f"/console/queue?q={word}")
+        aside = page.locator("#context")
+        await aside.get_by_label("Reason").select_option("fake")
+        await aside.get_by_role("button", name="Reject").click()
+        await page.get_by_text("No review that waits is like this").wait_for()
+    assert (await facade.review(id))["reasonCode"] == "fake"
+    assert watch.complaints == []
+
+
+async def test_times_are_those_of_the_visitor(service: Service, facade: Facade) -> None:
+    """Each with UTC beside it, also in what comes later; without JavaScript they are in UTC. All pages say which."""
+    word = new_id("word")
+    (id,) = await facade.submit(submission(new_id(), 4, title=word))
+    written = datetime.fromisoformat((await facade.review(id))["createdDate"])
+    utc, there = (f"{at:%-d %b %Y, %H:%M}" for at in (written, written + timedelta(hours=9)))
+    watch = Watch()
+    async with chromium() as browser, opened(browser, service.address, watch, timezone_id="Asia/Tokyo") as page:
+        for path, part in ((f"queue?q={word}", "#context"), (f"reviews/{id}", "main")):
+            await page.goto(f"/console/{path}")
+            time = page.locator(f"{part} time").filter(has_text=there).first
+            assert await time.get_attribute("title") == f"{utc} UTC"
+            await page.get_by_text("Times are in Asia/Tokyo.").wait_for()
+    async with (
+        chromium() as browser,
+        opened(browser, service.address, watch, timezone_id="Asia/Tokyo", java_script_enabled=False) as page,
+    ):
+        await page.goto(f"/console/reviews/{id}")
+        await page.locator("main time").filter(has_text=utc).first.wait_for()
+        await page.get_by_text("Times are in UTC.").wait_for()
+    assert watch.complaints == []
