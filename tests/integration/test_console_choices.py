@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import httpx
 import pytest
 
 from tests.support.chromium import Watch, chromium, opened
@@ -56,3 +57,20 @@ async def test_times_are_those_of_the_visitor(service: Service, facade: Facade) 
         await page.locator("main time").filter(has_text=utc).first.wait_for()
         await page.get_by_text("Times are in UTC.").wait_for()
     assert watch.complaints == []
+
+
+async def test_a_store_is_chosen_by_a_link(service: Service, facade: Facade) -> None:
+    """From the queue and from the list of reviews, with the filters that were there."""
+    store, product = new_id("store"), new_id()
+    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+    await facade.command("PUT", f"/api/stores/{store}", {"name": f"Shop {store}", "settings": settings})
+    word = new_id("word")
+    await facade.submit(submission(product, 1, title=f"{word} here", storeId=store), submission(product, 1, title=word))
+    async with chromium() as browser, opened(browser, service.address, Watch(), java_script_enabled=False) as page:
+        for path in ("queue", "reviews"):
+            await page.goto(f"/console/{path}?q={word}")
+            assert await page.get_by_text(word).count() == 2
+            await page.get_by_role("link", name="Store: any").click()
+            await page.get_by_role("link", name=f"Shop {store}").click()
+            assert httpx.URL(page.url).params == httpx.QueryParams({"q": word, "store": store})
+            assert await page.get_by_text(word).count() == 1
