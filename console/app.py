@@ -33,6 +33,7 @@ from console import (
     returns,
     reviews,
     settings,
+    store_choice,
     stores,
 )
 from console.doors import SIGN_IN, Door, OpenDoor
@@ -55,6 +56,7 @@ SCREENS: Final[Sequence[Screen]] = (
     *returns.screens,
     *orders.screens,
     *reminders.screens,
+    *store_choice.screens,
     *moderation_rules.screens,
     *stores.screens,
     *settings.screens,

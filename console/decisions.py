@@ -79,6 +79,9 @@ async def command(
     query = {"expectedStatus": expected, "reason": form.get("reason")}
     if action == "reject":
         query["reasonCode"] = form.get("reasonCode")
+        # An undoing has no such field: what was rejected without a reason is so again.
+        if query["reasonCode"] == "":
+            raise Refused(422, {"detail": "Choose a reason for the rejection, and send it again."})
     path = f"/api/customerReviews/{action}"
     answer: dict[str, Any] = await visit.facade.command("POST", path, ids, query, key=key or key_of(form), wait=wait)
     return answer

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from console.fields import in_words
 
@@ -35,6 +36,11 @@ def age(moment: str, now: datetime | None = None) -> str:
 def moment(text: str) -> str:
     """A moment as `21 Nov 2026, 11:02`, in UTC."""
     return f"{_parsed(text):%-d %b %Y, %H:%M}"
+
+
+def at(text: str) -> Markup:
+    """A moment as an element of the page: in UTC, until the console's script puts the visitor's own time there."""
+    return Markup('<time class="at" datetime="{}">{}</time>').format(text, moment(text))
 
 
 def day(text: str) -> str:
@@ -85,6 +91,7 @@ def _pages() -> Environment:
         in_words=in_words,
         age=age,
         moment=moment,
+        at=at,
         day=day,
         is_before=is_before,
         stars=stars,

@@ -62,7 +62,7 @@ class Decisions {
   /** Returns what became of a decision, or throws an Error with the message of the service. */
   make(id, action, expected, reasonCode) {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ id, like: JSON.stringify({ action, expected, reasonCode }), resolve, reject });
+      this.waiting.push({ id, like: JSON.stringify({ action, expected, reasonCode: reasonCode || undefined }), resolve, reject });
       this.go();
     });
   }
@@ -469,10 +469,28 @@ function live(button) {
   });
 }
 
+/** Moments in the visitor's own time, each with UTC beside it; the navigation says which time zone that is. */
+function localize() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  const place = document.getElementById("zone");
+  if (!timeZone || timeZone === "UTC" || !place) return;
+  place.textContent = `Times are in ${timeZone.replaceAll("_", " ")}.`;
+  const form = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+  for (const time of all("time.at:not([title])")) {
+    const part = Object.fromEntries(form.formatToParts(new Date(time.dateTime)).map(({ type, value }) => [type, value]));
+    time.title = `${time.textContent} UTC`;
+    time.textContent = `${part.day} ${part.month.slice(0, 3)} ${part.year}, ${part.hour}:${part.minute}`;
+  }
+}
+
+document.addEventListener("htmx:after:swap", localize);
 document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;
   target.replaceChildren(Object.assign(document.createElement("p"), { className: "hint", role: "alert", textContent: "The context can't be loaded." }));
 });
+// Where the navigation is a line that scrolls, the place of this page may be beyond its end.
+one("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+localize();
 const list = document.getElementById("list");
 const queue = list && new Queue(list);
 if (queue || document.getElementById("news")) listen(queue);

@@ -79,6 +79,9 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     assert "status-changed" in late.text
     unknown = await send(http, f"{here}/decide", action="explode", expected="New")
     assert unknown.status_code == 422
+    unsaid = await send(http, f"{here}/decide", action="reject", reasonCode="", expected="New")
+    assert unsaid.status_code == 422
+    assert "Choose a reason" in unsaid.text
     away = await send(
         http, f"{here}/decide", action="reject", reasonCode="fake", expected="New", back="https://evil.example/"
     )

@@ -64,6 +64,7 @@ async def _filled(service: Service, own: Facade) -> dict[str, str]:
         "/queue": "/queue",
         "/queue/state": "/queue/state",
         "/queue/all": "/queue/all?q=img",
+        "/choose-store/{list}": f"/choose-store/queue?q={quote(HOSTILE)}",
         "/reviews": f"/reviews?q={quote(HOSTILE)}",
         "/reviews/{id}": f"/reviews/{first}",
         "/reviews/{id}/context": f"/reviews/{second}/context",

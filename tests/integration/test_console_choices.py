@@ -1,0 +1,76 @@
+"""What a moderator chooses in the console, in Chromium: reasons, stores; and the times that he reads."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import httpx
+import pytest
+
+from tests.support.chromium import Watch, chromium, opened
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Service
+
+pytestmark = pytest.mark.slow
+
+
+async def test_no_reason_is_chosen_beforehand(service: Service, facade: Facade) -> None:
+    """The button to reject alone decides nothing: it asks for the reason, in each place where it stands."""
+    word = new_id("word")
+    (id,) = await facade.submit(submission(new_id(), 4, title=word))
+    watch = Watch()
+    async with chromium() as browser, opened(browser, service.address, watch) as page:
+        for path, where in ((f"queue?q={word}", "#context"), (f"reviews/{id}", "main")):
+            await page.goto(f"/console/{path}")
+            part = page.locator(where)
+            await part.get_by_role("button", name="Reject").click()
+            chosen = part.get_by_label("Reason")
+            assert await chosen.evaluate("each => each === document.activeElement && !each.validity.valid")
+        assert (await facade.review(id))["reviewStatus"] == "New"
+        await page.goto(f"/console/queue?q={word}")
+        aside = page.locator("#context")
+        await aside.get_by_label("Reason").select_option("fake")
+        await aside.get_by_role("button", name="Reject").click()
+        await page.get_by_text("No review that waits is like this").wait_for()
+    assert (await facade.review(id))["reasonCode"] == "fake"
+    assert watch.complaints == []
+
+
+async def test_times_are_those_of_the_visitor(service: Service, facade: Facade) -> None:
+    """Each with UTC beside it, also in what comes later; without JavaScript they are in UTC. All pages say which."""
+    word = new_id("word")
+    (id,) = await facade.submit(submission(new_id(), 4, title=word))
+    written = datetime.fromisoformat((await facade.review(id))["createdDate"])
+    utc, there = (f"{at:%-d %b %Y, %H:%M}" for at in (written, written + timedelta(hours=9)))
+    watch = Watch()
+    async with chromium() as browser, opened(browser, service.address, watch, timezone_id="Asia/Tokyo") as page:
+        for path, part in ((f"queue?q={word}", "#context"), (f"reviews/{id}", "main")):
+            await page.goto(f"/console/{path}")
+            time = page.locator(f"{part} time").filter(has_text=there).first
+            assert await time.get_attribute("title") == f"{utc} UTC"
+            await page.get_by_text("Times are in Asia/Tokyo.").wait_for()
+    async with (
+        chromium() as browser,
+        opened(browser, service.address, watch, timezone_id="Asia/Tokyo", java_script_enabled=False) as page,
+    ):
+        await page.goto(f"/console/reviews/{id}")
+        await page.locator("main time").filter(has_text=utc).first.wait_for()
+        await page.get_by_text("Times are in UTC.").wait_for()
+    assert watch.complaints == []
+
+
+async def test_a_store_is_chosen_by_a_link(service: Service, facade: Facade) -> None:
+    """From the queue and from the list of reviews, with the filters that were there."""
+    store, product = new_id("store"), new_id()
+    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+    await facade.command("PUT", f"/api/stores/{store}", {"name": f"Shop {store}", "settings": settings})
+    word = new_id("word")
+    await facade.submit(submission(product, 1, title=f"{word} here", storeId=store), submission(product, 1, title=word))
+    async with chromium() as browser, opened(browser, service.address, Watch(), java_script_enabled=False) as page:
+        for path in ("queue", "reviews"):
+            await page.goto(f"/console/{path}?q={word}")
+            assert await page.get_by_text(word).count() == 2
+            await page.get_by_role("link", name="Store: any").click()
+            await page.get_by_role("link", name=f"Shop {store}").click()
+            assert httpx.URL(page.url).params == httpx.QueryParams({"q": word, "store": store})
+            assert await page.get_by_text(word).count() == 1
