@@ -488,6 +488,8 @@ document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;
   target.replaceChildren(Object.assign(document.createElement("p"), { className: "hint", role: "alert", textContent: "The context can't be loaded." }));
 });
+// What is wrong with a form that came back: there one goes on.
+one("main [aria-invalid=true]")?.focus();
 // Where the navigation is a line that scrolls, the place of this page may be beyond its end.
 one("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
 localize();

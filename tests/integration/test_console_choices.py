@@ -74,3 +74,17 @@ async def test_a_store_is_chosen_by_a_link(service: Service, facade: Facade) -> 
             await page.get_by_role("link", name=f"Shop {store}").click()
             assert httpx.URL(page.url).params == httpx.QueryParams({"q": word, "store": store})
             assert await page.get_by_text(word).count() == 1
+
+
+async def test_a_form_that_comes_back_has_the_focus_where_it_is_wrong(service: Service, facade: Facade) -> None:
+    store = new_id("store")
+    await facade.command("PUT", f"/api/stores/{store}", {"name": "Shop"})
+    async with chromium() as browser, opened(browser, service.address, Watch()) as page:
+        await page.goto(f"/console/stores/{store}")
+        await page.get_by_label("Numbers of returns").fill("{no-such-part}")
+        await page.get_by_role("button", name="Show what changes").click()
+        await page.get_by_role("button", name="Save").click()
+        await page.get_by_role("alert").wait_for()
+        field = page.get_by_label("Numbers of returns")
+        assert await field.input_value() == "{no-such-part}"
+        assert await field.evaluate("each => each === document.activeElement")

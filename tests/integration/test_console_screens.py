@@ -162,11 +162,8 @@ async def test_names_in_other_directions_leave_sentences_as_they_are(service: Se
         await page.goto(f"/console/reviews/{id}")
         edges = await page.evaluate(
             """() => {
-              const name = document.querySelector("main header p b"), date = name.parentNode.lastChild;
-              const range = document.createRange();
-              range.setStart(date, 2);
-              range.setEnd(date, 4);
-              return [name.getBoundingClientRect().right, range.getBoundingClientRect().left];
+              const [name, date] = ["b", "time"].map((each) => document.querySelector(`main header p ${each}`));
+              return [name.getBoundingClientRect().right, date.getBoundingClientRect().left];
             }"""
         )
         assert edges[0] <= edges[1]
