@@ -197,7 +197,7 @@ def _request(received: Received[ReturnCommand]) -> ReturnRequest:
 
 def _waiting(parked: ParkedReturn) -> ReturnRequest:
     """The request of a parked command, as that of its own record; of the order behind whose return it stands."""
-    command = RETURN_COMMAND.validate_json(parked.value)
+    command = RETURN_COMMAND.validate_python(orjson.loads(parked.value), strict=False)
     request = return_request(command, parked.id, parked.source, from_milliseconds(parked.source.timestamp))
     return replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
@@ -31,6 +31,13 @@ EARLIER: Final = -1
 """The partition of commands that earlier versions parked: they didn't keep the position, and only new returns."""
 
 
+class EarlierPlace(NamedTuple):
+    """The place of a command that the version before parked: one for each return and order."""
+
+    return_id: str
+    order_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class ParkedReturn:
     """A command that came before its order: the return and order it is about, its record, and the record's value."""
@@ -43,12 +50,8 @@ class ParkedReturn:
     mark: CommandMark | None
     at: datetime
     """When it was parked, or as if then: time in which no worker was there doesn't count."""
-    place: Any = None
-
-    @property
-    def key(self) -> Any:
-        """The id of its document."""
-        return self.place or f"{self.source}/{self.id}"
+    place: str | EarlierPlace | None = None
+    """Where it is parked; None for one that isn't yet."""
 
 
 class ReturnParking:
@@ -59,7 +62,7 @@ class ReturnParking:
 
     async def park(self, parked: Iterable[ParkedReturn], session: Session) -> None:
         """Park commands; one that is parked already stays as it is."""
-        writes = [UpdateOne({"_id": each.key}, {"$setOnInsert": _document(each)}, upsert=True) for each in parked]
+        writes = [UpdateOne({"_id": _id(each)}, {"$setOnInsert": _document(each)}, upsert=True) for each in parked]
         if writes:
             await self._parked.bulk_write(writes, session=session)
 
@@ -83,7 +86,7 @@ class ReturnParking:
 
     async def release(self, parked: Iterable[ParkedReturn], session: Session) -> None:
         """Remove commands that have been applied or refused."""
-        if places := [each.key for each in parked]:
+        if places := [_id(each) for each in parked]:
             await self._parked.delete_many({"_id": {"$in": places}}, session=session)
 
     async def everything(self) -> list[ParkedReturn]:
@@ -92,7 +95,7 @@ class ReturnParking:
 
     async def rewrite(self, parked: ParkedReturn, value: bytes) -> None:
         """Let the command go on with another value, unless it has gone on already."""
-        await self._parked.update_one({"_id": parked.key, "orderId": parked.order_id}, {"$set": {"value": value}})
+        await self._parked.update_one({"_id": _id(parked), "orderId": parked.order_id}, {"$set": {"value": value}})
 
     async def overdue(self, before: datetime, limit: int) -> list[str]:
         """The orders of commands that have been waiting since before that moment, the oldest first."""
@@ -103,6 +106,12 @@ class ReturnParking:
         """The returns that a command still waits for, by id, with the mark of the command."""
         found = self._parked.find({"commandId": command_id}, {"return": 1, "returnId": 1, "commandMark": 1})
         return {_return_id(document): mark_from(document.get("commandMark")) async for document in found}
+
+
+def _id(parked: ParkedReturn) -> str | dict[str, str]:
+    if isinstance(parked.place, EarlierPlace):
+        return {"returnId": parked.place.return_id, "orderId": parked.place.order_id}
+    return parked.place or f"{parked.source}/{parked.id}"
 
 
 def _document(parked: ParkedReturn) -> Document:
@@ -119,7 +128,7 @@ def _document(parked: ParkedReturn) -> Document:
 
 
 def _parked(document: Document) -> ParkedReturn:
-    at = document["parkedAt"]
+    at, id = document["parkedAt"], document["_id"]
     source = document.get("source") or (EARLIER, 0, milliseconds(at))
     return ParkedReturn(
         id=_return_id(document),
@@ -129,7 +138,7 @@ def _parked(document: Document) -> ParkedReturn:
         command_id=document.get("commandId"),
         mark=mark_from(document.get("commandMark")),
         at=at,
-        place=document["_id"],
+        place=EarlierPlace(id["returnId"], id["orderId"]) if isinstance(id, dict) else id,
     )
 
 

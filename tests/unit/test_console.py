@@ -63,7 +63,7 @@ async def asked(
 
 
 def _sample(parameter: re.Match[str]) -> str:
-    return "OrderReviewRequest" if parameter[0] == "{name}" else "1"
+    return {"{name}": "OrderReviewRequest", "{list}": "queue"}.get(parameter[0], "1")
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: f"{screen.method} {screen.path}")
