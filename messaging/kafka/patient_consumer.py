@@ -124,7 +124,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def _commit_past_markers(self) -> None:
         """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
         read = {place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None}
-        if not read or read == self._told:
+        if read == self._told:
             return
         try:
             await self.commit(read)
