@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -17,6 +18,7 @@ from messaging.metrics import note_wait
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
 from storage.outbox import Publish
+from storage.pymongo_internals import is_of_closed_client
 from storage.shapes import StoredDocumentError
 from storage.unit_of_work import is_unavailable
 
@@ -42,7 +44,8 @@ class Inbox(Generic[T]):
 
     While MongoDB or Kafka is unavailable a batch is retried, for as long as it takes. Any other exception is put down
     to a record: the batch is halved, in order, until the culprit stands alone, and that becomes a dead letter. One that
-    fails for a document of ours (StoredDocumentError) says so: it is sent again once the document is mended.
+    fails for a document of ours (StoredDocumentError) says so: it is sent again once the document is mended. At a stop
+    of the process nothing is put down to anybody, and a batch that isn't done is delivered again.
     """
 
     topic: Topic
@@ -60,6 +63,9 @@ class Inbox(Generic[T]):
             with about_command(records):
                 await self._retry(lambda: self._process(records))
         except Exception as error:
+            if is_of_closed_client(error):
+                # This process stops, and that is no record's fault: they are delivered again to another one.
+                raise asyncio.CancelledError from error
             if len(records) > 1:
                 middle = len(records) // 2
                 await self.deliver(records[:middle])

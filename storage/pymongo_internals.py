@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import pymongo.lock
+from pymongo.errors import InvalidOperation
 
 T = TypeVar("T")
 
@@ -27,6 +28,14 @@ def wait_in_one_task() -> None:
 async def _wait_for(awaited: Awaitable[T], seconds: float | None) -> T:
     async with asyncio.timeout(seconds):
         return await awaited
+
+
+def is_of_closed_client(error: BaseException) -> bool:
+    """True for an error of a client that was closed while it was used.
+
+    What is cancelled in a transaction may raise it instead of the cancellation: PyMongo aborts the transaction first.
+    """
+    return isinstance(error, InvalidOperation) and str(error).endswith("after close")
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any], again_s: float = 1.0) -> None:

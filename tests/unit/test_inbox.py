@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
+from pymongo import AsyncMongoClient
 
 from consumers import inbox as module
 from consumers.inbox import Handler, Inbox
@@ -116,3 +119,19 @@ async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() ->
     broker = Broker([BrokerAwayError("away"), MessageSizeTooLargeError(), MessageSizeTooLargeError()])
     await deliver(broker, never, records(b"x", b"y"))
     assert broker.letters == [(0, "no-number", None), (1, "no-number", b"y")]
+
+
+async def test_a_batch_that_outlives_the_connection_of_its_process_is_nobodys_fault() -> None:
+    """It is cancelled when the process stops; PyMongo, which aborts its transaction, raises an error instead."""
+    client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1")
+    await client.close()
+    attempts, broker = 0, Broker()
+
+    async def handle(batch: Sequence[Received[int]]) -> None:
+        nonlocal attempts
+        attempts += 1
+        await client.database.things.find_one()
+
+    with pytest.raises(asyncio.CancelledError):
+        await Inbox(Topic.REVIEW_CHANGES, number, handle, broker.publish).deliver(records(b"1", b"2", b"3"))
+    assert (attempts, broker.letters) == (1, [])

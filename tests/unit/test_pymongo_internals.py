@@ -9,9 +9,10 @@ from typing import Any
 import pymongo.lock
 import pytest
 from pymongo import AsyncMongoClient
+from pymongo.errors import InvalidOperation, ServerSelectionTimeoutError
 
 from storage.database import is_database_away
-from storage.pymongo_internals import cancel_and_wait
+from storage.pymongo_internals import cancel_and_wait, is_of_closed_client
 
 
 async def hangs_after_cancellations() -> bool:
@@ -71,3 +72,13 @@ async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
     assert lost == 3
     with pytest.raises(ValueError, match="its own"):
         tasks[1].result()
+
+
+async def test_a_client_that_was_closed_is_told_by_its_errors() -> None:
+    client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1", serverSelectionTimeoutMS=10)
+    with pytest.raises(ServerSelectionTimeoutError) as away:
+        await client.database.things.find_one()
+    await client.close()
+    with pytest.raises(InvalidOperation) as closed:
+        await client.database.things.find_one()
+    assert (is_of_closed_client(closed.value), is_of_closed_client(away.value)) == (True, False)
