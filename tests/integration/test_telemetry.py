@@ -227,7 +227,7 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
     assert path_to(spans, store) == [f"api: POST {REVIEWS}", "api: publish review-submissions", f"worker: {store}"]
 
     # A span is written when it ends, and those of a batch end last.
-    expected = {"publish review-changes", rate, "publish events"}
+    expected = {f"POST {REVIEWS}/approve", "publish review-changes", rate, "publish events"}
     await eventually(lambda: names_of_spans(service, moderation), lambda names: names >= expected)
     spans = spans_of(service, moderation)
     way = [f"api: POST {REVIEWS}/approve", "api: publish review-changes", f"worker: {rate}"]
