@@ -136,7 +136,7 @@ class ReturnConsumer:
 
 
 async def _stored(wanted: _Work, work: UnitOfWork) -> tuple[dict[str, StoredReturn], list[ParkedReturn]]:
-    """What is stored under the ids of all the returns, and the commands that wait for their orders."""
+    """The documents under the ids of all the returns, and the commands that wait for their orders."""
     repositories, session = work.repositories, work.session
     requests = [request for request, _ in wanted.fresh]
     stored = await repositories.returns.of_ids({request.id for request in requests}, session)

@@ -90,7 +90,7 @@ class ReturnBatch:
         decision = decide(request, there, order, self.numbers.get(request.id), self.statuses)
         match decision:
             case None:
-                pass  # never: without its order it waits, and with it it has a number
+                raise RuntimeError(f"the return {request.id} has neither waited for its order nor got a number")
             case list():
                 self._refuse(request, there, seen, decision, request.at)
             case Return() if decision is known:

@@ -20,7 +20,7 @@ _MOST: Final = 256
 """Characters of a text; PCRE compiles no pattern of more than 64 KiB, which one of three times as many ß would have."""
 
 _DOT: Final = "\u0307"
-"""What İ has above it once it is small."""
+"""The dot that İ has above it once it is small."""
 
 _DOTLESS: Final = "\u0131"
 """The small letter without a dot, whose capital is I."""

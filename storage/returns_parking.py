@@ -49,9 +49,9 @@ class ParkedReturn:
     command_id: str | None
     mark: CommandMark | None
     at: datetime
-    """When it was parked, or as if then: time in which no worker was there doesn't count."""
+    """The time of its parking, moved on by the time in which no worker was there."""
     place: str | EarlierPlace | None = None
-    """Where it is parked; None for one that isn't yet."""
+    """The id of its document; None for one that isn't parked yet."""
 
 
 class ReturnParking:

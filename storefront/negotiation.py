@@ -1,4 +1,4 @@
-"""What a client has already, and takes (RFC 9110, sections 12.5.3 and 13.1.2)."""
+"""Answers that a client has already, or takes (RFC 9110, sections 12.5.3 and 13.1.2)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import image_folder, images_beside
-from plaudit.tools.named_store import check_store
+from plaudit.tools.stores import check_store
 from storage.database import in_batches
 from storage.images_files import ImageFiles
 from storage.reviews import ReviewRepository

@@ -25,7 +25,7 @@ from domain.timestamps import timestamp
 from plaudit.cli.terminal import print_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
-from plaudit.tools.named_store import check_store
+from plaudit.tools.stores import check_store
 from storage.policy import DecisionCounts, DecisionReport
 
 NO_REASON: Final = "none"

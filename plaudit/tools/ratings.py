@@ -11,7 +11,7 @@ from messaging.envelope import Envelope
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
-from plaudit.tools.named_store import check_store
+from plaudit.tools.stores import check_store
 from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000

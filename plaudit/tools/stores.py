@@ -1,4 +1,4 @@
-"""The store that a command is told to look at, by its id."""
+"""Stores that commands are told to look at, by their ids."""
 
 from __future__ import annotations
 
