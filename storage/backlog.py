@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from domain.timestamps import EPOCH
 from storage import mails, outbox, parking, returns_parking, verdicts
-from storage.database import Database
+from storage.database import Database, Document
 from storage.leases import REMINDERS, LeaseRepository, Schedule
 from storage.reviews_changes import RelayProgress
 
@@ -59,15 +59,21 @@ async def _waiting(database: Database, collection: str, moment: str) -> Waiting:
     """All documents of a collection, with the oldest by an indexed field."""
     count, oldest = await asyncio.gather(
         database[collection].estimated_document_count(),
-        database[collection].find_one({}, {moment: 1}, sort=[(moment, 1)]),
+        _first(database, collection, {}, moment),
     )
-    return Waiting(count, oldest[moment] if oldest else None)
+    return Waiting(count, oldest)
 
 
 async def _owed_mails(database: Database) -> Waiting:
     owed = {"dueAt": {"$gt": EPOCH}}
     count, first = await asyncio.gather(
         database[mails.COLLECTION].count_documents(owed, limit=_MOST_COUNTED),
-        database[mails.COLLECTION].find_one(owed, {"dueAt": 1}, sort=[("dueAt", 1)]),
+        _first(database, mails.COLLECTION, owed, "dueAt"),
     )
-    return Waiting(count, first["dueAt"] if first else None)
+    return Waiting(count, first)
+
+
+async def _first(database: Database, collection: str, condition: Document, moment: str) -> datetime | None:
+    """The earliest moment in an indexed field."""
+    found = await database[collection].find_one(condition, {moment: 1}, sort=[(moment, 1)])
+    return found[moment] if found else None

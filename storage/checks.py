@@ -14,6 +14,7 @@ from messaging.templates.rendering import TemplateError, check, in_template_thre
 from storage import outbox
 from storage.backlog import PARKED
 from storage.database import Database
+from storage.durability import is_router
 from storage.indexes import all_indexes, is_as_wanted, superseded
 from storage.mending import SHAPES, Mender
 from storage.schema import SchemaMarks
@@ -48,7 +49,7 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
 
 
 def _replica_set(hello: dict[str, Any]) -> Finding:
-    if "setName" not in hello and hello.get("msg") != "isdbgrid":
+    if "setName" not in hello and not is_router(hello):
         return failed("replica set", "a single server: no transactions", "Start mongod with --replSet and initiate it.")
     members = len(hello.get("hosts", ()))
     return ok("replica set", f"{hello['setName']} of {members}" if "setName" in hello else "a sharded cluster")

@@ -21,7 +21,12 @@ async def why_not_durable(database: Database) -> list[str]:
 
 def reasons_in(hello: Mapping[str, Any]) -> list[str]:
     """The reasons in a server's answer to `hello`. A router of shards tells nothing of their servers."""
-    if hello.get("msg") == "isdbgrid":
+    if is_router(hello):
         return []
     holders = len(hello.get("hosts", ())) + len(hello.get("passives", ()))
     return [] if holders >= SAFE else [f"the replica set has {holders} server{'s' * (holders != 1)} with data"]
+
+
+def is_router(hello: Mapping[str, Any]) -> bool:
+    """True if the server that said this is the router of a sharded cluster (`mongos`)."""
+    return hello.get("msg") == "isdbgrid"

@@ -12,7 +12,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, lowest_with, next_revision
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, ids_of_objects, in_stores, own_values
+from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, tallied
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default, is_whole, lost, read
@@ -89,8 +89,10 @@ class RatingRepository:
         after = {key: stored.get(key, _Stored()).changed(change, now) for key, change in changes.items()}
         kept = {stored[key].id: _changed_fields(changed) for key, changed in after.items() if key in stored}
         if kept:
-            # In a transaction: of two that change the same tally one conflicts and begins again.
-            await self._ratings.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
+            # Their objects tell their shards. In a transaction: of two that change the same tally one begins again.
+            types, ids = {key.entity.type for key in stored}, {key.entity.id for key in stored}
+            condition = {"entityType": one_of(types), "entityId": one_of(ids), "_id": {"$in": list(kept)}}
+            await self._ratings.update_many(condition, own_values(kept), hint="_id_", session=session)
         first = [
             UpdateOne(_key_document(key), {"$set": _changed_fields(changed)}, upsert=True)
             for key, changed in after.items()
@@ -137,8 +139,7 @@ class RatingRepository:
     async def count_reviews(self, search: ReviewSearch) -> int | None:
         """The number of matching reviews by the tallies; None where they don't tell. The cost follows the
         number of tallies, not of reviews."""
-        condition = tallied(search)
-        if condition is None:
+        if (condition := tallied(search)) is None:
             return None
         counting = [{"$match": condition}, {"$group": {"_id": None, "count": {"$sum": "$count"}}}]
         counts = await (await self._ratings.aggregate(counting)).to_list()

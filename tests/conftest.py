@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import httpx
@@ -17,6 +17,7 @@ from tests.support.orders import Returns
 from tests.support.reminders import Shop, connected_job
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
+from tests.support.targeting import VARIABLE, found_in
 
 pytest_plugins = ("tests.support.s3",)
 
@@ -73,6 +74,23 @@ async def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 def only_on_kafka(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("kafka") and request.getfixturevalue("servers").is_tansu:
         pytest.skip("needs guarantees of Apache Kafka that the fallback broker doesn't give")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_without_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file to which the processes of all tests write what would go to every shard of a cluster."""
+    file = tmp_path_factory.getbasetemp() / "untargeted"
+    os.environ[VARIABLE] = str(file)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def every_command_names_a_place(commands_without_place: Path) -> Iterator[None]:
+    """Fail with what a process has sent that would go to every shard of a cluster, and isn't among what may."""
+    yield
+    found = found_in(commands_without_place)
+    commands_without_place.unlink(missing_ok=True)
+    assert not found, "\n".join(map(str, found))
 
 
 @pytest.fixture(scope="session")

@@ -121,15 +121,17 @@ def mailer() -> None:
 
 @app.command()
 def init(as_json: AsJson = False) -> None:
-    """Create topics, indexes and keys that are missing."""
+    """Create topics, indexes and keys that are missing, and shard the collections of a sharded cluster."""
     from plaudit.processes.connections import run_init
 
-    created = run(run_init)
+    created, sharded = run(run_init)
     with to(as_json) as told:
-        told.tell({"createdTopics": created})
+        told.tell({"createdTopics": created, "shardedCollections": sharded})
     if not as_json:
         say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
         say("All indexes are there.")
+        if sharded:
+            say(f"Spread over the shards: {', '.join(sharded)}")
 
 
 @app.command()

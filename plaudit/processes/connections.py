@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 from pymongo.errors import InvalidName, PyMongoError
@@ -21,9 +21,10 @@ from messaging.topics import Topic
 from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
-from plaudit.processes.waiting import has_places, make_keys, prepare_servers
+from plaudit.processes.waiting import has_places, make_keys, patiently, prepare_servers
 from storage.database import Client, Database, connect
 from storage.pymongo_internals import cancel_and_wait
+from storage.shards import shard
 from storage.topics_growth import GrowthRepository
 
 T = TypeVar("T")
@@ -65,12 +66,20 @@ def connected_database(
         raise ConfigurationError(f"PLAUDIT_MONGO__URI: {error}") from error
 
 
-async def run_init(settings: Settings) -> list[str]:
-    """Create topics, indexes and keys, and name the topics that were missing."""
+class Initialized(NamedTuple):
+    """The topics that were missing, and the collections that are spread over the shards of a cluster."""
+
+    topics: list[str]
+    sharded: list[str]
+
+
+async def run_init(settings: Settings) -> Initialized:
+    """Create topics, indexes and keys, and spread collections over the shards of a cluster."""
     async with connected(settings) as (database, _):
         created = await prepare_servers(settings, database)
+        sharded = await patiently("MongoDB", partial(shard, database))
         await make_keys(settings, database)
-        return created
+        return Initialized(created, sharded)
 
 
 async def run_process(

@@ -15,6 +15,7 @@ import httpx
 
 from tests.chaos.versions import Version, this_version
 from tests.support.service import Servers, Service
+from tests.support.targeting import VARIABLE
 from tests.support.waiting import eventually, free_port
 
 TOPICS = (
@@ -75,8 +76,7 @@ class Fleet:
             self.ports.setdefault(name, free_port())
         self.metrics[name] = free_port()
         version = self.version(name)
-        environment = self.service.command_environment() | version.environment
-        environment |= {
+        environment = self.environment(version) | {
             "PLAUDIT_HTTP__PORT": str(self.ports.get(name, 0)),
             "PLAUDIT_METRICS__PORT": str(self.metrics[name]),
         }
@@ -89,6 +89,17 @@ class Fleet:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    @property
+    def untargeted(self) -> Path:
+        """The file to which processes of this version write commands that would go to every shard of a cluster."""
+        return self.service.folder / "untargeted"
+
+    def environment(self, version: Version) -> dict[str, str]:
+        """The variables of a process of a version."""
+        variables = self.service.command_environment() | version.environment
+        variables.pop(VARIABLE, None)
+        return variables | ({VARIABLE: str(self.untargeted)} if version == self.this else {})
 
     def version(self, name: str) -> Version:
         """The version that a process is of, or will be of when it starts again."""
@@ -149,7 +160,7 @@ class Fleet:
         EndedByItselfError if it fails, or doesn't end."""
         process = await asyncio.create_subprocess_exec(
             *version.command(*arguments),
-            env=self.service.command_environment() | version.environment,
+            env=self.environment(version),
             cwd=self.service.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

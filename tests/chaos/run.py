@@ -29,6 +29,7 @@ from tests.chaos.rules import RULES, Critic, Ruled, end_holds
 from tests.chaos.soak import EVERY_S, Soak
 from tests.chaos.upgrades import UPGRADES, migrate, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
+from tests.support.targeting import found_in
 
 KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES}
 IN_TURN = ("rolling-restart", "settings-changed", *UPGRADES)
@@ -205,6 +206,7 @@ class Run:
             if isinstance(ended, Exception):
                 self.fail(ended)
         self.result.failures += ledger.unexpected[:20]
+        self.result.failures += map(str, found_in(self.fleet.untargeted))
         self.result.soak = self.soak.document()
 
     async def ended(self, tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.support.targeting import VARIABLE
+
 TREE: Final = Path(__file__).parents[2]
 LOCK: Final = Path("requirements", "run.lock")
 ROOMS: Final = ("domain", "storage", "messaging", "consumers", "api", "scheduler", "plaudit")
@@ -19,10 +21,14 @@ PLACE: Final = "code of "
 """The beginning of the line that a process says first, before the folder that its rooms are found in."""
 
 _LAUNCH: Final = f"""
+import os
 from importlib.util import find_spec
 from pathlib import Path
 places = {{str(Path(find_spec(room).origin).parents[1]) for room in {ROOMS!r}}}
 print({PLACE!r} + " and ".join(sorted(places)), flush=True)
+if {VARIABLE!r} in os.environ:
+    from tests.support.targeting import listen
+    listen()
 from plaudit.cli.main import main
 main()
 """

@@ -20,7 +20,7 @@ from typing import Final
 FORKS: Final = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        *("__main__", "plaudit.cli.main", "tests.support.reminder_processes"),
+        *("__main__", "plaudit.cli.main", "tests.support.reminder_processes", "tests.support.targeting"),
         *(f"plaudit.processes.{name}" for name in ("api", "worker", "scheduler", "mailer")),
     ]
 )
@@ -102,5 +102,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], folder: Path, o
     # As in a terminal: tests that run in the background of a shell would hand on that it is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from plaudit.cli.main import main  # where it is imported already: in the forked process
+    from tests.support.targeting import listen
 
+    listen()
     main()

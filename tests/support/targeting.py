@@ -1,0 +1,163 @@
+"""Commands to MongoDB that a sharded cluster would send to every shard, or refuse, found by a listener."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pymongo import HASHED, monitoring
+
+import storage
+from storage.shards import SHARD_KEYS
+from tests.support.scattering import SCATTERING
+
+VARIABLE: Final = "PLAUDIT_TEST_UNTARGETED"
+"""The variable with the file to which processes write what they find."""
+
+_ROOM: Final = Path(storage.__path__[0])
+_HELPERS: Final = ("database", "id_ranges", "ratings_slices")
+"""Modules of `storage/` that ask for others."""
+
+_QUERIES: Final = ("find", "count", "distinct", "aggregate", "findAndModify", "update", "delete", "insert")
+_BOUNDS: Final = ("$gt", "$gte", "$lt", "$lte")
+
+Json = Mapping[str, Any]
+
+
+class Question(NamedTuple):
+    """A filter that is sent to a collection; `is_single` where it is to change one document."""
+
+    filter: Json
+    is_single: bool = False
+    is_upsert: bool = False
+
+
+class Untargeted(NamedTuple):
+    """A command that names no place: the function of `storage/` that sends it, and what a cluster would do."""
+
+    function: str
+    collection: str
+    fields: tuple[str, ...]
+    is_refused: bool = False
+
+    @property
+    def is_allowed(self) -> bool:
+        """True for a query that may scatter."""
+        return not self.is_refused and self.function in SCATTERING
+
+    def __str__(self) -> str:
+        done = "would be refused" if self.is_refused else "asks every shard"
+        return f"{self.function} {done}: {self.collection} by {', '.join(self.fields) or 'nothing'}"
+
+
+def untargeted(name: str, command: Json) -> Iterator[Untargeted]:
+    """What a cluster would send to every shard of a command, or refuse."""
+    key = SHARD_KEYS.get(str(command.get(name))) if name in _QUERIES else None
+    if key is None:
+        return
+    for question in questions(name, command):
+        named = all(names_place(question.filter, field, is_range=kind != HASHED) for field, kind in key.items())
+        exact = all(names_place(question.filter, field, is_one=True) for field in key)
+        # A cluster finds the one document by its id where it doesn't know the place; a new one needs it.
+        is_refused = question.is_single and not exact and (question.is_upsert or not _has_one_id(question.filter))
+        if is_refused or not named:
+            fields = tuple(sorted(field for field, _ in conditions(question.filter)))
+            yield Untargeted(_asking(), str(command[name]), fields, is_refused)
+
+
+def questions(name: str, command: Json) -> Iterator[Question]:
+    """The filters in a command."""
+    match name:
+        case "find":
+            yield Question(command.get("filter", {}))
+        case "count" | "distinct":
+            yield Question(command.get("query", {}))
+        case "aggregate":
+            first: Json = next(iter(command["pipeline"]), {})
+            yield Question(first.get("$match", {}))
+        case "findAndModify":
+            yield Question(command.get("query", {}), is_single=True, is_upsert=command.get("upsert", False))
+        case "update":
+            for each in command["updates"]:
+                yield Question(each["q"], not each.get("multi"), is_upsert=each.get("upsert", False))
+        case "delete":
+            for each in command["deletes"]:
+                yield Question(each["q"], is_single=each["limit"] == 1)
+        case _:
+            return  # what is inserted has its key, as it always has an id
+
+
+def conditions(filter: Json) -> Iterator[tuple[str, Any]]:
+    """The conditions on fields that all have to be met."""
+    for name, condition in filter.items():
+        if name == "$and":
+            for each in condition:
+                yield from conditions(each)
+        else:
+            yield name, condition
+
+
+def names_place(filter: Json, field: str, *, is_range: bool = False, is_one: bool = False) -> bool:
+    """True if a filter names values of a field, or a range of them where it is spread by ranges; `is_one`: a single
+    one."""
+    wanted = [condition for name, condition in conditions(filter) if name == field]
+    return any(_is_named(condition, is_range=is_range, is_one=is_one) for condition in wanted)
+
+
+def _is_named(condition: Any, *, is_range: bool, is_one: bool) -> bool:
+    if not isinstance(condition, Mapping) or not any(str(name).startswith("$") for name in condition):
+        return True
+    if "$eq" in condition or ("$in" in condition and (not is_one or len(condition["$in"]) == 1)):
+        return True
+    bounds = [name for name in condition if name in _BOUNDS]
+    return is_range and not is_one and len(bounds) == 2
+
+
+def _has_one_id(filter: Json) -> bool:
+    return names_place(filter, "_id", is_one=True)
+
+
+def _asking() -> str:
+    """The function of `storage/` that sends what is being sent, or the outermost one where there is none."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        file = Path(frame.f_code.co_filename)
+        if file.parent == _ROOM and file.stem not in _HELPERS:
+            return f"{file.stem}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}"
+
+
+class Listener(monitoring.CommandListener):
+    """Writes down what names no place and isn't among what may."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        for found in untargeted(event.command_name, event.command):
+            if not found.is_allowed:
+                with self._file.open("a") as file:
+                    file.write(json.dumps(found) + "\n")
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        """It was looked at when it was sent."""
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        """The same."""
+
+
+def listen() -> None:
+    """Have every client that this process makes from now on be listened to, if its environment asks for it."""
+    if file := os.environ.get(VARIABLE):
+        monitoring.register(Listener(Path(file)))
+
+
+def found_in(file: Path) -> list[Untargeted]:
+    """What was written down, each kind once."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return sorted({Untargeted(f, c, tuple(names), refused) for f, c, names, refused in map(json.loads, lines)})
