@@ -31,6 +31,11 @@ BAD_RECORDS = 4
 """Of each topic, in each fault."""
 
 REWOUND = 300
+MOST_COMMANDS = 60 * REWOUND
+"""About as many commands of each partition; where a record has many, fewer records come again."""
+
+LARGE = ("review-submissions", "moderation-commands")
+"""Topics whose records have as many commands as a message of the run."""
 """Records of each partition that a redelivery brings again."""
 
 
@@ -44,6 +49,8 @@ class Stage:
     model: Model
     disturb: Callable[[], Awaitable[None]]
     """Has one of the other faults of the run happen, for faults that last long."""
+    batch: int = 1
+    """The most commands in one record."""
 
     async def a_while(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(self.chance.uniform(least_s, most_s))
@@ -120,7 +127,7 @@ async def restart_both_clusters(stage: Stage) -> None:
 
 
 async def redeliver(stage: Stage) -> None:
-    """Every consumer gets hundreds of records again that it has long committed."""
+    """Every consumer gets hundreds of records again, or fewer large ones, that it has long committed."""
     workers = stage.fleet.names("worker")
     for name in workers:
         await stage.fleet.stop(name)
@@ -130,7 +137,8 @@ async def redeliver(stage: Stage) -> None:
         async with service.group_member(topic) as member:
             member.assign(partitions)
             committed = {p: await member.committed(p) or 0 for p in partitions}
-            earlier = {p: OffsetAndMetadata(max(0, c - REWOUND), "") for p, c in committed.items()}
+            rewound = min(REWOUND, MOST_COMMANDS // stage.batch) if topic in LARGE else REWOUND
+            earlier = {p: OffsetAndMetadata(max(0, c - rewound), "") for p, c in committed.items()}
             # Not before Kafka has noticed that the last worker is gone.
             await eventually(partial(_is_committed, member, earlier), deadline_s=6 * SESSION_S, pause_s=1.0)
     for name in workers:

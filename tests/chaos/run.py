@@ -174,7 +174,7 @@ class Run:
         actors = self.actors()
         acting = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in actors]
         chance = random.Random(f"{self.plan.seed}/faults")
-        stage = Stage(self.cluster, self.fleet, chance, self.world.model, lambda: self.disturb(stage))
+        stage = Stage(self.cluster, self.fleet, chance, self.world.model, lambda: self.disturb(stage), self.plan.batch)
         try:
             await self.faults(stage)
             if self.fleet.before is not None and self.fleet.is_this_version:
