@@ -74,6 +74,9 @@ class KafkaConnection:
 
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments that all aiokafka clients share. Raises UnusableConnectionError."""
+        from messaging.kafka.aiokafka_internals import make_no_topics  # here, so that what needs no Kafka starts faster
+
+        make_no_topics()
         self._check_addresses()
         options: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
