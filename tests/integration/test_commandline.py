@@ -202,6 +202,9 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
         ("up", {"PLAUDIT_HTTP__HOST": "0.0.0.0"}, "PLAUDIT_AUTH__MODE"),  # noqa: S104 - refused
         ("api", {"PLAUDIT_AUTH__MODE": "jwt"}, "PLAUDIT_AUTH__JWT__ISSUER"),
         ("api", {"PLAUDIT_AUTH__JWT__ALGORITHMS": '["HS256"]'}, "PLAUDIT_AUTH__JWT__ALGORITHMS"),
+        ("worker", {"PLAUDIT_LOG": "garbage"}, "PLAUDIT_LOG: must be JSON"),
+        ("worker", {"PLAUDIT_LOG": '{"format": 1}'}, "PLAUDIT_LOG__FORMAT"),
+        ("worker", {"PLAUDIT_IMAGES__STORE": "https://bucket.example"}, "PLAUDIT_IMAGES__STORE"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], says: str) -> None:
