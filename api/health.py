@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final, NotRequired
+from typing import Final, NotRequired, TypeVar
 
 import structlog
 from fastapi import APIRouter, Request
@@ -14,8 +14,20 @@ from api.services import Injected
 from api.web.documents import OPEN_TO_ALL, problems
 from api.web.problems import ProblemKind, unavailable
 from api.web.responses import JsonResponse
+from messaging.topics import Topic
 
 CHECK_SECONDS: Final = 2.0
+
+COMMANDS: Final = (
+    *(Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_CHANGES, Topic.REVIEW_CLAIMS),
+    *(Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS, Topic.IMAGE_COMMANDS, Topic.RETURN_COMMANDS, Topic.STORE_UPDATES),
+    *(Topic.REMINDER_COMMANDS, Topic.DEAD_LETTER_COMMANDS, Topic.ENDED_SESSIONS),
+)
+"""The topics that a facade publishes to."""
+
+_LONGEST_ERROR: Final = 300
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -54,24 +66,33 @@ async def live() -> JsonResponse:
 async def ready(services: Injected, request: Request) -> JsonResponse:
     """Readiness: queries are answered, for which MongoDB is enough, or commands are taken, for which Kafka is, where no
     rule of a store asks for more. 503 where neither is."""
-    checks = {"mongodb": services.database.command("ping"), "kafka": services.publisher.ping()}
-    passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
-    shown = {name: "pass" if ok else "fail" for name, ok in zip(checks, passed, strict=True)}
-    answer = {"reads": shown["mongodb"], "commands": shown["kafka"], "checks": shown}
-    if not any(passed):
+    topics = [services.topics.name(topic) for topic in COMMANDS]
+    pinged, missing = await asyncio.gather(
+        _told("mongodb", services.database.command("ping")), _told("kafka", services.publisher.missing(topics))
+    )
+    if missing:
+        _log.warning("Not ready: topics are missing", topics=missing, advice="`plaudit init` creates them")
+    reads, commands = pinged is not None, missing == []
+    shown = {"mongodb": _shown(reads), "kafka": _shown(missing is not None)} | ({"topics": "fail"} if missing else {})
+    answer = {"reads": _shown(reads), "commands": _shown(commands), "checks": shown}
+    if not (reads or commands):
         raise unavailable("MongoDB and Kafka", answer)
     # The facade answers queries, so it stays ready; the workers whose partitions stand don't.
     standing = request.app.state.gauges.standstill.describe()
     if standing:
         answer |= {"checks": shown | {"consumers": "warn"}, "standstill": standing}
-    return JsonResponse({"status": "pass" if all(passed) and not standing else "warn", **answer})
+    return JsonResponse({"status": "pass" if reads and commands and not standing else "warn", **answer})
 
 
-async def _passes(name: str, check: Awaitable[Any]) -> bool:
+async def _told(name: str, asked: Awaitable[T]) -> T | None:
+    """The answer of a server, None where it doesn't give one."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            await check
+            return await asked
     except Exception as error:
-        _log.warning("Not ready", away=name, error=repr(error))
-        return False
-    return True
+        _log.warning("Not ready", away=name, error=repr(error)[:_LONGEST_ERROR])
+        return None
+
+
+def _shown(passed: bool) -> str:
+    return "pass" if passed else "fail"

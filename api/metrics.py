@@ -134,7 +134,8 @@ class Gauges:
                 self.backlog = await backlog(self.services.database)
         except Exception as error:
             if not (isinstance(error, TimeoutError) or is_database_away(error)):
-                raise
+                # Everything else is told, and looked at again.
+                _log.exception("What waits in the database can't be told")
             self.backlog = None
             STATE_KNOWN.labels("mongodb").set(0)
         else:

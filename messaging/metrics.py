@@ -83,7 +83,7 @@ PUBLISHED: Final = _counter("published_messages", "Messages acknowledged by Kafk
 DEAD_LETTERS: Final = _counter("dead_letters", "Dead letters acknowledged by Kafka", "topic", "code")
 RETRIES: Final = _counter(
     "retries",
-    "Waits for a server that was away: `where` is a topic or a task, `what` is mongodb, kafka, images or smtp",
+    "Waits for a server that was away: `where` is a topic, a task or `start`, `what` is mongodb, kafka, images or smtp",
     "where",
     "what",
 )

@@ -49,9 +49,14 @@ PATTERN_MESSAGES: Final = {
 
 
 class Message(BaseModel):
-    """A JSON value that is checked strictly. Fields that aren't known are left out, and named to the caller."""
+    """A JSON value that is checked strictly. Fields that aren't known are left out, and named to the caller.
 
-    model_config = ConfigDict(strict=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+    An error's text, which may be logged, is without the value.
+    """
+
+    model_config = ConfigDict(
+        strict=True, alias_generator=to_camel, populate_by_name=True, extra="ignore", hide_input_in_errors=True
+    )
 
 
 class ClosedMessage(Message):

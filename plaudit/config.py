@@ -234,7 +234,7 @@ class Settings(BaseSettings):
         return 2 * self.kafka.retention_days + 7
 
     def kafka_connection(self) -> KafkaConnection:
-        """The connection to Kafka; raises MissingAddressError."""
+        """The connection to Kafka; raises MissingAddressError or ConfigurationError."""
         kafka = self.kafka
         embedded = {} if kafka.bootstrap_servers else self.endpoints() or {}
         connection = KafkaConnection(
@@ -261,7 +261,7 @@ class Settings(BaseSettings):
         )
 
     def mongo_uri(self) -> str:
-        """The address of MongoDB; raises MissingAddressError."""
+        """The address of MongoDB; raises MissingAddressError or ConfigurationError."""
         uri = self.mongo.uri
         return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
 
@@ -282,10 +282,19 @@ class Settings(BaseSettings):
         return str(endpoints[name])
 
     def endpoints(self) -> dict[str, Any] | None:
-        """The servers of a running `plaudit up` with this data folder, as it tells them; None if none runs."""
+        """The servers of a running `plaudit up` with this data folder, as it tells them; None if none runs.
+
+        Raises ConfigurationError where that can't be read, as in a folder of another user.
+        """
         try:
-            told = self.endpoints_file.read_text()
+            told = dict[str, Any](json.loads(self.endpoints_file.read_text()))
+            # One that was killed has left its file behind.
+            return None if is_let_go(self.lock_file) else told
         except FileNotFoundError:
             return None
-        # One that was killed has left its file behind.
-        return None if is_let_go(self.lock_file) else dict(json.loads(told))
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it holds no addresses"
+            raise ConfigurationError(
+                f"PLAUDIT_DATA: {self.endpoints_file} can't be read ({why}). It tells the servers of a `plaudit up`: "
+                "run this as its user, or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and PLAUDIT_MONGO__URI."
+            ) from error

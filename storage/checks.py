@@ -26,6 +26,7 @@ _CLOCK_FAIL_S: Final = 60.0
 _PARKED_LIMIT: Final = timedelta(hours=1, minutes=5)
 _OWED_LIMIT: Final = timedelta(minutes=2)
 _SHOWN: Final = 5
+_WRITES: Final = ("insert", "update", "remove")
 _MOST_COUNTED: Final = 100_000
 _PATIENCE_MS: Final = 2_000
 
@@ -118,6 +119,25 @@ async def check_documents(database: Database) -> Finding:
         advice = "`plaudit migrate --dry-run` looks at all of them."
         return ok("documents", f"too many to look at in a moment: {', '.join(unknown)}. {advice}")
     return ok("documents", "have all fields")
+
+
+async def check_rights(database: Database) -> Finding:
+    """A finding on what the user of the connection may do: a process without a right to write waits for it."""
+    info = (await database.command("connectionStatus", showPrivileges=True))["authInfo"]
+    if not info["authenticatedUsers"]:
+        return ok("rights", "MongoDB asks for no user")
+    may: set[str] = set()
+    for privilege in info["authenticatedUserPrivileges"]:
+        resource = privilege["resource"]
+        if resource.get("db") == database.name and resource.get("collection"):
+            return ok("rights", "are given by collection, and not examined")
+        if resource.get("anyResource") or (resource.get("db") in ("", database.name) and not resource["collection"]):
+            may |= set(privilege["actions"])
+    missing = [action for action in _WRITES if action not in may]
+    if missing:
+        advice = "That does for the facade. Workers, scheduler, mailer and tools need `readWrite` on the database."
+        return warn("rights", f"the user may not {', '.join(missing)} in {database.name}", advice)
+    return ok("rights", "the user may read and write")
 
 
 async def _growth(database: Database) -> Finding:

@@ -23,9 +23,10 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from storage.pymongo_internals import wait_in_one_task
+from storage.pymongo_internals import tell_no_documents, wait_in_one_task
 
 wait_in_one_task()
+tell_no_documents()
 
 T = TypeVar("T")
 Document = dict[str, Any]

@@ -61,8 +61,10 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
         except OperationFailure as error:
             if is_database_away(error):
                 raise
+            # With the key that stands twice: ids and numbers alone are unique.
+            why = (error.details or {}).get("errmsg", error)
             raise IndexNotMadeError(
-                f"Indexes of the collection {collection} can't be made: {error}. Correct its documents or drop the "
+                f"Indexes of the collection {collection} can't be made: {why}. Correct its documents or drop the "
                 "index that is in the way, then run `plaudit init`."
             ) from error
     for collection, names in superseded(await SchemaMarks(database).load()).items():

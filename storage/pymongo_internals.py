@@ -7,13 +7,17 @@ docs/library-proposals.md proposes mends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
+import pymongo.errors
 import pymongo.lock
 from pymongo.errors import InvalidOperation
 
 T = TypeVar("T")
+
+_KEY: Final = " dup key:"
+_MOST_FAILURES: Final = 3
 
 
 def wait_in_one_task() -> None:
@@ -28,6 +32,24 @@ def wait_in_one_task() -> None:
 async def _wait_for(awaited: Awaitable[T], seconds: float | None) -> T:
     async with asyncio.timeout(seconds):
         return await awaited
+
+
+def tell_no_documents() -> None:
+    """Have the texts of PyMongo's errors say what the server answered, and not what was written: replaces
+    `errors._format_detailed_error`.
+
+    By themselves they have all details: of a bulk write the documents, and of a validation that failed the values, with
+    customers' words, names and addresses. Texts of errors are logged, and put into dead letters.
+    """
+    pymongo.errors._format_detailed_error = _without_documents
+
+
+def _without_documents(message: str, details: Mapping[str, Any] | Sequence[Any] | None) -> str:
+    found = details if isinstance(details, Mapping) else {}
+    failures = [*found.get("writeErrors", ()), *found.get("writeConcernErrors", ())]
+    # The key of a duplicate is a value, too: the id of a customer may be a mail address.
+    told = dict.fromkeys(f"{each.get('errmsg')} ({each.get('code')})" for each in failures)
+    return "; ".join(each.partition(_KEY)[0] for each in [message, *list(told)[:_MOST_FAILURES]])
 
 
 def is_of_closed_client(error: BaseException) -> bool:

@@ -44,6 +44,10 @@ class SchemaMarks:
             return fresh_mark() if is_fresh else SchemaMark()
         return SchemaMark(found["version"], found["runsFrom"])
 
+    async def is_blank(self) -> bool:
+        """True for a database that no service has prepared: it has neither a mark nor content."""
+        return await self._marks.find_one({"_id": _ID}) is None and await self._is_fresh()
+
     async def check(self) -> SchemaMark:
         """The mark. Raises SchemaRefusedError if this version can't run on it."""
         mark = await self.load()

@@ -103,17 +103,17 @@ class SmtpConnection:
         if self._client is not None and self._client.is_connected:
             return self._client
         server = self._server
-        client = aiosmtplib.SMTP(
-            hostname=server.host,
-            port=server.port,
-            username=server.username,
-            password=(server.password or "") if server.username else None,
-            timeout=server.timeout,
-            use_tls=server.security == "tls",
-            start_tls=server.security == "starttls",
-            tls_context=self._tls(),
-        )
         try:
+            client = aiosmtplib.SMTP(
+                hostname=server.host,
+                port=server.port,
+                username=server.username,
+                password=(server.password or "") if server.username else None,
+                timeout=server.timeout,
+                use_tls=server.security == "tls",
+                start_tls=server.security == "starttls",
+                tls_context=self._tls(),
+            )
             await client.connect()
         except (aiosmtplib.SMTPException, OSError, TimeoutError, ValueError) as error:
             raise ServerAwayError(_code_of(error)) from error

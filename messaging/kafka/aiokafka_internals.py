@@ -10,11 +10,14 @@ import asyncio
 from copy import copy
 from typing import Any
 
+import aiokafka.admin.client as admin_client
+import aiokafka.client as client
 import aiokafka.consumer.fetcher as fetcher
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import KafkaConnectionError, ProducerClosed
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -69,6 +72,26 @@ def _send_or_lose(connection: AIOKafkaConnection, request: Any, expect_response:
     except RuntimeError as error:
         connection.close(reason=CloseReason.CONNECTION_BROKEN)
         raise KafkaConnectionError(f"Connection at {connection.host}:{connection.port} broken: {error}") from error
+
+
+def make_no_topics() -> None:
+    """Have all clients ask for topics without having a broker make those that are missing: replaces `MetadataRequest`
+    of `client` and `admin.client`.
+
+    Where `auto.create.topics.enable` is on, as it is by default, brokers make a topic that is asked for, with settings
+    of their own: one partition, one copy, and no compaction. Raises AttributeError where another class is in place.
+    """
+    for module in (client, admin_client):
+        if module.MetadataRequest not in (MetadataRequest, _Question):
+            raise AttributeError("aiokafka asks for topics by another class than it used to")
+        module.MetadataRequest = _Question
+
+
+class _Question(MetadataRequest):  # type: ignore[misc]
+    """A question for topics as they are."""
+
+    def __init__(self, topics: list[str] | None = None) -> None:
+        super().__init__(topics, allow_auto_topic_creation=False)
 
 
 def wait_in_fetches(consumer: AIOKafkaConsumer, milliseconds: int) -> None:

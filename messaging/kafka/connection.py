@@ -74,6 +74,9 @@ class KafkaConnection:
 
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments that all aiokafka clients share. Raises UnusableConnectionError."""
+        from messaging.kafka.aiokafka_internals import make_no_topics  # here, so that what needs no Kafka starts faster
+
+        make_no_topics()
         self._check_addresses()
         options: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
@@ -89,8 +92,18 @@ class KafkaConnection:
                     names = "PLAUDIT_KAFKA__SASL_USERNAME and PLAUDIT_KAFKA__SASL_PASSWORD"
                     raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} needs both")
                 options |= {"sasl_plain_username": self.sasl_username, "sasl_plain_password": self.sasl_password}
+        elif self.sasl_username or self.sasl_password:
+            raise UnusableConnectionError(
+                f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} shows no password, and "
+                "PLAUDIT_KAFKA__SASL_* have one: set SASL_SSL or SASL_PLAINTEXT, or take them out"
+            )
         if self.security_protocol.endswith("SSL"):
             options["ssl_context"] = self._tls()
+        elif self.tls_ca_file or self.tls_cert_file or self.tls_key_file:
+            raise UnusableConnectionError(
+                f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} is without TLS, and PLAUDIT_KAFKA__TLS_* "
+                "ask for it: set SSL or SASL_SSL, or take them out"
+            )
         return options
 
     def _check_addresses(self) -> None:
@@ -121,6 +134,8 @@ class KafkaConnection:
             raise UnusableConnectionError(
                 f"PLAUDIT_KAFKA__TLS_CA_FILE: {self.tls_ca_file}: {_reason(error)}"
             ) from error
+        if self.tls_key_file and not self.tls_cert_file:
+            raise UnusableConnectionError("PLAUDIT_KAFKA__TLS_CERT_FILE: PLAUDIT_KAFKA__TLS_KEY_FILE needs it")
         if self.tls_cert_file:
             try:
                 context.load_cert_chain(self.tls_cert_file, self.tls_key_file)

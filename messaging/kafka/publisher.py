@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -67,9 +67,12 @@ class Publisher:
                 producer = await self._started()
                 await asyncio.gather(*await send_batch(producer, messages, places))
         except TimeoutError as error:
+            absent = set[str]()
             if producer is not None:
+                absent = {message.topic for message in messages} - producer.client.cluster.topics()
                 self._discard(producer)
-            raise BrokerAwayError("Kafka did not acknowledge in time") from error
+            why = f", and has no topic {', '.join(sorted(absent))}" if absent else ""
+            raise BrokerAwayError(f"Kafka did not acknowledge in time{why}") from error
         except (MessageSizeTooLargeError, RecordListTooLargeError):
             raise  # it will never fit, so waiting doesn't help
         except KafkaError as error:
@@ -77,13 +80,17 @@ class Publisher:
                 self._discard(producer)
             raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
 
-    async def ping(self) -> None:
-        """Ask the cluster for its metadata; raises BrokerAwayError."""
+    async def missing(self, topics: Collection[str]) -> list[str]:
+        """Ask the cluster which of these topics it doesn't have, or doesn't let us see. Raises BrokerAwayError."""
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._started()
+                for topic in topics:
+                    producer.client.add_topic(topic)
                 if not await producer.client.force_metadata_update():
                     raise BrokerAwayError("Kafka does not answer")
+                there = producer.client.cluster.topics()
+                return [topic for topic in topics if topic not in there]
         except (TimeoutError, KafkaError) as error:
             raise BrokerAwayError(f"Kafka does not answer: {error!r}") from error
 

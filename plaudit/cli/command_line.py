@@ -32,6 +32,11 @@ log = structlog.get_logger(__name__)
 PROCESSES: Final = frozenset({"api", "worker", "scheduler", "mailer", "init"})
 """The commands that are processes of the service: what they say is its log."""
 
+UNREADABLE: Final = (ValidationError, SettingsError, UnicodeDecodeError, OSError)
+"""The errors of a configuration that can't be read, which `wrong_settings` tells."""
+
+_LONGEST_ERROR: Final = 200
+
 out = Terminal()
 errors = Terminal(stderr=True)
 
@@ -66,7 +71,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
     except (MissingAddressError, EmbeddedServerError) as error:
         fail(str(error))
     except (ConfigurationError, UnusableConnectionError) as error:
-        fail(f"The configuration is wrong. {error}", code=2)
+        fail_of_configuration(str(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)
     except Exception as error:
@@ -85,7 +90,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
         if isinstance(error, SchemaRefusedError):
             fail(str(error), code=2)
         if is_unavailable(error):
-            fail(f"A server is away: {error}. `plaudit doctor` says which.")
+            fail(f"A server is away: {short(error)}. `plaudit doctor` says which. Run this again once it is back.")
         # The log of a process wants to know where.
         if sys.argv[1] in PROCESSES or not isinstance(error, OSError | KafkaError | PyMongoError):
             raise
@@ -110,14 +115,17 @@ def read_settings() -> Settings:
     """The configuration; its errors are printed in a line, exit code 2."""
     try:
         return Settings()
-    except (ValidationError, SettingsError) as error:
-        fail(f"The configuration is wrong. {wrong_settings(error)}", code=2)
+    except UNREADABLE as error:
+        fail_of_configuration(wrong_settings(error))
 
 
-def wrong_settings(error: ValidationError | SettingsError) -> str:
+def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError | OSError) -> str:
     """The errors of the configuration, by variable."""
     if isinstance(error, SettingsError):
         return _wrong_json(error)
+    if isinstance(error, UnicodeDecodeError | OSError):
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        return f".env, in this folder, can't be read: {why}."
     return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
 
 
@@ -129,6 +137,12 @@ def _wrong_json(error: SettingsError) -> str:
     return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
 
 
+def short(error: BaseException) -> str:
+    """The text of an error for one line, without credentials. PyMongo goes on about its settings and each server."""
+    text = str(error).partition(" (configured timeouts")[0]
+    return without_credentials(text)[:_LONGEST_ERROR] or type(error).__name__
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
     """End with a message, without the credentials of addresses that it names; it is logged where `is_logged`."""
     if is_logged():
@@ -136,6 +150,11 @@ def fail(message: str, code: int = 1) -> NoReturn:
     else:
         errors.print(without_credentials(message), style="red")
     sys.exit(code)
+
+
+def fail_of_configuration(what: str) -> NoReturn:
+    """End with what is wrong with the configuration, exit code 2."""
+    fail(f"The configuration is wrong. {what}", code=UsageError.exit_code)
 
 
 def say(message: str) -> None:

@@ -32,7 +32,7 @@ from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import authenticator, check_authentication
-from plaudit.processes.connections import STOP_S, connected, watch_stop_signals
+from plaudit.processes.connections import STOP_S, connected, opened_images, watch_stop_signals
 from plaudit.processes.http_protocol import ConnectionLimits, bounded_protocol
 from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 from plaudit.processes.sign_in import sign_in
@@ -130,7 +130,7 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         examination=KafkaExamination(connection, expected),
         erasure_key=settings.privacy.key(),
         token_keys=settings.review_tokens.keys(),
-        image_files=settings.images.files(settings.data),
+        image_files=opened_images(settings),
         authenticator=authenticator(settings, database),
         limits=Limits(
             max_body_bytes=http.max_body_bytes,

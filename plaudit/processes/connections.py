@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
+from obstore.exceptions import BaseError
 from pymongo.errors import InvalidName, PyMongoError
 
 from messaging.kafka.aiokafka_internals import recover_lost_connections
@@ -23,6 +24,7 @@ from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import has_places, make_keys, patiently, prepare_servers
 from storage.database import Client, Database, connect
+from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 from storage.shards import shard
 from storage.topics_growth import GrowthRepository
@@ -64,6 +66,15 @@ def connected_database(
         raise ConfigurationError(f"PLAUDIT_MONGO__DATABASE: {error}") from error
     except (PyMongoError, ValueError, OSError) as error:  # a wrong address; files of TLS that it names
         raise ConfigurationError(f"PLAUDIT_MONGO__URI: {error}") from error
+
+
+def opened_images(settings: Settings) -> ImageFiles:
+    """The store of images of the configuration; raises ConfigurationError for what can't even be tried."""
+    try:
+        return settings.images.files(settings.data)
+    except (BaseError, OSError, ValueError) as error:
+        why = str(error).partition("\n")[0]
+        raise ConfigurationError(f"PLAUDIT_IMAGES__STORE: {settings.images.address(settings.data)}: {why}") from error
 
 
 class Initialized(NamedTuple):

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings
 
 from plaudit.cli.terminal import shown_lines
 from plaudit.config import LogSettings, Settings
+from plaudit.credentials import without_credentials
 
 _REMEMBERED_LINES: Final = 1_000
 
@@ -23,12 +24,15 @@ class _Unchecked(BaseSettings):
 
     model_config = Settings.model_config
 
-    log: dict[str, str] = {}
+    log: dict[str, Any] = {}
 
 
 def is_json_wanted() -> bool:
     """True if the configuration asks for JSON, whatever else is wrong with it."""
-    return _Unchecked().log.get("format") == "json"
+    try:
+        return _Unchecked().log.get("format") == "json"
+    except (ValueError, OSError):
+        return False  # told by whoever needs the whole configuration
 
 
 def configure_logs(settings: LogSettings) -> None:
@@ -50,12 +54,13 @@ def configure_logs(settings: LogSettings) -> None:
     )
     final: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if settings.format == "json":
-        final += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        final += [structlog.processors.format_exc_info, _hide, structlog.processors.JSONRenderer()]
     else:
         # Tracebacks without local variables: they hold what customers wrote.
         plain = structlog.dev.plain_traceback
         final += [
             structlog.processors.format_exc_info,
+            _hide,
             _neutralise,
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),
         ]
@@ -165,6 +170,14 @@ def _add_trace_id(_: object, __: str, event: structlog.typing.EventDict) -> stru
     context = trace.get_current_span().get_span_context()
     if context.is_valid:
         event["trace_id"] = trace.format_trace_id(context.trace_id)
+    return event
+
+
+def _hide(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Hide the credentials of addresses: libraries repeat the address that they were given."""
+    for name, value in event.items():
+        if isinstance(value, str) and ("://" in value or "@" in value):
+            event[name] = without_credentials(value)
     return event
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from datetime import timedelta
 
 import structlog
@@ -61,8 +62,16 @@ def _server(settings: Settings) -> SmtpServer:
     smtp = settings.smtp
     if not smtp.host:
         raise MissingAddressError("Set PLAUDIT_SMTP__HOST: the server that mails are sent by.")
-    if smtp.tls_ca_file and not smtp.tls_ca_file.is_file():
-        raise ConfigurationError("PLAUDIT_SMTP__TLS_CA_FILE: there is no such file.")
+    if smtp.tls_ca_file and smtp.security == "none":
+        raise ConfigurationError("PLAUDIT_SMTP__TLS_CA_FILE: without effect, for PLAUDIT_SMTP__SECURITY is none.")
+    if smtp.password and not smtp.username:
+        raise ConfigurationError("PLAUDIT_SMTP__USERNAME: PLAUDIT_SMTP__PASSWORD is without effect, for it is missing.")
+    if smtp.tls_ca_file:
+        try:
+            ssl.create_default_context(cafile=smtp.tls_ca_file)
+        except OSError as error:
+            why = "no usable PEM" if isinstance(error, ssl.SSLError) else error.strerror
+            raise ConfigurationError(f"PLAUDIT_SMTP__TLS_CA_FILE: {smtp.tls_ca_file}: {why}.") from error
     if smtp.username and smtp.security == "none":
         log.warning("the password of the mail server is sent unencrypted; set PLAUDIT_SMTP__SECURITY")
     return SmtpServer(

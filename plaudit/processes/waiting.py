@@ -14,6 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exp
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
+from messaging.metrics import RETRIES
 from messaging.topics import Topic, TopicNames, check_topics, create_topics
 from plaudit.config import Settings
 from storage.database import Database
@@ -38,6 +39,8 @@ _WORTH_TELLING: Final = 4
 
 _QUIET_S: Final = 10.0
 """Seconds of an attempt after which it is told: a server that takes connections and answers nothing lets one last."""
+
+_IN_METRICS: Final = {"MongoDB": "mongodb", "Kafka": "kafka", "the store of images": "images"}
 
 _ADVICE: Final = "`plaudit doctor` says what is wrong; Ctrl-C or SIGTERM ends the wait"
 
@@ -140,6 +143,7 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         # A server that has just started is often not quite there at the first attempts.
         level = logging.DEBUG if state.attempt_number < _WORTH_TELLING else logging.WARNING
         tell(level, state.attempt_number, f"{error}"[:300])
+        RETRIES.labels("start", _IN_METRICS[what]).inc()
 
     def tell(level: int, attempt: int, error: str) -> None:
         log.log(level, f"waiting for {what}", attempt=attempt, error=error, advice=_ADVICE)

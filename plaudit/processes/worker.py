@@ -15,7 +15,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
-from plaudit.processes.connections import run_process
+from plaudit.processes.connections import opened_images, run_process
 from plaudit.processes.memory import YOUNG_OF_BATCHES, tune_memory
 from plaudit.processes.probes import Probes
 from plaudit.processes.waiting import make_keys
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 async def run_worker(settings: Settings) -> None:
     """Consume until SIGTERM or SIGINT; then finish what is in hand."""
     entity_types = registered_entity_types(settings)
-    image_files = settings.images.files(settings.data)
+    image_files = opened_images(settings)
 
     async def consume(database: Database, publisher: Publisher, probes: Probes) -> None:
         await make_keys(settings, database)

@@ -17,8 +17,8 @@ from api.audit import AuditRow
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
 from plaudit.tools.drafts import draft_of, locked_draft
+from plaudit.tools.servers import reached
 from storage.audit import AuditEntry, Editing
 from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
 
@@ -32,7 +32,7 @@ async def archive(settings: Settings, out: Terminal, before: datetime | None, fi
     again. Killed at any point, the next run finishes that archive first. Raises CommandError and UsageError.
     """
     before = _moment(settings.audit.keep_days, before, datetime.now(UTC))
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         archives = AuditArchives(database)
         unfinished, finished = await archives.unfinished(), None
         if unfinished is not None and is_lost and not _is_here(unfinished):

@@ -19,6 +19,7 @@ from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_topics
+from plaudit.tools.servers import missing_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +89,7 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
     connection = settings.kafka_connection()
     there = await existing_topics(connection)
     if there.isdisjoint(names):
-        raise CommandError(
-            f"There is no topic {names[0]}: is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service? `plaudit init` creates "
-            "what is missing."
-        )
+        raise missing_topic(settings, names[0], there)
     async with admin_client(connection) as admin:
         partitions = await partitions_of(admin, [name for name in names if name in there])
     async with TopicReader.opened(connection) as reader:

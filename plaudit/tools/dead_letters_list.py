@@ -13,9 +13,9 @@ from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import LetterState, header
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter
 from plaudit.tools.dead_letters_state import Judged, judged_letters
+from plaudit.tools.servers import reached
 
 _AGES: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 
@@ -26,7 +26,7 @@ async def list_dead_letters(
     """Print a line for each letter in one of these states, or one JSON array."""
     rows: list[dict[str, Any]] = []
     count = 0
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         async for letters in judged_letters(settings, database, wanted, states):
             count += len(letters)
             if as_json:
@@ -67,7 +67,7 @@ async def summarize_dead_letters(settings: Settings, out: Console, wanted: Filte
     """Print how many letters there are by topic and code: open ones with their age, replayed and discarded ones."""
     groups: dict[tuple[str, str], _Group] = {}
     now = datetime.now(UTC)
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         async for letters in judged_letters(settings, database, wanted):
             for each in letters:
                 place = each.place.topic.value, header(each.letter, "x-error-code")

@@ -22,10 +22,9 @@ from messaging.dead_letters_replays import (
 from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import print_json
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
-from plaudit.processes.waiting import prepare_servers
-from plaudit.tools.dead_letters import Filter
+from plaudit.tools.dead_letters import Filter, topics_of
 from plaudit.tools.dead_letters_state import Judged, judged_letters
+from plaudit.tools.servers import reached
 from storage.audit import AuditEntry, Replaying
 from storage.dead_letters_replays import UNMARKED
 from storage.outbox import in_parts
@@ -76,9 +75,8 @@ async def replay_dead_letters(settings: Settings, out: Console, progress: Consol
     if order.mended is not None and not order.wanted.is_one:
         raise UsageError("--value mends one letter: name it by --topic, --partition and --offset.")
     replayed, left_out = 0, Counter[Hindrance]()
-    async with connected(settings) as (database, publisher):
-        if not order.dry_run:
-            await prepare_servers(settings, database)
+    topics = topics_of(settings.topics, order.wanted.topics)
+    async with reached(settings, *topics) as (database, publisher):
         repositories = Repositories(database, erasure_key=settings.privacy.key())
         transactions = Transactions(database, repositories, publisher.publish)
         limit = order.wanted.limit
@@ -163,9 +161,7 @@ async def discard_dead_letters(settings: Settings, out: Console, progress: Conso
     if not order.reason.strip():
         raise UsageError("--reason must say why.")
     count = 0
-    async with connected(settings) as (database, publisher):
-        if not order.dry_run:
-            await prepare_servers(settings, database)
+    async with reached(settings) as (database, publisher):
         transactions = Transactions(database, Repositories(database), publisher.publish)
         with progress.status("Discarding dead letters") as status:
             async for letters in judged_letters(settings, database, order.wanted, [LetterState.OPEN]):

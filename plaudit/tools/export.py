@@ -22,13 +22,13 @@ from domain.stores import Store
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.tools.drafts import whole_file
 from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import image_folder, images_beside
+from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.database import in_batches
 from storage.images_files import ImageFiles
@@ -62,7 +62,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
     all the time is written once. A file is whole or not there, and so is the folder of its images.
     """
     count = named = 0
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         await check_store(database, order.search.store_id)
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with (

@@ -15,7 +15,7 @@ from domain.timestamps import timestamp
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
+from plaudit.tools.servers import reached
 from storage.keys import ApiKey, ApiKeyRepository
 
 
@@ -32,7 +32,7 @@ async def create_key(
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     caller = Caller(client, frozenset(permissions), frozenset(stores) if stores else None)
     expires = now + timedelta(days=days) if days is not None else None
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         await ApiKeyRepository(database).add(ApiKey(id, caller, digest_of(secret), created=now, expires=expires))
     key = f"plaudit_{id}_{secret}"
     out.tell({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
@@ -41,7 +41,7 @@ async def create_key(
 
 async def list_keys(settings: Settings, out: Terminal) -> None:
     """Print all keys, by client and age; no secret is known here."""
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         keys = await ApiKeyRepository(database).all()
     table = Table("id", "client", "permissions", "stores", "created", "expires", "state", box=None)
     now = datetime.now(UTC)
@@ -61,7 +61,7 @@ async def list_keys(settings: Settings, out: Terminal) -> None:
 
 async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:
     """Revoke a key. Raises CommandError."""
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
             raise CommandError(f"There is no key {id}. `plaudit keys list` shows all.")
     out.tell({"revoked": id, "noticedWithinSeconds": REMEMBERED_SECONDS})

@@ -24,6 +24,7 @@ from plaudit.cli.terminal import print_json, shown
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
+from plaudit.tools.servers import check_database, check_topics
 from plaudit.tools.turn import Turn, turn
 from storage.database import Database
 from storage.id_ranges import SIZE
@@ -164,15 +165,18 @@ async def migrate(
     """Make the missing steps, then mend documents, while the service runs. Waits for MongoDB and another migration.
     `compatible`: the steps that the version before runs on.
 
-    Raises SchemaRefusedError if the database is newer, and what drivers raise if a server goes away meanwhile.
+    Raises SchemaRefusedError if the database is newer, CommandError where it or the topics that documents are mended
+    from are missing, and what drivers raise if a server goes away meanwhile.
     """
     async with connected(settings) as (database, publisher):
+        await check_database(database)
         mark = await patiently("MongoDB", SchemaMarks(database).load)
         if standing(mark) is Standing.TOO_NEW:
             raise SchemaRefusedError(refusal(mark) or "")
         if dry_run:
             report = await _dry_run(database, mark, missing_steps(mark, compatible=compatible), progress)
         else:
+            await check_topics(settings, [settings.topics.name(topic) for topic in (Topic.REVIEWS, Topic.EVENTS)])
             async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
                 missing = missing_steps(await run.marks.load(), compatible=compatible)
                 steps = [await run.make(step) for step in missing]

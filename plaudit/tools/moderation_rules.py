@@ -16,12 +16,11 @@ from messaging.reading import InvalidContentError, Reader
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
-from plaudit.processes.waiting import patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+from plaudit.tools.servers import reached
 from storage.stores import StoreRepository
 
 _YES: Final = ("true", "1", "yes")
@@ -83,9 +82,8 @@ def _rules_in(file: Path) -> tuple[ModerationRule, ...]:
 async def _rules_of(settings: Settings, store_id: str | None) -> tuple[ModerationRule, ...]:
     if store_id is None:
         raise UsageError("Name the store by --store, or a file of rules by --rules.")
-    async with connected(settings) as (database, _):
-        stores = StoreRepository(database)
-        store = await patiently("MongoDB", lambda: stores.get(store_id))
+    async with reached(settings) as (database, _):
+        store = await StoreRepository(database).get(store_id)
     if store is None:
         raise CommandError(f"There is no store {store_id}.")
     return store.settings.moderation_rules

@@ -24,7 +24,7 @@ from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
 from plaudit.cli.terminal import print_json
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
+from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.policy import DecisionCounts, DecisionReport
 
@@ -80,7 +80,7 @@ class Report(TypedDict):
 
 async def run_report(settings: Settings, out: Console, order: ReportOrder, format: ReportFormat) -> None:
     """Print the report. Raises CommandError for an unknown store."""
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         await check_store(database, order.store)
         found = await DecisionCounts(database).report(order.store, order.since, order.until)
     report = report_of(order, found)

@@ -31,9 +31,9 @@ from messaging.topics import Topic, TopicNames
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
 from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.drafts import whole_file
+from plaudit.tools.servers import reached
 from storage.database import Database
 from storage.privacy import PersonalData
 from storage.privacy_erasures import Erasures
@@ -49,7 +49,7 @@ _PAUSE_S: Final = 0.2
 
 async def export_person(settings: Settings, progress: Terminal, customer_id: str, output: Path | None) -> None:
     """Write all that is kept of a person as one JSON document, to standard output without a file."""
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         data = PersonalData(database, customer_id)
         stores = {store.id: store for store in await StoreRepository(database).all()}
         orders = {order.id: order for order in await data.orders()}
@@ -143,7 +143,7 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
 
     Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises CommandError.
     """
-    async with connected(settings) as (database, publisher):
+    async with reached(settings, Topic.MODERATION_COMMANDS) as (database, publisher):
         data = PersonalData(database, customer_id)
         with out.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)

@@ -8,9 +8,10 @@ from consumers.ratings import recount_message
 from domain.delivery import OutgoingMessage
 from domain.ratings import RatingTally, TallyKey, rating_number
 from messaging.envelope import Envelope
+from messaging.topics import Topic
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
+from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.ratings import RatingRepository
 
@@ -20,7 +21,7 @@ _SHOWN: Final = 20
 
 async def verify(settings: Settings, out: Terminal) -> int:
     """Compare all tallies with a count of their reviews, those of an object at one moment; returns how many differ."""
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         differences = 0
         told: list[dict[str, object]] = []
         with out.status("Counting reviews"):
@@ -60,11 +61,11 @@ def _store(id: str | None) -> str:
 async def rebuild(settings: Settings, out: Terminal, store_id: str | None) -> None:
     """Order a recount of every object, or of those reviewed in a store. The workers do it, in their order.
 
-    Raises CommandError for an unknown store.
+    Raises CommandError for an unknown store, and what `reached` does.
     """
     envelope, topics = Envelope("/plaudit/cli"), settings.topics
     ordered = 0
-    async with connected(settings) as (database, publisher):
+    async with reached(settings, Topic.REVIEW_CHANGES) as (database, publisher):
         await check_store(database, store_id)
         with out.status("Ordering recounts") as status:
             batch: list[OutgoingMessage] = []

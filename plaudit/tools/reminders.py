@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from domain.reminders import Decided, Reminder
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
+from messaging.topics import Topic
 from plaudit.cli.terminal import Terminal, shown
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
+from plaudit.tools.servers import reached
 from scheduler.reminders import ReminderJob
 from storage.leases import REMINDERS, LeaseRepository
 from storage.reminders_decisions import preview
@@ -20,7 +21,7 @@ from storage.stores import StoreRepository
 async def show_preview(settings: Settings, out: Terminal, now: datetime | None) -> None:
     """Show the decision on every order in the status that reminders are for."""
     moment = now or datetime.now(UTC)
-    async with connected(settings) as (database, _):
+    async with reached(settings) as (database, _):
         reminder = (await StoreRepository(database).general()).reminder
         out.print(shown(f"At {timestamp(moment)}: {_rule(reminder)}"))
         counts: Counter[str] = Counter()
@@ -39,7 +40,7 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
 
 async def run_once(settings: Settings, out: Terminal, now: datetime | None) -> None:
     """Send the reminders that are due."""
-    async with connected(settings) as (database, publisher):
+    async with reached(settings, Topic.MAIL_COMMANDS, Topic.EVENTS) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:
             out.tell({"enabled": False, "sent": 0, "skipped": {}})
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")

@@ -8,10 +8,10 @@ from typing import Final
 from uuid_utils import uuid7
 
 from consumers.reviews_relay import ReviewRelay
+from messaging.topics import Topic
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
-from plaudit.processes.waiting import prepare_servers
+from plaudit.tools.servers import reached
 from storage.pymongo_internals import cancel_and_wait
 from storage.reviews_changes import RelayProgress
 
@@ -23,8 +23,7 @@ async def republish(settings: Settings, out: Terminal) -> None:
 
     The worker that relays reviews does it; where none runs, this process. Cut short, the workers go on with it.
     """
-    async with connected(settings) as (database, _):
-        await prepare_servers(settings, database)
+    async with reached(settings, Topic.REVIEWS) as (database, _):
         relay = asyncio.create_task(ReviewRelay(database, settings.kafka_connection(), settings.topics).run())
         try:
             with out.status("Waiting for the relay of reviews") as status:

@@ -19,8 +19,7 @@ from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.processes.connections import connected
-from plaudit.processes.waiting import patiently
+from plaudit.tools.servers import reached
 from plaudit.tools.turn import Turn, turn
 from storage.database import Database
 from storage.schema import SchemaMarks
@@ -182,8 +181,8 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
 
     Raises UsageError for a number that keys can't be divided among anew, CommandError before the schema has places.
     """
-    async with connected(settings) as (database, _), AsyncExitStack() as stack:
-        if not (await patiently("MongoDB", SchemaMarks(database).load)).has_places:
+    async with reached(settings, *_TOPICS) as (database, _), AsyncExitStack() as stack:
+        if not (await SchemaMarks(database).load()).has_places:
             raise CommandError("The schema doesn't have places yet: run `plaudit migrate` first.")
         admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
@@ -201,8 +200,6 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
 
 
 def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
-    if not there:
-        raise CommandError(f"There is no topic {topic}: `plaudit init` creates it.")
     if growth.to not in (None, count):
         raise UsageError(f"A growth to {growth.to} isn't finished: `plaudit topics grow {growth.to}` goes on with it.")
     if there not in (growth.count, count):

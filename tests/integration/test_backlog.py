@@ -82,3 +82,14 @@ async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -
         await leases.note_schedule(REMINDERS, "0 0 1 1 *")
         await told(database)
         assert value(metrics.REMINDERS_OVERDUE) == 0
+
+
+async def test_what_cannot_be_told_keeps_nothing_else_from_being_told(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        await told(database)
+        assert value(metrics.STATE_KNOWN, what="mongodb") == 1
+        # As after a restore that went wrong.
+        await database["parkedReturns"].insert_one({"_id": "without a moment"})
+        await told(database)
+        assert value(metrics.STATE_KNOWN, what="mongodb") == 0
+        assert value(metrics.PARKED, kind="returns") is None

@@ -122,6 +122,7 @@ async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers,
     data.mkdir()
     endpoints = {"http": "http://127.0.0.1:9137", "kafka": servers.kafka, "mongo": servers.mongo}
     (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": service.database}))
+    await service.run("init")
     await service.run("keys", "create", "here", "--permission", "settings:read")
     beside = {name: value for name, value in environment.items() if not name.startswith("PLAUDIT_MONGO__")}
     with (data / "lock").open("w") as lock:
@@ -202,6 +203,9 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
         ("up", {"PLAUDIT_HTTP__HOST": "0.0.0.0"}, "PLAUDIT_AUTH__MODE"),  # noqa: S104 - refused
         ("api", {"PLAUDIT_AUTH__MODE": "jwt"}, "PLAUDIT_AUTH__JWT__ISSUER"),
         ("api", {"PLAUDIT_AUTH__JWT__ALGORITHMS": '["HS256"]'}, "PLAUDIT_AUTH__JWT__ALGORITHMS"),
+        ("worker", {"PLAUDIT_LOG": "garbage"}, "PLAUDIT_LOG: must be JSON"),
+        ("worker", {"PLAUDIT_LOG": '{"format": 1}'}, "PLAUDIT_LOG__FORMAT"),
+        ("worker", {"PLAUDIT_IMAGES__STORE": "https://bucket.example"}, "PLAUDIT_IMAGES__STORE"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], says: str) -> None:

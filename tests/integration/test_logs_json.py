@@ -15,7 +15,7 @@ import pytest
 from devservers.broker import Broker, embedded_kafka
 from tests.support.facade import REVIEWS, new_id, submission
 from tests.support.forks import run_forked
-from tests.support.messages import Message
+from tests.support.messages import Message, message
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
 
@@ -97,6 +97,26 @@ async def test_init_logs_what_it_made(servers: Servers, tmp_path: Path) -> None:
     assert any("topics" in line["event"] for line in lines_of(ended.stdout + ended.stderr))
 
 
+@pytest.mark.parametrize("format", ["json", "console"])
+def test_addresses_are_logged_without_what_opens_them(tmp_path: Path, format: str) -> None:
+    program = f'''
+import logging, structlog
+from plaudit.config import LogSettings
+from plaudit.processes.logs import configure_logs
+configure_logs(LogSettings(format="{format}"))
+address = "https://me:pass-of-user@keys.example.com/jwks?code=pass-of-query"
+structlog.get_logger().warning("the keys can't be fetched", url=address)
+logging.getLogger("library").error("no answer of %s", address)
+try:
+    raise ValueError(address)
+except ValueError:
+    structlog.get_logger().exception("failed")
+'''
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert ended.stderr.count("keys.example.com/jwks") == 3
+    assert "pass-of" not in ended.stderr
+
+
 def test_what_python_prints_by_itself_is_logged(tmp_path: Path) -> None:
     program = """
 import asyncio, gc, logging, threading, warnings
@@ -132,3 +152,22 @@ raise KeyError("last")
     told = [line.get("exception", "") for line in lines[-4:]]
     for error, text in zip(("ZeroDivisionError", "ValueError", "RuntimeError", "KeyError"), told, strict=True):
         assert error in text
+
+
+@pytest.mark.kafka
+async def test_what_the_database_refuses_is_logged_without_what_customers_wrote(
+    own_service: Service, product: str
+) -> None:
+    async with own_service.mongo() as database:
+        # A rule that somebody else has made.
+        await database.command("collMod", "reviews", validator={"approvedBySomebodyElse": {"$exists": True}})
+    review = submission(product, review="Written by a customer", userName="Anna Berg")
+    await own_service.publish("review-submissions", message(review, product))
+    (letter,) = await own_service.letters("review-submissions", product, 1)
+    told = dict(letter.headers)["x-error-message"].decode()
+    assert "Document failed validation" in told
+    log = own_service.log("worker")
+    assert "Document failed validation" in log
+    for text in (told, log):
+        assert "Written by a customer" not in text
+        assert "Anna Berg" not in text

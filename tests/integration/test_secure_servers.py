@@ -242,3 +242,16 @@ async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServer
             await eventually(lambda: facade.http.post(REVIEWS, json=[submission(new_id())]), lambda got: got.is_success)
             assert await facade.get("/api/stores") == []
         assert "not authorized" not in service.log("api")
+
+
+@pytest.mark.parametrize(
+    ("role", "says"), [("read", "may not insert, update, remove"), ("readWrite", "read and write")]
+)
+async def test_the_doctor_tells_what_the_user_may_do(
+    secure: SecureServers, tmp_path: Path, role: str, says: str
+) -> None:
+    service = await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-512")
+    async with secure.mongo.administrator() as client:
+        await client.admin.command("updateUser", SERVICE, roles=[{"role": role, "db": service.database}])
+    said = (await service.run("doctor", code=0)).stdout
+    assert says in " ".join(said.split())

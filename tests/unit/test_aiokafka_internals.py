@@ -9,13 +9,14 @@ from typing import Any
 from unittest.mock import patch
 
 import aiokafka
+import aiokafka.admin.client
 import aiokafka.consumer.fetcher
 import pytest
 from aiokafka import conn
 from aiokafka.errors import KafkaConnectionError, KafkaError, ProducerClosed
 from aiokafka.producer.sender import Sender
 from aiokafka.protocol.fetch import FetchRequest_v4
-from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
 from aiokafka.record.memory_records import MemoryRecords
 
 from messaging.kafka import aiokafka_internals
@@ -132,7 +133,26 @@ async def check_fetches(ours: Any) -> None:
         await consumer.stop()
 
 
-CHECKS: list[Check] = [check_queue, check_closed_queue, check_close, check_connection, check_batches, check_fetches]
+async def check_questions(ours: Any) -> None:
+    """Clients ask for topics, and no broker makes one for that."""
+    modules = aiokafka.client, aiokafka.admin.client
+    before = [module.MetadataRequest for module in modules]
+    for module in modules:
+        module.MetadataRequest = MetadataRequest
+    try:
+        ours.make_no_topics()
+        ours.make_no_topics()
+        for module in modules:
+            request = module.MetadataRequest(["shop.events"]).build(MetadataRequest_v5)
+            assert (request.topics, request.allow_auto_topic_creation) == (["shop.events"], False)
+    finally:
+        for module, one in zip(modules, before, strict=True):
+            module.MetadataRequest = one
+
+
+CHECKS: list[Check] = [
+    *(check_queue, check_closed_queue, check_close, check_connection, check_batches, check_fetches, check_questions)
+]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
     ("aiokafka.producer.message_accumulator", "_append_batch", check_queue),
@@ -166,3 +186,10 @@ async def test_another_reader_of_batches_is_noticed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(aiokafka.consumer.fetcher, "MemoryRecords", ModuleType)
     with pytest.raises(AttributeError, match="another class"):
         await check_batches(aiokafka_internals)
+
+
+@pytest.mark.parametrize("module", [aiokafka.client, aiokafka.admin.client])
+def test_another_question_for_topics_is_noticed(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    monkeypatch.setattr(module, "MetadataRequest", ModuleType)
+    with pytest.raises(AttributeError, match="another class"):
+        aiokafka_internals.make_no_topics()

@@ -9,7 +9,7 @@ from typing import Any
 import pymongo.lock
 import pytest
 from pymongo import AsyncMongoClient
-from pymongo.errors import InvalidOperation, ServerSelectionTimeoutError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, InvalidOperation, ServerSelectionTimeoutError
 
 from storage.database import is_database_away
 from storage.pymongo_internals import cancel_and_wait, is_of_closed_client
@@ -82,3 +82,12 @@ async def test_a_client_that_was_closed_is_told_by_its_errors() -> None:
     with pytest.raises(InvalidOperation) as closed:
         await client.database.things.find_one()
     assert (is_of_closed_client(closed.value), is_of_closed_client(away.value)) == (True, False)
+
+
+def test_errors_tell_what_the_server_said_and_not_what_was_written() -> None:
+    failure = {"index": 0, "code": 121, "errmsg": "Document failed validation", "op": {"review": "by Ann"}}
+    bulk = BulkWriteError({"writeErrors": [failure, failure], "nInserted": 0})
+    assert str(bulk) == "batch op errors occurred; Document failed validation (121)"
+    assert bulk.details["writeErrors"] == [failure, failure]
+    key = 'E11000 duplicate key error collection: shop.reviews index: _id_ dup key: { _id: "ann@example.com" }'
+    assert str(DuplicateKeyError(key, 11000, {"errmsg": key})) == key.partition(" dup key")[0]

@@ -21,11 +21,11 @@ from messaging.kafka.publisher import Publisher
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.processes.waiting import existing_topics
 from plaudit.tools.demo import nothing_answers
 from plaudit.tools.demo_shop.messages import DemoMessages
 from plaudit.tools.demo_shop.photos import photo
 from plaudit.tools.demo_shop.reviews import DemoReview, demo_reviews
+from plaudit.tools.servers import check_topics
 from storefront.demo_products import STORE_ID, STORE_NAME
 
 _BATCH: Final = 500
@@ -65,11 +65,9 @@ class _Fill:
 
     async def run(self, count: int) -> None:
         await self._open_store()
-        topics = await existing_topics(self.settings.kafka_connection())
         day = await self._day()
         messages = DemoMessages(self.settings.topics, Envelope("/plaudit/demo"), day, str(self.client.base_url))
-        if missing := [name for name in messages.topics_used if name not in topics]:
-            raise CommandError(f"There is no topic {missing[0]}: `plaudit init` creates what is missing.")
+        await check_topics(self.settings, messages.topics_used)
         await self.publisher.publish(messages.of_products())
         reviews = demo_reviews(count)
         for first in range(0, count, _BATCH):

@@ -39,12 +39,14 @@ def _problems(settings: Settings, environment: Iterable[str]) -> Iterator[Findin
         settings.kafka_connection().client_options()
     except MissingAddressError as error:
         yield failed(_CHECK, "no address of Kafka", str(error))
-    except UnusableConnectionError as error:
+    except (UnusableConnectionError, ConfigurationError) as error:
         yield failed(_CHECK, str(error), "Correct it: nothing that needs Kafka starts with it.")
     try:
         settings.mongo_uri()
     except MissingAddressError as error:
         yield failed(_CHECK, "no address of MongoDB", str(error))
+    except ConfigurationError:
+        pass  # told by the check of MongoDB
     names = set(_variables(type(settings), _PREFIX))
     unknown = sorted(name for name in environment if name.startswith(_PREFIX) and name not in names)
     if unknown:

@@ -10,8 +10,6 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
@@ -21,14 +19,14 @@ from messaging.kafka.checks import check_consumption, check_dead_letters, check_
 from messaging.kafka.connection import UnusableConnectionError
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
-from plaudit.cli.command_line import wrong_settings
+from plaudit.cli.command_line import UNREADABLE, short, wrong_settings
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.processes.connections import connected_database
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
-from storage.checks import check_documents, check_mongo
+from storage.checks import check_documents, check_mongo, check_rights
 from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
 
@@ -58,7 +56,7 @@ async def examine(out: Console, *, as_json: bool) -> bool:
 async def _findings() -> AsyncIterator[Finding]:
     try:
         settings = Settings()
-    except (ValidationError, SettingsError) as error:
+    except UNREADABLE as error:
         yield failed("configuration", wrong_settings(error), "Correct these variables; the rest can't be checked.")
         return
     for finding in check_configuration(settings):
@@ -69,7 +67,7 @@ async def _findings() -> AsyncIterator[Finding]:
             async with asyncio.timeout(_LIMIT_S):
                 async for finding in check(settings):
                     found.append(finding)
-        except (MissingAddressError, UnusableConnectionError):
+        except (MissingAddressError, UnusableConnectionError, ConfigurationError):
             pass  # told by the check of the configuration
         except TimeoutError:
             text = f"not examined to the end within {_LIMIT_S:.0f} s"
@@ -84,14 +82,15 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
         async with client:
             async for finding in check_mongo(database, settings.remember_days):
                 yield finding
+            yield await check_rights(database)
             yield _durability("mongodb", await why_not_in_mongodb(database), settings)
             yield await check_documents(database)
     except ConfigurationError as error:
         yield failed("mongodb", without_credentials(str(error)), "Correct it: no process starts with it.")
     except OperationFailure as error:
-        yield failed("mongodb", f"refuses: {_short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
+        yield failed("mongodb", f"refuses: {short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
     except PyMongoError as error:
-        yield failed("mongodb", f"does not answer: {_short(error)}", "Start it, or correct PLAUDIT_MONGO__URI.")
+        yield failed("mongodb", f"does not answer: {short(error)}", "Start it, or correct PLAUDIT_MONGO__URI.")
 
 
 async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
@@ -116,7 +115,7 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
             yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, await _settled(settings)))
     except (KafkaError, TimeoutError, OSError, ValueError) as error:
         advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
-        yield failed("kafka", f"does not answer: {_short(error)}", advice)
+        yield failed("kafka", f"does not answer: {short(error)}", advice)
 
 
 def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
@@ -136,8 +135,3 @@ async def _settled(settings: Settings) -> set[str] | None:
             return await ReplayRepository(database).settled()
     except (MissingAddressError, ConfigurationError, PyMongoError):
         return None  # told by the checks of MongoDB
-
-
-def _short(error: BaseException) -> str:
-    text = str(error).partition(" (configured timeouts")[0]  # pymongo goes on at length
-    return without_credentials(text)[:200] or type(error).__name__

@@ -34,12 +34,17 @@ async def check_images(settings: Settings) -> AsyncIterator[Finding]:
 def _missing(address: str) -> Finding | None:
     """The finding about a folder that isn't there; None for any other store."""
     folder = Path(address).absolute()
-    if "://" in address or folder.exists():
+    if "://" in address or _is_there(folder):
         return None
-    above = next(each for each in folder.parents if each.exists())
+    above = next(each for each in folder.parents if _is_there(each))
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return ok(_CHECK, f"{folder} will be made by the processes")
     return failed(_CHECK, f"{folder} is missing, and can't be made in {above}", _ADVICE)
+
+
+def _is_there(folder: Path) -> bool:
+    # What is below a folder of somebody else's isn't there for us; `Path.exists` raises then.
+    return os.access(folder, os.F_OK)
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.processes.waiting import existing_cluster, existing_topics, patiently
+from plaudit.processes.waiting import existing_cluster, patiently
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.bad_rows import BadRowError
@@ -29,6 +29,7 @@ from plaudit.tools.imports.images import FoundImage, ImageFolder, Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import RowMessages, RowReader
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+from plaudit.tools.servers import check_topics
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -222,10 +223,8 @@ async def _destination(settings: Settings) -> tuple[str, str]:
 
     Raises CommandError for a missing topic: the broker may make one that isn't as it should be.
     """
-    there = await existing_topics(settings.kafka_connection())
-    for topic in (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS):
-        if (name := settings.topics.name(topic)) not in there:
-            raise CommandError(f"There is no topic {name}: `plaudit init` creates what is missing.")
+    needed = (Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.IMAGE_UPLOADS)
+    await check_topics(settings, [settings.topics.name(topic) for topic in needed])
     return await existing_cluster(settings.kafka_connection()), settings.topics.prefix
 
 

@@ -1,0 +1,59 @@
+"""The servers that a command works on: waited for, and known to be those of the service before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from messaging.kafka.publisher import Publisher
+from messaging.topics import Topic
+from plaudit.cli.command_line import CommandError
+from plaudit.config import Settings
+from plaudit.processes.connections import connected
+from plaudit.processes.waiting import existing_topics, patiently
+from storage.database import Database
+from storage.schema import SchemaMarks
+
+
+@asynccontextmanager
+async def reached(settings: Settings, *topics: Topic) -> AsyncIterator[tuple[Database, Publisher]]:
+    """The database and a publisher, once MongoDB answers, and Kafka, if the command publishes to these topics.
+
+    Raises what `check_database` and `check_topics` do, and SchemaRefusedError.
+    """
+    async with connected(settings) as (database, publisher):
+        await patiently("MongoDB", SchemaMarks(database).check)
+        await check_database(database)
+        if topics:
+            await check_topics(settings, [settings.topics.name(topic) for topic in topics])
+        yield database, publisher
+
+
+async def check_database(database: Database) -> None:
+    """Raises CommandError for a database that no Plaudit has prepared, once MongoDB answers.
+
+    In one of another name nothing is found, and a command would tell of its success.
+    """
+    if await patiently("MongoDB", SchemaMarks(database).is_blank):
+        raise CommandError(
+            f"The database {database.name} holds nothing of Plaudit: is PLAUDIT_MONGO__DATABASE that of the service? "
+            "`plaudit init` prepares a new one."
+        )
+
+
+async def check_topics(settings: Settings, names: Collection[str]) -> None:
+    """Raises CommandError where one of these topics is missing, once Kafka answers.
+
+    What a command owes to a topic that isn't there would keep all workers from what they owe.
+    """
+    there = await existing_topics(settings.kafka_connection())
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise missing_topic(settings, missing[0], there)
+
+
+def missing_topic(settings: Settings, name: str, there: Collection[str]) -> CommandError:
+    """The error of a topic that isn't there; the prefix is another one's where none of ours is."""
+    has_ours = not set(there).isdisjoint(settings.topics.all())
+    question = "" if has_ours else "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service? "
+    return CommandError(f"There is no topic {name}: {question}`plaudit init` creates what is missing.")

@@ -1,0 +1,55 @@
+"""Configurations that can't be read, or wouldn't have the effect that they promise: told by their variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_commandline import plaudit
+
+
+@pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])
+def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / ".plaudit/endpoints.json"
+    file.parent.mkdir()
+    # A folder stands for a file of somebody else's, which the administrator who runs tests may read.
+    file.mkdir() if content is None else file.write_text(content)
+    for command in ("config", "ratings verify", "dlq list", "worker", "demo"):
+        said = " ".join(plaudit(tmp_path, *command.split(), code=2).stderr.split())
+        assert "PLAUDIT_DATA: .plaudit/endpoints.json can't be read" in said, command
+    assert "endpoints.json can't be read" in plaudit(tmp_path, "doctor", code=1).stdout
+    addresses = {"PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "PLAUDIT_MONGO__URI": "mongodb://127.0.0.1:1"}
+    assert "127.0.0.1:1" in plaudit(tmp_path, "doctor", code=1, **addresses).stdout
+
+
+def test_a_file_of_settings_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"PLAUDIT_HTTP__PORT=9\xff\n")
+    for command in ("config", "worker", "dlq list"):
+        assert (
+            ".env, in this folder, can't be read: it is not UTF-8" in plaudit(tmp_path, *command.split(), code=2).stderr
+        )
+    assert ".env, in this folder, can't be read: it is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "says"),
+    [
+        ("worker", {"KAFKA__TLS_CA_FILE": "ca.pem"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT is without TLS"),
+        ("init", {"KAFKA__SASL_PASSWORD": "pass-of-kafka"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT shows no password"),
+        ("worker", {"KAFKA__TLS_KEY_FILE": "key.pem", "KAFKA__SECURITY_PROTOCOL": "SSL"}, "KAFKA__TLS_CERT_FILE"),
+        ("mailer", {"SMTP__TLS_CA_FILE": "ca.pem"}, "SMTP__TLS_CA_FILE: without effect"),
+        ("mailer", {"SMTP__TLS_CA_FILE": "no-ca.pem", "SMTP__SECURITY": "tls"}, "no-ca.pem: no usable PEM"),
+        ("mailer", {"SMTP__TLS_CA_FILE": "missing.pem", "SMTP__SECURITY": "tls"}, "missing.pem: No such file"),
+        ("mailer", {"SMTP__PASSWORD": "pass-of-mail"}, "SMTP__USERNAME"),
+    ],
+)
+def test_settings_of_security_without_effect_are_refused(
+    tmp_path: Path, command: str, environment: dict[str, str], says: str
+) -> None:
+    (tmp_path / "no-ca.pem").write_text("not a certificate")
+    servers = {"KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "MONGO__URI": "mongodb://127.0.0.1:1", "SMTP__HOST": "mail"}
+    variables = {f"PLAUDIT_{name}": value for name, value in {**servers, **environment}.items()}
+    said = " ".join(plaudit(tmp_path, command, code=2, **variables).stderr.split())
+    assert f"PLAUDIT_{says}" in said or says in said
+    assert "pass-of" not in said

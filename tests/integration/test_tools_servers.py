@@ -1,0 +1,84 @@
+"""Tools wait for their servers, and do nothing on those of another service."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaConnection
+from tests.support.forks import ForkedCommand
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually, free_port
+
+PUBLISHING = (
+    *("ratings rebuild", "privacy erase --customer 4711 --yes", "reminders run", "reviews republish", "migrate"),
+    *("dlq replay", "dlq discard --all --reason test", "topics grow 8"),
+)
+"""Commands that write to topics, or change how they are read."""
+
+READING = (
+    *("ratings verify", "ratings rebuild", "privacy erase --customer 4711 --yes", "privacy export --customer 4711"),
+    *("export", "keys list", "keys create shop --permission settings:read", "reviews report", "reviews republish"),
+    *("audit archive audit.gz --before 2026-01-01", "reminders preview", "reminders run", "migrate", "topics grow 8"),
+    *("dlq list", "dlq replay", "rules try reviews.csv --store Electronics"),
+)
+"""Commands that look into the database."""
+
+
+def beside(service: Service, folder: Path, **environment: str) -> Service:
+    """The service as a command sees it that is configured like this."""
+    own = {
+        "PLAUDIT_MONGO__DATABASE": service.database,
+        "PLAUDIT_KAFKA__TOPIC_PREFIX": service.prefix,
+        **environment,
+    }
+    return Service(service.servers, folder, environment=own)
+
+
+async def topics_of(servers: Servers, prefix: str) -> Sequence[str]:
+    async with admin_client(KafkaConnection(servers.kafka)) as admin:
+        return [name for name in await admin.list_topics() if name.startswith(prefix)]
+
+
+@pytest.mark.parametrize("command", PUBLISHING)
+async def test_another_prefix_is_told_before_anything_is_done(service: Service, tmp_path: Path, command: str) -> None:
+    mistyped = beside(service, tmp_path, PLAUDIT_KAFKA__TOPIC_PREFIX="mistyped.")
+    said = " ".join((await mistyped.run(*command.split(), code=1)).stderr.split())
+    assert "There is no topic mistyped." in said
+    assert "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service?" in said
+    assert await topics_of(service.servers, "mistyped.") == []
+    async with service.mongo() as database:
+        # What is owed to a topic that isn't there would keep all workers from what they owe.
+        assert await database["outbox"].count_documents({"messages.0.0": {"$regex": r"^mistyped\."}}) == 0
+
+
+@pytest.mark.parametrize("command", READING)
+async def test_another_database_is_told(service: Service, tmp_path: Path, command: str) -> None:
+    (tmp_path / "reviews.csv").write_text("entityId\n")
+    mistyped = beside(service, tmp_path, PLAUDIT_MONGO__DATABASE="mistyped")
+    ended = await mistyped.run(*command.split(), code=1)
+    assert "is PLAUDIT_MONGO__DATABASE that of the service?" in " ".join(ended.stderr.split())
+    assert ended.stdout == ""
+    async with service.mongo() as database:
+        assert "mistyped" not in await database.client.list_database_names()
+
+
+@pytest.mark.parametrize("command", ["ratings verify", "privacy export --customer 4711", "keys list", "reminders run"])
+async def test_a_database_that_is_away_is_waited_for(servers: Servers, tmp_path: Path, command: str) -> None:
+    away = Service(replace(servers, mongo=f"mongodb://127.0.0.1:{free_port()}"), tmp_path)
+    environment = {**away.command_environment(), "PLAUDIT_MONGO__TIMEOUT": "0.1"}
+    log = tmp_path / "log"
+    waiting = ForkedCommand(*command.split(), environment=environment, folder=tmp_path, log=log)
+    try:
+        await eventually(lambda: log.read_text(), lambda text: "waiting for MongoDB" in text)
+        assert waiting.poll() is None
+        waiting.send_signal(signal.SIGTERM)
+        await eventually(waiting.poll, lambda code: code == 1)
+    finally:
+        waiting.kill()
+    assert "Traceback" not in log.read_text()

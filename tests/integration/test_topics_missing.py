@@ -1,0 +1,71 @@
+"""Topics that aren't there: who says so, and that nobody makes them by the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devservers.kafka import KafkaProcess
+from devservers.kafka_setup import set_up_kafka
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.lag import ConsumerLag
+from messaging.topics import TopicNames
+from tests.support.facade import Facade, submission
+from tests.support.service import Json, Servers, Service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+class _Obliging(KafkaProcess):
+    """Kafka with its own default: what is asked for is made."""
+
+    def _settings(self) -> dict[str, str | int]:
+        return {**super()._settings(), "auto.create.topics.enable": "true"}
+
+
+async def test_commands_are_not_ready_while_their_topic_is_gone(own_service: Service, own_facade: Facade) -> None:
+    service, gone = own_service, own_service.topic("review-claims")
+
+    async def told() -> Json:
+        ready: Json = (await own_facade.http.get("/health/ready")).json()
+        return ready
+
+    assert (await told())["status"] == "pass"
+    async with admin_client(KafkaConnection(service.servers.kafka)) as admin:
+        await admin.delete_topics([gone])
+    ready = await eventually(told, lambda ready: ready["status"] == "warn")
+    assert (ready["reads"], ready["commands"]) == ("pass", "fail")
+    assert ready["checks"] == {"mongodb": "pass", "kafka": "pass", "topics": "fail"}
+    assert any(gone in line for line in service.log("api").splitlines() if "topics are missing" in line)
+    assert gone in (await service.run("init")).stdout
+    await eventually(told, lambda ready: ready["status"] == "pass")
+
+
+async def test_what_waits_for_a_topic_says_which(own_service: Service, own_facade: Facade, product: str) -> None:
+    gone = own_service.topic("events")
+    async with admin_client(KafkaConnection(own_service.servers.kafka)) as admin:
+        await admin.delete_topics([gone])
+    await own_facade.submit(submission(product))
+    await eventually(lambda: own_service.log("worker"), lambda log: f"has no topic {gone}" in log)
+    await own_service.run("init")
+    await own_service.idle()
+    assert await own_service.records("events")
+
+
+async def test_looking_at_topics_makes_none(servers: Servers, tmp_path: Path) -> None:
+    runtime = await set_up_kafka(print)
+    async with _Obliging(tmp_path / "kafka", tmp_path / "kafka.log", runtime) as kafka:
+        connection, names = KafkaConnection(kafka.address), TopicNames("shop.")
+        lag = ConsumerLag(connection, names)
+        try:
+            assert await lag.measure() == {}
+        finally:
+            await lag.stop()
+        async with admin_client(connection) as admin:
+            assert await admin.list_topics() == []
+        service = Service(Servers(kafka.address, servers.mongo, is_tansu=False), tmp_path)
+        async with service.running(workers=[]):
+            assert await service.partitions("review-submissions") == service.count
