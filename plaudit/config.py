@@ -168,7 +168,11 @@ class LogSettings(BaseModel):
 
 
 def _folder(path: Path) -> Path:
-    """The path, where a folder is or can be; raises ValueError."""
+    """The path, where a folder is or can be, `~` being the user's home; raises ValueError."""
+    try:
+        path = path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path} can't be used: {error}") from error
     there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), None)
     if there is not None and not there.is_dir():
         raise ValueError(f"{there} is not a folder")

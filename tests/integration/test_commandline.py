@@ -103,6 +103,12 @@ def test_a_file_in_the_place_of_the_data_folder_is_told(tmp_path: Path, data: st
     assert "PLAUDIT_DATA: Value error, file is not a folder" in told
 
 
+def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
+    assert configuration(tmp_path, PLAUDIT_DATA="~/plaudit", HOME="/home/ann")["data"] == "/home/ann/plaudit"
+    told = plaudit(tmp_path, "config", code=2, PLAUDIT_DATA="~nobody-here/plaudit").stderr
+    assert "PLAUDIT_DATA: Value error, ~nobody-here/plaudit can't be used" in told
+
+
 def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:
     data = tmp_path / ".plaudit"
     data.mkdir()

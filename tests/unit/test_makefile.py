@@ -1,0 +1,50 @@
+"""The service as `make up` and `make demo` start it: what is chosen on their line, and what is left to the rest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import ROOT
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not there")
+
+
+def started(folder: Path, *words: str, **environment: str) -> list[str]:
+    """The command that `make` ends in, and the settings that it gets, with an environment that is up to date."""
+    (folder / "bin").mkdir()
+    program = folder / "bin/plaudit"
+    program.write_text('#!/bin/sh\necho "plaudit $*"; env | grep ^PLAUDIT_ | sort\n')
+    program.chmod(0o700)
+    for stamp in ("bootstrap.stamp", "run.stamp"):
+        (folder / stamp).touch()
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("PLAUDIT_", "MAKE"))}
+    for name in ("PORT", "DATA", "BROKER", "FILL"):
+        bare.pop(name, None)
+    command = ["make", "--no-print-directory", f"VENV={folder}", *words]
+    return subprocess.check_output(command, cwd=ROOT, env={**bare, **environment}, text=True).splitlines()
+
+
+def test_a_folder_may_have_spaces_in_its_name(tmp_path: Path) -> None:
+    assert started(tmp_path, "up", "DATA=/srv/my data", "PORT=9000", "BROKER=tansu") == [
+        "plaudit up",
+        "PLAUDIT_BROKER=tansu",
+        "PLAUDIT_DATA=/srv/my data",
+        "PLAUDIT_HTTP__PORT=9000",
+    ]
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_what_is_not_chosen_is_left_to_the_environment_and_its_file(tmp_path: Path, command: str) -> None:
+    assert started(tmp_path, command) == [f"plaudit {command}"]
+
+
+def test_what_is_chosen_goes_before_the_environment(tmp_path: Path) -> None:
+    assert started(tmp_path, "demo", "FILL=5", "PORT=9000", PLAUDIT_HTTP__PORT="9001") == [
+        "plaudit demo --fill 5",
+        "PLAUDIT_HTTP__PORT=9000",
+    ]
