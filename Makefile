@@ -90,6 +90,7 @@ clean: ## remove environments, data and caches
 	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit .mutants dist
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is Python %d.%d, and Plaudit needs 3.11 or later: name another one: PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "Setting up the virtual environment"
 # With the pip that is there, where there is one: an own pip for the environment takes longer than all the rest.
 	@$(PYTHON) -m venv --without-pip $(VENV)

@@ -1,10 +1,11 @@
-"""The service as `make up` and `make demo` start it: what is chosen on their line, and what is left to the rest."""
+"""`make up` and `make demo`: what is chosen on their line, what is left to the rest, and a Python that is too old."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,16 @@ def test_what_is_chosen_goes_before_the_environment(tmp_path: Path) -> None:
         "plaudit demo --fill 5",
         "PLAUDIT_HTTP__PORT=9000",
     ]
+
+
+def test_a_python_that_is_too_old_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    # Given `-c` and a program, as the Makefile gives them.
+    claim = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv[1])"
+    old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{claim}' \"$2\"\n")
+    old.chmod(0o700)
+    command = ["make", f"VENV={tmp_path / 'venv'}", f"PYTHON={old}", "up"]
+    ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert f"{old} is Python 3.10, and Plaudit needs 3.11 or later" in ended.stderr
+    assert ended.returncode != 0
+    assert not (tmp_path / "venv").exists()
