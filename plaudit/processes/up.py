@@ -225,7 +225,8 @@ async def _service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[S
 
 async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> None:
     try:
-        async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient() as client:
+        # Asked directly: a proxy that the environment names is for the internet.
+        async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient(trust_env=False) as client:
             while True:
                 for process in processes:
                     if process.exit_code is not None:

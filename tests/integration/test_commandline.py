@@ -18,6 +18,9 @@ from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.up_command import Up
 from tests.support.waiting import free_port
 
+PROXIES = {"ALL_PROXY": "socks5://proxy.invalid:1080", "HTTP_PROXY": "http://proxy.invalid:3128"}
+"""As on a desk behind a firewall: they are for the internet, not for our own service."""
+
 
 def plaudit(folder: Path, *command: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command, which must end with this exit code, on a machine where nothing is configured but this."""
@@ -151,6 +154,7 @@ async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
         Marked(),
         "auto",
         **{name: value for name, value in environment.items() if name.startswith(servers_of_others)},
+        **PROXIES,
     )
     async with up.started() as process:
         await up.says(process, "Ctrl-C stops everything")
@@ -255,7 +259,8 @@ def test_a_report_of_bad_rows_spares_what_is_imported(tmp_path: Path, report: st
 
 
 def test_the_demo_without_a_service(tmp_path: Path) -> None:
-    assert "make up" in plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port())).stderr
+    said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port()), **PROXIES).stderr
+    assert "Start the service first: make up" in " ".join(said.split())
 
 
 def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
