@@ -32,6 +32,9 @@ log = structlog.get_logger(__name__)
 PROCESSES: Final = frozenset({"api", "worker", "scheduler", "mailer", "init"})
 """The commands that are processes of the service: what they say is its log."""
 
+WRONG_SETTINGS: Final = (ValidationError, SettingsError, UnicodeDecodeError, OSError)
+"""The errors of reading the configuration: what `wrong_settings` tells."""
+
 out = Terminal()
 errors = Terminal(stderr=True)
 
@@ -110,14 +113,19 @@ def read_settings() -> Settings:
     """The configuration; its errors are printed in a line, exit code 2."""
     try:
         return Settings()
-    except (ValidationError, SettingsError) as error:
+    except WRONG_SETTINGS as error:
         fail(f"The configuration is wrong. {wrong_settings(error)}", code=2)
 
 
-def wrong_settings(error: ValidationError | SettingsError) -> str:
-    """The errors of the configuration, by variable."""
-    if isinstance(error, SettingsError):
-        return _wrong_json(error)
+def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError | OSError) -> str:
+    """The errors of the configuration, by variable, or of its file as a whole."""
+    match error:
+        case SettingsError():
+            return _wrong_json(error)
+        case UnicodeDecodeError():
+            return f".env: byte {error.start + 1} is not UTF-8"
+        case OSError():
+            return f".env: {error.strerror}"
     return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import subprocess
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from tests.support.forks import run_forked
+from tests.support.command import plaudit
 from tests.support.processes import Marked
 from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.up_command import Up
@@ -20,15 +18,6 @@ from tests.support.waiting import free_port
 
 PROXIES = {"ALL_PROXY": "socks5://proxy.invalid:1080", "HTTP_PROXY": "http://proxy.invalid:3128"}
 """As on a desk behind a firewall: they are for the internet, not for our own service."""
-
-
-def plaudit(folder: Path, *command: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command, which must end with this exit code, on a machine where nothing is configured but this."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
-    ended = run_forked(*command, environment={**bare, **environment}, folder=folder)
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    assert "Traceback" not in ended.stderr
-    return ended
 
 
 def configuration(folder: Path, **environment: str) -> Json:
@@ -104,12 +93,6 @@ def test_a_file_in_the_place_of_the_data_folder_is_told(tmp_path: Path, data: st
         assert "PLAUDIT_DATA: Value error, file is not a folder" in told
     told = plaudit(tmp_path, "doctor", code=1, PLAUDIT_DATA=data).stdout
     assert "PLAUDIT_DATA: Value error, file is not a folder" in told
-
-
-def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
-    assert configuration(tmp_path, PLAUDIT_DATA="~/plaudit", HOME="/home/ann")["data"] == "/home/ann/plaudit"
-    told = plaudit(tmp_path, "config", code=2, PLAUDIT_DATA="~nobody-here/plaudit").stderr
-    assert "PLAUDIT_DATA: Value error, ~nobody-here/plaudit can't be used" in told
 
 
 def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 from pymongo.errors import OperationFailure, PyMongoError
 from rich.console import Console
 
@@ -21,7 +19,7 @@ from messaging.kafka.checks import check_consumption, check_dead_letters, check_
 from messaging.kafka.connection import UnusableConnectionError
 from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.topics import ExpectedTopics
-from plaudit.cli.command_line import wrong_settings
+from plaudit.cli.command_line import WRONG_SETTINGS, wrong_settings
 from plaudit.cli.terminal import print_json, shown
 from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
@@ -58,8 +56,8 @@ async def examine(out: Console, *, as_json: bool) -> bool:
 async def _findings() -> AsyncIterator[Finding]:
     try:
         settings = Settings()
-    except (ValidationError, SettingsError) as error:
-        yield failed("configuration", wrong_settings(error), "Correct these variables; the rest can't be checked.")
+    except WRONG_SETTINGS as error:
+        yield failed("configuration", wrong_settings(error), "Correct it; the rest can't be checked.")
         return
     for finding in check_configuration(settings):
         yield finding
