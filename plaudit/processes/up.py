@@ -170,9 +170,9 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
 
     try:
         async with asyncio.TaskGroup() as group:
-            if settings.mongo.uri is None:
+            if not settings.mongo.uri:
                 group.create_task(mongo())
-            if settings.kafka.bootstrap_servers is None:
+            if not settings.kafka.bootstrap_servers:
                 group.create_task(kafka())
     except* EmbeddedServerError as group_error:
         raise group_error.exceptions[0] from group_error

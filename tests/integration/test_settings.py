@@ -13,6 +13,8 @@ def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
     assert json.loads(shown)["data"] == "/home/ann/plaudit"
     told = plaudit(tmp_path, "config", code=2, PLAUDIT_DATA="~nobody-here/plaudit").stderr
     assert "PLAUDIT_DATA: Value error, ~nobody-here/plaudit can't be used" in told
+    # An empty name is this folder itself, which nobody means.
+    assert "PLAUDIT_DATA: Value error, it is empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
 
 
 def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
