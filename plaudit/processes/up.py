@@ -28,6 +28,7 @@ from messaging.envelope import Envelope
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
+from plaudit.effective import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication
@@ -60,6 +61,8 @@ async def run_up(settings: Settings, report: Report) -> None:
     # What is wrong with these is better told now than in a log.
     check_authentication(settings)
     registered_entity_types(settings)
+    if unknown := unknown_variables(settings):
+        report(f"Unknown variables: {', '.join(unknown)}. They have no effect; `plaudit config` shows all settings.")
     stop = watch_stop_signals()
     os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
     private_folder(settings.data, report)

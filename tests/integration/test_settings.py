@@ -22,3 +22,10 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     for command in ("config", "up", "dlq list"):
         assert ".env: byte 4 is not UTF-8" in plaudit(tmp_path, *command.split(), code=2).stderr
     assert ".env: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
+
+
+def test_a_misspelt_variable_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)  # as /tmp is: refused, once that has been told
+    told = plaudit(tmp_path, "up", code=1, PLAUDIT_HTTP_PORT="9000", PLAUDIT_DATA="shared").stdout
+    assert "Unknown variables: PLAUDIT_HTTP_PORT. They have no effect" in told
