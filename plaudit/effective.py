@@ -1,4 +1,4 @@
-"""The configuration as it holds, with the addresses of a running `plaudit up`, without secrets, and what has no effect."""
+"""The configuration as it holds, with the addresses of a running `plaudit up` and without secrets."""
 
 from __future__ import annotations
 
