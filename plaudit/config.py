@@ -288,10 +288,13 @@ class Settings(BaseSettings):
         return str(endpoints[name])
 
     def endpoints(self) -> dict[str, Any] | None:
-        """The servers of a running `plaudit up` with this data folder, as it tells them; None if none runs."""
+        """The servers that a running `plaudit up` with this data folder tells, or None. Raises MissingAddressError."""
         try:
             told = self.endpoints_file.read_text()
+            # One that was killed has left its file behind.
+            return None if is_let_go(self.lock_file) else dict(json.loads(told))
         except FileNotFoundError:
             return None
-        # One that was killed has left its file behind.
-        return None if is_let_go(self.lock_file) else dict(json.loads(told))
+        except PermissionError:
+            advice = "Be the user who started `plaudit up` with this folder, or choose another one by PLAUDIT_DATA."
+            raise MissingAddressError(f"{self.endpoints_file} is another user's. {advice}") from None

@@ -14,6 +14,7 @@ from plaudit.cli.command_line import (
     AsJson,
     Now,
     errors,
+    fail,
     is_logged,
     out,
     read_settings,
@@ -24,7 +25,7 @@ from plaudit.cli.command_line import (
     to,
 )
 from plaudit.cli.terminal import print_json
-from plaudit.config import LogSettings
+from plaudit.config import LogSettings, MissingAddressError
 from plaudit.effective import effective_configuration
 from plaudit.processes.logs import configure_logs
 
@@ -174,7 +175,10 @@ def demo(
 @app.command()
 def config(as_json: AlwaysJson = True) -> None:
     """Show the effective configuration, with the addresses of a running `plaudit up`, secrets hidden."""
-    print_json(out, effective_configuration(read_settings()))
+    try:
+        print_json(out, effective_configuration(read_settings()))
+    except MissingAddressError as error:
+        fail(str(error))
 
 
 @app.command()

@@ -3,9 +3,42 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import plaudit
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def of_another(tmp_path: Path) -> Iterator[list[str]]:
+    """A data folder of another user; yields the beginning of a command that respects it, also as root."""
+    command = [sys.executable, "-m", "plaudit"]
+    data = tmp_path / ".plaudit"
+    data.mkdir()
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may look into every folder, and there is no setpriv to do without that")
+        os.chown(data, NOBODY, NOBODY)
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
+    data.chmod(0o000)
+    yield command
+    data.chmod(0o700)
+
+
+@pytest.mark.parametrize("command", ["config", "demo", "api", "doctor", "dlq list"])
+def test_the_data_of_another_user_are_told(of_another: list[str], tmp_path: Path, command: str) -> None:
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
+    ended = subprocess.run([*of_another, *command.split()], cwd=tmp_path, env=bare, capture_output=True, text=True)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False), ended.stderr
+    assert ".plaudit/endpoints.json is another user's" in ended.stdout + ended.stderr
 
 
 def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
