@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import subprocess
+import sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -258,6 +261,14 @@ def test_an_address_of_version_6(tmp_path: Path) -> None:
     port = str(free_port())
     said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
     assert f"Nothing answers at http://[::1]:{port}" in said
+
+
+def test_what_is_printed_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "plaudit", "doctor"], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    assert "→ Set PLAUDIT_MONGO__URI" in ended.stdout.decode(), ended.stderr
 
 
 def test_help(tmp_path: Path) -> None:
