@@ -89,14 +89,19 @@ lock: ## resolve the dependencies anew
 clean: ## remove environments, data and caches
 	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit .mutants dist
 
+# An environment holds its own path: moved, it doesn't start, and copied, it runs the code of the folder that it was made in.
+ifneq ($(file <$(VENV)/bootstrap.stamp),$(CURDIR))
+.PHONY: $(VENV)/bootstrap.stamp
+endif
+
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is Python %d.%d, and Plaudit needs 3.11 or later: name another one: PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "Setting up the virtual environment"
 # With the pip that is there, where there is one: an own pip for the environment takes longer than all the rest.
-	@$(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --require-hashes -r requirements/bootstrap.lock 2> /dev/null \
-	  || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock; }
-	@touch $@
+	  || { $(PYTHON) -m venv --clear $(VENV) && $(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock; }
+	@echo "$(CURDIR)" > $@
 
 $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
 	@echo "Installing the locked packages"

@@ -21,8 +21,8 @@ def started(folder: Path, *words: str, **environment: str) -> list[str]:
     program = folder / "bin/plaudit"
     program.write_text('#!/bin/sh\necho "plaudit $*"; env | grep ^PLAUDIT_ | sort\n')
     program.chmod(0o700)
-    for stamp in ("bootstrap.stamp", "run.stamp"):
-        (folder / stamp).touch()
+    (folder / "bootstrap.stamp").write_text(f"{ROOT}\n")
+    (folder / "run.stamp").touch()
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("PLAUDIT_", "MAKE"))}
     for name in ("PORT", "DATA", "BROKER", "FILL"):
         bare.pop(name, None)
@@ -62,3 +62,19 @@ def test_a_python_that_is_too_old_is_told_before_anything_is_made(tmp_path: Path
     assert f"{old} is Python 3.10, and Plaudit needs 3.11 or later" in ended.stderr
     assert ended.returncode != 0
     assert not (tmp_path / "venv").exists()
+
+
+def test_an_environment_that_was_moved_or_copied_is_made_anew(tmp_path: Path) -> None:
+    calls, python, venv = tmp_path / "calls", tmp_path / "python", tmp_path / "venv"
+    calls.touch()
+    python.write_text(f'#!/bin/sh\necho "$2" >> {calls}\n')
+    python.chmod(0o700)
+    venv.mkdir()
+    stamp = venv / "bootstrap.stamp"
+    command = ["make", f"VENV={venv}", f"PYTHON={python}", str(stamp)]
+    for made_in, made in (("/another/folder", 1), (ROOT, 0)):
+        calls.write_text("")
+        stamp.write_text(f"{made_in}\n")
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        assert calls.read_text().split().count("venv") == made
+        assert stamp.read_text() == f"{ROOT}\n"
