@@ -2,10 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PORT ?= 8080
-DATA ?= .plaudit
-BROKER ?= auto
 ARGS ?=
+# Without them the environment and .env say it.
+CHOSEN = $(if $(PORT),PLAUDIT_HTTP__PORT='$(PORT)') $(if $(DATA),PLAUDIT_DATA='$(DATA)')
 MANIFESTS := deploy/kubernetes/plaudit.yaml
 CHART := deploy/helm/plaudit
 # What is compiled once stays so, whatever the shell says: without it each command takes a second longer to start.
@@ -14,24 +13,24 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help up demo test test-slow lint bench chaos bad-input mutants docs client manifests screenshots sbom pin audit lock clean
 
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
-	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) PLAUDIT_BROKER=$(BROKER) exec $(BIN)/plaudit up
+	@$(CHOSEN) $(if $(BROKER),PLAUDIT_BROKER=$(BROKER)) exec $(BIN)/plaudit up
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/run.stamp ## a tour through the running service; FILL=500: its shop at /demo with so many reviews
-	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) exec $(BIN)/plaudit demo $(if $(FILL),--fill $(FILL))
+	@$(CHOSEN) exec $(BIN)/plaudit demo $(if $(FILL),--fill $(FILL))
 
 # In the order of the folders: the longest files have few tests, and would come last by themselves. Four at a time keep
 # two cores busy while some of them wait. The JVM's second compiler would cost Kafka more than it gains in so short a life.
 test: $(VENV)/dev.stamp ## tests on real servers, minutes: ARGS; BROKER=tansu for the fallback broker
 	@JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" \
-	  $(BIN)/pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "not slow" $(ARGS)
+	  $(BIN)/pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder --broker=$(or $(BROKER),auto) -m "not slow" $(ARGS)
 
 # What takes minutes, and what `make test` does in small at its full size.
 test-slow: $(VENV)/dev.stamp ## what takes longer: TLS, imports, privacy, bad input, outages at full size
 	@PLAUDIT_TEST_SUBMISSIONS=20000 PLAUDIT_TEST_VOTES=100000 PLAUDIT_TEST_EXPORTED=2000 PLAUDIT_TEST_OUTAGE_S=30 PLAUDIT_TEST_KILLS=60 \
-	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(BROKER) -m "slow or scaled" $(ARGS)
+	  $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --broker=$(or $(BROKER),auto) -m "slow or scaled" $(ARGS)
 
 lint: $(VENV)/dev.stamp ## ruff, mypy, import rules, Kubernetes schemas
 	$(BIN)/ruff check .
@@ -68,7 +67,7 @@ manifests: ## write deploy/kubernetes/plaudit.yaml of the chart; needs helm
 	helm template plaudit $(CHART) --values deploy/kubernetes/values.yaml > $(MANIFESTS).new && mv $(MANIFESTS).new $(MANIFESTS)
 
 screenshots: $(VENV)/dev.stamp ## write docs/console and docs/storefront, of a running `make up`; needs chromium: PORT, DATA, ARGS
-	@PLAUDIT_HTTP__PORT=$(PORT) PLAUDIT_DATA=$(DATA) $(BIN)/python docs/write_screenshots.py $(ARGS)
+	@$(CHOSEN) $(BIN)/python docs/write_screenshots.py $(ARGS)
 
 # Of what the service runs on, as the lock file has it.
 sbom: $(VENV)/release.stamp ## what the service is built from, CycloneDX, into dist/
@@ -90,13 +89,19 @@ lock: ## resolve the dependencies anew
 clean: ## remove environments, data and caches
 	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit .mutants dist
 
+# An environment holds its own path: moved, it doesn't start, and copied, it runs the code of the folder that it was made in.
+ifneq ($(file <$(VENV)/bootstrap.stamp),$(CURDIR))
+.PHONY: $(VENV)/bootstrap.stamp
+endif
+
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is Python %d.%d, and Plaudit needs 3.11 or later: name another one: PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "Setting up the virtual environment"
 # With the pip that is there, where there is one: an own pip for the environment takes longer than all the rest.
-	@$(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --require-hashes -r requirements/bootstrap.lock 2> /dev/null \
-	  || { $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock; }
-	@touch $@
+	  || { $(PYTHON) -m venv --clear $(VENV) && $(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock; }
+	@echo "$(CURDIR)" > $@
 
 $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
 	@echo "Installing the locked packages"

@@ -1,4 +1,4 @@
-"""The endpoint by which a moderator tells others that he looks at a review."""
+"""The endpoint by which a moderator tells others that they look at a review."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ CLAIM_S: Final = 120
 
 
 class ReviewClaimed(TypedDict):
-    """A moderator looks at a review. `subject` is who, null without authentication; `desk` tells his browser from
+    """A moderator looks at a review. `subject` is who, null without authentication; `desk` tells their browser from
     others, where it says so."""
 
     reviewId: str

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AnyHttpUrl, BaseModel, Field, SecretStr
+from pydantic import AnyHttpUrl, BaseModel, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from devservers.lock import is_let_go
@@ -167,8 +167,14 @@ class LogSettings(BaseModel):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-def _folder(path: Path) -> Path:
-    """The path, where a folder is or can be; raises ValueError."""
+def _folder(told: str | Path) -> Path:
+    """The path, where a folder is or can be, `~` being the user's home; raises ValueError."""
+    if not told:
+        raise ValueError("it is empty: name a folder, or leave it out")
+    try:
+        path = Path(told).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{told} can't be used: {error}") from error
     there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), None)
     if there is not None and not there.is_dir():
         raise ValueError(f"{there} is not a folder")
@@ -199,7 +205,7 @@ class Settings(BaseSettings):
     production: Annotated[bool, Field(description="Start only where one server can be lost without losing data")] = (
         False
     )
-    data: Annotated[Path, AfterValidator(_folder)] = Path(".plaudit")
+    data: Annotated[Path, BeforeValidator(_folder)] = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="What `plaudit up` runs, with no address")
     ] = "auto"

@@ -1,12 +1,19 @@
-"""The configuration as it holds, with the addresses of a running `plaudit up`, and no secret."""
+"""The configuration as it holds, with the addresses of a running `plaudit up` and without secrets."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+from pydantic_settings import DotEnvSettingsSource
 
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import shown_configuration
+
+_PREFIX: Final = "PLAUDIT_"
 
 
 def effective_configuration(settings: Settings) -> dict[str, Any]:
@@ -27,7 +34,7 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
         address = urlsplit(settings.http_address())
         shown["http"]["host"], shown["http"]["port"] = address.hostname, address.port
         shown["mongo"]["database"] = settings.mongo_database()
-    if endpoints is not None and settings.kafka.bootstrap_servers is None:
+    if endpoints is not None and not settings.kafka.bootstrap_servers:
         shown["broker"] = "kafka" if connection.idempotence else "tansu"
     shown["kafka"] |= {
         "bootstrap_servers": connection.bootstrap_servers,
@@ -42,3 +49,19 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
 def _hidden(shown: dict[str, Any]) -> dict[str, Any]:
     hidden: dict[str, Any] = shown_configuration(shown)
     return hidden
+
+
+def unknown_variables(settings: Settings) -> list[str]:
+    """The variables of the environment and of `.env` that are named like settings, and are none."""
+    # Names come in small letters from the file, as it may have them in any.
+    of_file = {name.upper() for name in DotEnvSettingsSource(type(settings)).env_vars}
+    known = set(_variables(type(settings), _PREFIX))
+    return sorted(name for name in of_file | set(os.environ) if name.startswith(_PREFIX) and name not in known)
+
+
+def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        variable = prefix + name.upper()
+        yield variable
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _variables(field.annotation, variable + "__")

@@ -1,4 +1,4 @@
-"""The demo shop at `/demo`: a list of three products, and a page for each. Only where nobody has to say who he is."""
+"""The demo shop at `/demo`: a list of three products, and a page for each. Only where nobody has to sign in."""
 
 from __future__ import annotations
 

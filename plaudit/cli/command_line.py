@@ -120,12 +120,14 @@ def read_settings() -> Settings:
 
 
 def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError | OSError) -> str:
-    """The errors of the configuration, by variable."""
-    if isinstance(error, SettingsError):
-        return _wrong_json(error)
-    if isinstance(error, UnicodeDecodeError | OSError):
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        return f".env, in this folder, can't be read: {why}."
+    """The errors of the configuration, by variable, or of its file as a whole."""
+    match error:
+        case SettingsError():
+            return _wrong_json(error)
+        case UnicodeDecodeError():
+            return f".env, in this folder, can't be read: byte {error.start + 1} is not UTF-8."
+        case OSError():
+            return f".env, in this folder, can't be read: {error.strerror}."
     return "; ".join(f"{_variable(detail['loc'])}: {detail['msg']}" for detail in error.errors())
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 from typing import Annotated
 
 import typer
@@ -62,6 +64,9 @@ def plaudit(
 
 def main() -> None:
     """Run the command that was asked for."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # in every locale: customers write all languages, and JSON is UTF-8
     if is_logged():
         run_logged(app)
     app()

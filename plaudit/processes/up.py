@@ -28,6 +28,7 @@ from messaging.envelope import Envelope
 from messaging.topics import Topic
 from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
+from plaudit.effective import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication
@@ -60,6 +61,8 @@ async def run_up(settings: Settings, report: Report) -> None:
     # What is wrong with these is better told now than in a log.
     check_authentication(settings)
     registered_entity_types(settings)
+    if unknown := unknown_variables(settings):
+        report(f"Unknown variables: {', '.join(unknown)}. They have no effect; `plaudit config` shows all settings.")
     stop = watch_stop_signals()
     os.umask(UMASK)  # for all processes: what customers wrote, and credentials, lie in the folder
     private_folder(settings.data, report)
@@ -170,9 +173,9 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
 
     try:
         async with asyncio.TaskGroup() as group:
-            if settings.mongo.uri is None:
+            if not settings.mongo.uri:
                 group.create_task(mongo())
-            if settings.kafka.bootstrap_servers is None:
+            if not settings.kafka.bootstrap_servers:
                 group.create_task(kafka())
     except* EmbeddedServerError as group_error:
         raise group_error.exceptions[0] from group_error
@@ -225,7 +228,8 @@ async def _service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[S
 
 async def _until_ready(address: str, processes: Sequence[ServiceProcess]) -> None:
     try:
-        async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient() as client:
+        # Asked directly: a proxy that the environment names is for the internet.
+        async with asyncio.timeout(_READY_TIMEOUT_S), httpx.AsyncClient(trust_env=False) as client:
             while True:
                 for process in processes:
                     if process.exit_code is not None:

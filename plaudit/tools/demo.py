@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
@@ -86,24 +87,26 @@ class _Client:
             ) from None
 
 
-def nothing_answers(address: str, error: httpx.TransportError) -> CommandError:
-    """The error of a service that isn't there."""
-    why = error or type(error).__name__
-    return CommandError(f"Nothing answers at {address} ({why}). Start the service first: make up")
+@asynccontextmanager
+async def service_at(address: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a running service; raises CommandError where nothing answers."""
+    try:
+        # Ours is asked directly: a proxy that the environment names is for the internet.
+        async with httpx.AsyncClient(base_url=address, timeout=30, trust_env=False) as client:
+            yield client
+    except httpx.TransportError as error:
+        why = error or type(error).__name__
+        raise CommandError(f"Nothing answers at {address} ({why}). Start the service first: make up") from error
 
 
 async def run_demo(settings: Settings, out: Terminal) -> None:
     """Reviews, ratings, orders and returns; objects of this run alone are touched."""
-    address = settings.http_address()
     product = f"demo-{uuid4().hex[:8]}"
-    try:
-        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
-            service = _Client(client, out)
-            await _reviews(service, product)
-            await _orders(service, settings, product)
-            out.tell(service.steps)
-    except httpx.TransportError as error:
-        raise nothing_answers(address, error) from error
+    async with service_at(settings.http_address()) as client:
+        service = _Client(client, out)
+        await _reviews(service, product)
+        await _orders(service, settings, product)
+        out.tell(service.steps)
     out.print("\nDone.", style="bold", end=" ")
     out.print("Every answer above came from the running service.")
 

@@ -19,7 +19,7 @@ from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping
-from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+from plaudit.tools.imports.rows import Row, csv_rows, json_rows
 from plaudit.tools.servers import reached
 from storage.stores import StoreRepository
 
@@ -119,11 +119,5 @@ def _facts(columns: dict[str, Any]) -> dict[str, Any]:
 def _rows(file: BinaryIO, order: RuleTrialOrder) -> Iterator[Row]:
     if order.format is FileFormat.JSONL:
         return json_rows(file, offset=0, line=0)
-    try:
-        found = csv_header(file)
-        if found is None:
-            raise UsageError(f"{order.file} is empty: there is no header row.")
-        order.mapping.check(found[0])
-    except ValueError as error:
-        raise UsageError(f"The header row of {order.file} can't be read: {error}.") from None
-    return csv_rows(file, found[0], offset=found[1].end, line=found[1].end_line)
+    names, header = order.mapping.header(file)
+    return csv_rows(file, names, offset=header.end, line=header.end_line)

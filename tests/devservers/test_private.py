@@ -67,7 +67,8 @@ async def ready(up: Up) -> AsyncIterator[Document]:
 
 @pytest.mark.usefixtures("kafka_can_run")
 async def test_nobody_else_reads_what_up_keeps(tmp_path: Path, marked: Marked) -> None:
-    up = Up(tmp_path, marked, "kafka")
+    # Without addresses, as a template of .env leaves them.
+    up = Up(tmp_path, marked, "kafka", PLAUDIT_MONGO__URI="", PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="")
     data = up.endpoints.parent
     data.mkdir(mode=0o755)
     data.chmod(0o755)  # as the version before left it

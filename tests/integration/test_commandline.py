@@ -6,26 +6,21 @@ import fcntl
 import json
 import os
 import subprocess
+import sys
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from tests.support.forks import run_forked
+from tests.support.command import plaudit
 from tests.support.processes import Marked
 from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.up_command import Up
 from tests.support.waiting import free_port
 
-
-def plaudit(folder: Path, *command: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command, which must end with this exit code, on a machine where nothing is configured but this."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
-    ended = run_forked(*command, environment={**bare, **environment}, folder=folder)
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    assert "Traceback" not in ended.stderr
-    return ended
+PROXIES = {"ALL_PROXY": "socks5://proxy.invalid:1080", "HTTP_PROXY": "http://proxy.invalid:3128"}
+"""As on a desk behind a firewall: they are for the internet, not for our own service."""
 
 
 def configuration(folder: Path, **environment: str) -> Json:
@@ -146,6 +141,7 @@ async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
         Marked(),
         "auto",
         **{name: value for name, value in environment.items() if name.startswith(servers_of_others)},
+        **PROXIES,
     )
     async with up.started() as process:
         await up.says(process, "Ctrl-C stops everything")
@@ -253,7 +249,8 @@ def test_a_report_of_bad_rows_spares_what_is_imported(tmp_path: Path, report: st
 
 
 def test_the_demo_without_a_service(tmp_path: Path) -> None:
-    assert "make up" in plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port())).stderr
+    said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port()), **PROXIES).stderr
+    assert "Start the service first: make up" in " ".join(said.split())
 
 
 def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
@@ -268,6 +265,14 @@ def test_an_address_of_version_6(tmp_path: Path) -> None:
     port = str(free_port())
     said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
     assert f"Nothing answers at http://[::1]:{port}" in said
+
+
+def test_what_is_printed_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "plaudit", "doctor"], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    assert "→ Set PLAUDIT_MONGO__URI" in ended.stdout.decode(), ended.stderr
 
 
 def test_help(tmp_path: Path) -> None:

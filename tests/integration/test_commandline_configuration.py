@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_commandline import plaudit
+from tests.support.command import plaudit
 
 
 @pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])
@@ -21,15 +21,6 @@ def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | N
     assert "endpoints.json can't be read" in plaudit(tmp_path, "doctor", code=1).stdout
     addresses = {"PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "PLAUDIT_MONGO__URI": "mongodb://127.0.0.1:1"}
     assert "127.0.0.1:1" in plaudit(tmp_path, "doctor", code=1, **addresses).stdout
-
-
-def test_a_file_of_settings_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_bytes(b"PLAUDIT_HTTP__PORT=9\xff\n")
-    for command in ("config", "worker", "dlq list"):
-        assert (
-            ".env, in this folder, can't be read: it is not UTF-8" in plaudit(tmp_path, *command.split(), code=2).stderr
-        )
-    assert ".env, in this folder, can't be read: it is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from plaudit.tools.doctor.configuration import check_configuration
 
 def test_misspelt_settings_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.startswith("PLAUDIT_")]:  # those of the test run
+        monkeypatch.delenv(variable)
     monkeypatch.setenv("PLAUDIT_MONGO__URL", "mongodb://localhost")
     (tmp_path / ".env").write_text("plaudit_log__lebel=debug\nPLAUDIT_HTTP__PORT=9000\nOTHER=1\n")
     (found,) = [each for each in check_configuration(Settings()) if "unknown variables" in each.text]

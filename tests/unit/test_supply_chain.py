@@ -44,5 +44,10 @@ def test_actions_are_pinned_to_commits(workflow: Path) -> None:
     assert "contents: read" in workflow.read_text()
 
 
+def test_secrets_of_a_checkout_are_not_committed() -> None:
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert {".env", ".plaudit/"} <= set(ignored)  # passwords and keys of the configuration; data, and their passwords
+
+
 def test_the_security_rules_of_the_lint_are_on() -> None:
     assert re.search(r'^select = \[.*"S".*\]$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)

@@ -21,7 +21,7 @@ from messaging.kafka.publisher import Publisher
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
-from plaudit.tools.demo import nothing_answers
+from plaudit.tools.demo import service_at
 from plaudit.tools.demo_shop.messages import DemoMessages
 from plaudit.tools.demo_shop.photos import photo
 from plaudit.tools.demo_shop.reviews import DemoReview, demo_reviews
@@ -46,10 +46,8 @@ async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
     address = settings.http_address()
     publisher = Publisher(settings.kafka_connection())
     try:
-        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+        async with service_at(address) as client:
             await _Fill(client, publisher, settings, out).run(count)
-    except httpx.TransportError as error:
-        raise nothing_answers(address, error) from error
     finally:
         await publisher.stop()
     out.tell({"address": f"{address}/demo", "reviews": count})

@@ -48,7 +48,7 @@ class DemoMessages:
         return [*map(self._facts, PRODUCTS), *map(self._unreviewed_order, PRODUCTS)]
 
     def orders(self, review: DemoReview) -> Iterator[OutgoingMessage]:
-        """The order by which the author bought the product, if he did."""
+        """The order by which the author bought the product, if they did."""
         if review.is_bought:
             bought = review.written(self.day) - timedelta(days=12)
             yield self._order(

@@ -57,7 +57,7 @@ async def _findings() -> AsyncIterator[Finding]:
     try:
         settings = Settings()
     except UNREADABLE as error:
-        yield failed("configuration", wrong_settings(error), "Correct these variables; the rest can't be checked.")
+        yield failed("configuration", wrong_settings(error), "Correct it; the rest can't be checked.")
         return
     for finding in check_configuration(settings):
         yield finding

@@ -20,15 +20,13 @@ async def check_images(settings: Settings) -> AsyncIterator[Finding]:
     """Write, read and remove a file as uploads are. A folder that isn't there yet is left to the processes, whose it is
     to be; only the place for it is looked at."""
     address = settings.images.address(settings.data)
-    if finding := _missing(address):
-        yield finding
-        return
     try:
-        await settings.images.files(settings.data).probe()
+        finding = _missing(address)
+        if finding is None:
+            await settings.images.files(settings.data).probe()
     except (BaseError, OSError, ValueError) as error:
-        yield failed(_CHECK, f"{without_credentials(address)} can't be used: {_first_line(error)}", _ADVICE)
-    else:
-        yield ok(_CHECK, f"{without_credentials(address)} takes files")
+        finding = failed(_CHECK, f"{without_credentials(address)} can't be used: {_first_line(error)}", _ADVICE)
+    yield finding or ok(_CHECK, f"{without_credentials(address)} takes files")
 
 
 def _missing(address: str) -> Finding | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from uuid import UUID, uuid5
 
 from pydantic import ValidationError
@@ -16,6 +16,7 @@ from messaging.reviews import ONE_SUBMISSION, SubmittedReview
 from plaudit.cli.command_line import UsageError
 from plaudit.cli.terminal import shown
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
+from plaudit.tools.imports.rows import Row, csv_header
 
 FIELDS: Final = (
     "id",
@@ -81,6 +82,17 @@ class ColumnMapping:
                 f"No column is {', '.join(missing)}; --map column=field says which is meant. "
                 f"There are {_listed(columns)}."
             )
+
+    def header(self, file: BinaryIO) -> tuple[list[str], Row]:
+        """The columns of a CSV that can be imported, and the row that names them; raises UsageError."""
+        try:
+            found = csv_header(file)
+        except ValueError as error:
+            raise UsageError(f"The header row of {file.name} can't be read: {error}.") from None
+        if found is None:
+            raise UsageError(f"{file.name} is empty: there is no header row.")
+        self.check(found[0])
+        return found
 
     def submission(self, columns: Mapping[str, Any], *, is_text: bool) -> SubmittedReview:
         """The review in a row, its id included; raises BadRowError.

@@ -28,7 +28,7 @@ from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
 from plaudit.tools.imports.images import FoundImage, ImageFolder, Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import RowMessages, RowReader
-from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+from plaudit.tools.imports.rows import Row, csv_rows, json_rows
 from plaudit.tools.servers import check_topics
 
 BATCH_ROWS: Final = 1_000
@@ -84,7 +84,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
     order.check()
     with order.file.open("rb") as file:
         _lock(file)
-        names, header = _header(file, order)
+        names, header = order.mapping.header(file) if order.format is FileFormat.CSV else ([], Row(0, 0, 0))
         # The mapping and where it goes belong to the job: another mapping or Kafka starts at the beginning.
         place = None if order.dry_run else await _destination(settings)
         options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
@@ -232,20 +232,6 @@ def _rows(file: BinaryIO, format: FileFormat, names: list[str], checkpoint: Chec
     if format is FileFormat.JSONL:
         return json_rows(file, offset=checkpoint.offset, line=checkpoint.line)
     return csv_rows(file, names, offset=checkpoint.offset, line=checkpoint.line)
-
-
-def _header(file: BinaryIO, order: ImportOrder) -> tuple[list[str], Row]:
-    """The names of the columns, and the row behind which the reviews begin."""
-    if order.format is FileFormat.JSONL:
-        return [], Row(0, 0, 0)
-    try:
-        found = csv_header(file)
-        if found is None:
-            raise UsageError(f"{order.file} is empty: there is no header row.")
-        order.mapping.check(found[0])
-    except ValueError as error:
-        raise UsageError(f"The header row of {order.file} can't be read: {error}.") from None
-    return found
 
 
 def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:

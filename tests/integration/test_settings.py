@@ -1,0 +1,69 @@
+"""Where settings come from: the environment, and the file `.env`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import plaudit
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def of_another(tmp_path: Path) -> Iterator[list[str]]:
+    """A data folder of another user; yields the beginning of a command that respects it, also as root."""
+    command = [sys.executable, "-m", "plaudit"]
+    data = tmp_path / ".plaudit"
+    data.mkdir()
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may look into every folder, and there is no setpriv to do without that")
+        os.chown(data, NOBODY, NOBODY)
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
+    data.chmod(0o000)
+    yield command
+    data.chmod(0o700)
+
+
+@pytest.mark.parametrize("command", ["config", "demo", "api", "doctor", "dlq list"])
+def test_the_data_of_another_user_are_told(of_another: list[str], tmp_path: Path, command: str) -> None:
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
+    ended = subprocess.run([*of_another, *command.split()], cwd=tmp_path, env=bare, capture_output=True, text=True)
+    code = 1 if command == "doctor" else 2
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
+    said = " ".join((ended.stdout + ended.stderr).split())
+    assert ".plaudit/endpoints.json can't be read (Permission denied)" in said
+
+
+def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
+    shown = plaudit(tmp_path, "config", PLAUDIT_DATA="~/plaudit", HOME="/home/ann").stdout
+    assert json.loads(shown)["data"] == "/home/ann/plaudit"
+    told = plaudit(tmp_path, "config", code=2, PLAUDIT_DATA="~nobody-here/plaudit").stderr
+    assert "PLAUDIT_DATA: Value error, ~nobody-here/plaudit can't be used" in told
+    # An empty name is this folder itself, which nobody means.
+    assert "PLAUDIT_DATA: Value error, it is empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
+
+
+def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"# f\xfcr uns\nPLAUDIT_HTTP__PORT=8123\n")
+    for command in ("config", "up", "dlq list"):
+        assert (
+            ".env, in this folder, can't be read: byte 4 is not UTF-8"
+            in plaudit(tmp_path, *command.split(), code=2).stderr
+        )
+    assert ".env, in this folder, can't be read: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
+
+
+def test_a_misspelt_variable_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)  # as /tmp is: refused, once that has been told
+    told = plaudit(tmp_path, "up", code=1, PLAUDIT_HTTP_PORT="9000", PLAUDIT_DATA="shared").stdout
+    assert "Unknown variables: PLAUDIT_HTTP_PORT. They have no effect" in told

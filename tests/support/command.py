@@ -1,0 +1,18 @@
+"""A command of `plaudit` by itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.support.forks import run_forked
+
+
+def plaudit(folder: Path, *command: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command, which must end with this exit code, on a machine where nothing is configured but this."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
+    ended = run_forked(*command, environment={**bare, **environment}, folder=folder)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended

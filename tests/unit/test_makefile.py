@@ -1,0 +1,80 @@
+"""`make up` and `make demo`: what is chosen on their line, what is left to the rest, and a Python that is too old."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import ROOT
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not there")
+
+
+def started(folder: Path, *words: str, **environment: str) -> list[str]:
+    """The command that `make` ends in, and the settings that it gets, with an environment that is up to date."""
+    (folder / "bin").mkdir()
+    program = folder / "bin/plaudit"
+    program.write_text('#!/bin/sh\necho "plaudit $*"; env | grep ^PLAUDIT_ | sort\n')
+    program.chmod(0o700)
+    (folder / "bootstrap.stamp").write_text(f"{ROOT}\n")
+    (folder / "run.stamp").touch()
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("PLAUDIT_", "MAKE"))}
+    for name in ("PORT", "DATA", "BROKER", "FILL"):
+        bare.pop(name, None)
+    command = ["make", "--no-print-directory", f"VENV={folder}", *words]
+    return subprocess.check_output(command, cwd=ROOT, env={**bare, **environment}, text=True).splitlines()
+
+
+def test_a_folder_may_have_spaces_in_its_name(tmp_path: Path) -> None:
+    assert started(tmp_path, "up", "DATA=/srv/my data", "PORT=9000", "BROKER=tansu") == [
+        "plaudit up",
+        "PLAUDIT_BROKER=tansu",
+        "PLAUDIT_DATA=/srv/my data",
+        "PLAUDIT_HTTP__PORT=9000",
+    ]
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_what_is_not_chosen_is_left_to_the_environment_and_its_file(tmp_path: Path, command: str) -> None:
+    assert started(tmp_path, command) == [f"plaudit {command}"]
+
+
+def test_what_is_chosen_goes_before_the_environment(tmp_path: Path) -> None:
+    assert started(tmp_path, "demo", "FILL=5", "PORT=9000", PLAUDIT_HTTP__PORT="9001") == [
+        "plaudit demo --fill 5",
+        "PLAUDIT_HTTP__PORT=9000",
+    ]
+
+
+def test_a_python_that_is_too_old_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    # Given `-c` and a program, as the Makefile gives them.
+    claim = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv[1])"
+    old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{claim}' \"$2\"\n")
+    old.chmod(0o700)
+    command = ["make", f"VENV={tmp_path / 'venv'}", f"PYTHON={old}", "up"]
+    ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert f"{old} is Python 3.10, and Plaudit needs 3.11 or later" in ended.stderr
+    assert ended.returncode != 0
+    assert not (tmp_path / "venv").exists()
+
+
+def test_an_environment_that_was_moved_or_copied_is_made_anew(tmp_path: Path) -> None:
+    calls, python, venv = tmp_path / "calls", tmp_path / "python", tmp_path / "venv"
+    calls.touch()
+    python.write_text(f'#!/bin/sh\necho "$2" >> {calls}\n')
+    python.chmod(0o700)
+    venv.mkdir()
+    stamp = venv / "bootstrap.stamp"
+    command = ["make", f"VENV={venv}", f"PYTHON={python}", str(stamp)]
+    for made_in, made in (("/another/folder", 1), (ROOT, 0)):
+        calls.write_text("")
+        stamp.write_text(f"{made_in}\n")
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        assert calls.read_text().split().count("venv") == made
+        assert stamp.read_text() == f"{ROOT}\n"
