@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeVar
@@ -152,7 +152,7 @@ def created(
     """The return that a request makes of an order, or every reason against it."""
     if not request.may_touch(order):
         return unknown_order(order.id)
-    lines = request.lines or ()
+    lines, prices = request.lines or (), order.prices()
     status = status_named(request.status or ReturnStatus.NEW, statuses)
     wanted = Return(
         id=request.id,
@@ -160,7 +160,7 @@ def created(
         order_id=order.id,
         status=status or ReturnStatus.NEW,
         resolution=request.resolution,
-        lines=tuple(_line(request, key, line, order, None) for key, line in _keyed(lines)),
+        lines=tuple(_line(request, key, line, prices, None) for key, line in _keyed(lines)),
         created=request.at,
         modified=request.at,
         created_by=request.by,
@@ -195,8 +195,8 @@ def changed(
         return [RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")]
     lines = known.lines
     if request.lines is not None:
-        before = dict(_keyed(known.lines))
-        lines = tuple(_line(request, key, line, order, before.get(key)) for key, line in _keyed(request.lines))
+        before, prices = dict(_keyed(known.lines)), order.prices()
+        lines = tuple(_line(request, key, line, prices, before.get(key)) for key, line in _keyed(request.lines))
     status = status_named(request.status or known.status, (*statuses, known.status))
     wanted = replace(
         known,
@@ -265,7 +265,11 @@ def _keyed(lines: Iterable[L]) -> list[tuple[LineKey, L]]:
 
 
 def _line(
-    request: ReturnRequest, key: LineKey, asked: LineRequest, order: Order, before: ReturnLine | None
+    request: ReturnRequest,
+    key: LineKey,
+    asked: LineRequest,
+    prices: Mapping[str, float | None],
+    before: ReturnLine | None,
 ) -> ReturnLine:
     if before is not None:
         return replace(
@@ -276,13 +280,12 @@ def _line(
             modified=request.at,
             modified_by=request.by,
         )
-    price = next((line.price for line in order.lines if line.id == asked.order_line_id), None)
     return ReturnLine(
         # The same whenever the command is worked out again.
         id=str(uuid5(_LINES, f"{request.id}/{key[0]}/{key[1]}")),
         order_line_id=asked.order_line_id,
         quantity=asked.quantity,
-        price=asked.price if asked.price is not None else price,
+        price=asked.price if asked.price is not None else prices.get(asked.order_line_id),
         reason=asked.reason,
         created=request.at,
         modified=request.at,
