@@ -12,7 +12,7 @@ from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
 from domain.permissions import is_within
-from domain.returns_refusals import RefusalReason, ReturnRefusal
+from domain.returns_refusals import RefusalReason, ReturnRefusal, unknown_order
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
 
 _LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
@@ -116,11 +116,6 @@ class ReturnRequest:
 _ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
 
 
-def unknown_order(order_id: str) -> list[RefusalReason]:
-    """The reason against a return of an order that isn't known, or not to its sender."""
-    return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")]
-
-
 def decide(
     request: ReturnRequest,
     known: Return | DeletedReturn | None,
@@ -181,7 +176,7 @@ def repeated(known: Return, request: ReturnRequest) -> list[RefusalReason]:
 def changed(
     known: Return, request: ReturnRequest, order: Order, statuses: Sequence[str] = DEFAULT_STATUSES
 ) -> Return | list[RefusalReason]:
-    """The return after a change, or every reason against it.
+    """The return after a change, `known` itself where that says nothing new, or every reason against it.
 
     A line that the change doesn't name is dropped when it names lines at all. Quantities are checked again when
     the return takes more than before, also when it was canceled and is not any more. A status that the return has
@@ -207,7 +202,9 @@ def changed(
         modified_by=request.by,
         seen=known.seen.after(request.source),
     )
-    return _unknown_status(request, status, statuses) + _objections(wanted, known, order) or wanted
+    if reasons := _unknown_status(request, status, statuses) + _objections(wanted, known, order):
+        return reasons
+    return known if _told(wanted) == _told(known) else wanted
 
 
 def with_return(order: Order, before: Return | None, after: Return | None) -> Order:
@@ -217,6 +214,12 @@ def with_return(order: Order, before: Return | None, after: Return | None) -> Or
         for line_id, quantity in (version.quantities() if version else {}).items():
             returned[line_id] = returned.get(line_id, 0) + sign * quantity
     return replace(order, returned={line_id: quantity for line_id, quantity in returned.items() if quantity})
+
+
+def _told(version: Return) -> tuple[object, ...]:
+    """The part of a return that a change can say something new of."""
+    lines = ((line.order_line_id, line.quantity, line.price, line.reason) for line in version.lines)
+    return version.status, version.resolution, *lines
 
 
 def _unknown_return(id: str) -> list[RefusalReason]:
