@@ -254,6 +254,20 @@ commands = st.one_of(
         },
         optional={"name": texts, "email": st.just("berta@example.org"), "userId": texts},
     ),
+    st.fixed_dictionaries(
+        {
+            "action": st.just("report"),
+            "reason": st.sampled_from(ReportReason),
+            "explanation": st.just("") | texts,
+            "goodFaith": st.just(True),
+            "reportedDate": moments,
+        },
+        optional={
+            "settled": st.fixed_dictionaries(
+                {"action": st.sampled_from(ModerationAction), "at": moments}, optional={"moderator": texts}
+            )
+        },
+    ),
 )
 about = st.fixed_dictionaries({"reviewId": texts}, optional={"commandId": texts, "stores": st.lists(texts, max_size=2)})
 origins = st.builds(
