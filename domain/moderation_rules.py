@@ -264,6 +264,7 @@ def faults(rule: ModerationRule) -> Iterable[str]:
         yield "`languages` belongs to the kind languages, which needs it"
     if (rule.kind is RuleKind.STARS) != (rule.below is not None or rule.above is not None):
         yield "`below` and `above` belong to the kind stars, which needs one of them"
-    is_hold_by_stars = rule.kind is RuleKind.STARS and rule.outcome is RuleOutcome.HOLD
-    if is_hold_by_stars != (rule.publish_after_hours is not None):
-        yield f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) belongs to a hold by stars, which needs it"
+    # A flag keeps a new review waiting as a hold does, and few stars are no reason to wait for ever.
+    waits_by_stars = rule.kind is RuleKind.STARS and rule.outcome is not RuleOutcome.APPROVE
+    if waits_by_stars != (rule.publish_after_hours is not None):
+        yield f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) belongs to a hold or flag by stars, which needs it"
