@@ -162,6 +162,7 @@ class RuleSet:
     def __init__(self, rules: Sequence[ModerationRule]) -> None:
         kinds = {rule.kind for rule in rules}
         self.looks_for_duplicates = RuleKind.DUPLICATE in kinds
+        self.looks_at_languages = RuleKind.LANGUAGES in kinds
         self._words = WordLists({rule.id: rule.words for rule in rules if rule.kind is RuleKind.WORDS})
         self._detectors = {kind: detect for kind, detect in _DETECTORS.items() if kind in kinds}
         self._reads_text = bool(self._detectors) or RuleKind.WORDS in kinds
@@ -209,6 +210,12 @@ def _is_welcome(tags: Collection[str], language: str) -> bool:
     while tag and tag not in tags:
         tag = tag.rpartition("-")[0]
     return bool(tag)
+
+
+def language_of_stranger(named: str | None, detected: str | None) -> str | None:
+    """The language by which a review is judged that comes from a page: nobody vouches for the one that its author
+    names, so it counts only as a form of the one that is detected."""
+    return named if named and detected and _is_welcome((_tag(detected),), named) else detected
 
 
 def _tag(language: str) -> str:

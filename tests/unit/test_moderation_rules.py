@@ -24,6 +24,7 @@ from domain.moderation_rules import (
     faults,
     is_duplicate,
     judged,
+    language_of_stranger,
     rule_set,
     text_keys,
     tried,
@@ -294,6 +295,16 @@ def test_languages(language: str, is_welcome: bool) -> None:
     languages = ("en", "PT_br", "zh-Hant")
     assert fired(rule("l", RuleKind.LANGUAGES, APPROVE, languages=languages), language=language) is is_welcome
     assert fired(rule("l", RuleKind.LANGUAGES, FLAG, languages=languages), language=language) is not is_welcome
+
+
+@pytest.mark.parametrize(
+    ("named", "detected", "expected"),
+    [("en-US", "en", "en-US"), ("en", "en", "en"), ("en", "ru", "ru"), ("en", None, None), (None, "ru", "ru")],
+)
+def test_a_language_that_a_stranger_names_is_a_form_of_the_detected_one(
+    named: str | None, detected: str | None, expected: str | None
+) -> None:
+    assert language_of_stranger(named, detected) == expected
 
 
 @pytest.mark.parametrize("outcome", RuleOutcome)
