@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.support.facade import new_id
+from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import review_message
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
@@ -26,3 +27,24 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
         assert await database["parkedCommands"].count_documents({}) == 1
     assert service.processes["worker"].poll() is None
     assert "a task of the housekeeping failed" in service.log("worker")
+
+
+async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    service = own_service
+    rules = [{"id": "twice", "kind": "duplicate", "outcome": "hold"}]
+    store = await own_facade.open_store(moderationRules=rules)
+    review = submission(product, storeId=store, id=new_id("review"), review="Sharp.")
+    await own_facade.submit(review)
+    await own_facade.moderate("delete", review["id"])
+    # It is refused, as its id is taken, and its text has been noted.
+    await service.publish("review-submissions", review_message({**review, "rating": 1}))
+    async with service.mongo() as database:
+        noted, places = database["reviewTexts"], database["reviews"]
+        await eventually(lambda: noted.count_documents({"reviewId": review["id"]}), bool)
+        await places.update_one({"_id": review["id"]}, {"$set": {"goneAt": datetime.now(UTC) - timedelta(days=99)}})
+        await service.restart("worker")
+        await eventually(lambda: places.count_documents({"_id": review["id"]}), lambda found: found == 0)
+    (id,) = await own_facade.submit({**review, "id": new_id("review"), "userId": "bert"})
+    assert (await own_facade.review(id))["flags"] == []
