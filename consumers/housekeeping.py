@@ -4,8 +4,10 @@ names of rated objects."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -34,6 +36,16 @@ AWAY_FOR: Final = timedelta(minutes=1)
 
 _PAUSE_S: Final = 5.0
 _FORGET_EVERY: Final = timedelta(hours=1)
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Task(Protocol):
+    """A task of the housekeeping, as it is at that moment."""
+
+    __name__: str
+
+    def __call__(self, now: datetime, /) -> Awaitable[None]:
+        """Do it."""
 
 
 async def keep_house(
@@ -44,35 +56,91 @@ async def keep_house(
     *,
     remember: timedelta,
 ) -> None:
-    """Run until cancelled. Several workers may: each task is idempotent.
+    """Run until cancelled. Several workers may: each task is idempotent, and one that fails keeps none of the others
+    from its turn.
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
-    forgotten, clock = datetime.min.replace(tzinfo=UTC), ParkingClock(database)
+    clock, tasks = ParkingClock(database), _Tasks(database, services, commands, returns, remember)
     while True:
         try:
             now = datetime.now(UTC)
             if away := await clock.tick(AWAY_FOR):
                 log.info("what is parked waits for longer: no worker was there", seconds=round(away.total_seconds()))
-            if now - forgotten > _FORGET_EVERY:
-                if count := await services.reviews.forget_gone(now - remember):
-                    log.info("forgot ids of deleted and refused reviews", count=count)
-                await forget_images(services, now, remember)
-                forgotten = now
-            await sweep_images(services, now)
-            await name_rated_objects(services)
-            if reported := await commands.report_overdue(now - PARKING_LIMIT):
-                log.warning("commands without a review", count=reported)
-            if published := await publish_due(services, now):
-                log.info("approvals of reviews whose time has come", count=published)
-            if refused := await returns.report_overdue(now - PARKING_LIMIT):
-                log.warning("returns without an order", count=refused)
-            if settled := await services.transactions.outbox.settle_overdue():
-                log.info("published events of a worker that stopped", batches=settled)
-            if aborted := await abort_abandoned(database, ABANDONED_AFTER):
-                log.info("aborted transactions of a process that stopped", count=aborted)
+            for task in tasks.all():
+                await _apart(task, now)
         except Exception as error:
             if not is_unavailable(error):
                 raise
             note_wait("housekeeping", error)
         await asyncio.sleep(_PAUSE_S)
+
+
+async def _apart(task: Task, now: datetime) -> None:
+    """Do a task. What it stumbles over, as a document that can't be read, waits until somebody has mended that."""
+    try:
+        await task(now)
+    except Exception as error:
+        if is_unavailable(error):
+            raise
+        log.exception("a task of the housekeeping failed", task=task.__name__)
+
+
+@dataclass(slots=True)
+class _Tasks:
+    """The tasks, in their order. `forgotten`: when ids and images were forgotten last."""
+
+    database: Database
+    services: Services
+    commands: ParkedCommands
+    returns: ReturnConsumer
+    remember: timedelta
+    forgotten: datetime = _NEVER
+
+    def all(self) -> Sequence[Task]:
+        """All of them."""
+        images = (self.forget, self.sweep_images, self.name_rated_objects)
+        parked = (self.give_up_commands, self.publish_reviews, self.give_up_returns)
+        return (*images, *parked, self.settle_outbox, self.abort_abandoned)
+
+    async def forget(self, now: datetime) -> None:
+        """Forget what has been gone for long, now and then."""
+        if now - self.forgotten <= _FORGET_EVERY:
+            return
+        if count := await self.services.reviews.forget_gone(now - self.remember):
+            log.info("forgot ids of deleted and refused reviews", count=count)
+        await forget_images(self.services, now, self.remember)
+        self.forgotten = now
+
+    async def sweep_images(self, now: datetime) -> None:
+        """Let unused images go."""
+        await sweep_images(self.services, now)
+
+    async def name_rated_objects(self, _: datetime) -> None:
+        """Give names to rated objects."""
+        await name_rated_objects(self.services)
+
+    async def give_up_commands(self, now: datetime) -> None:
+        """Give up commands whose review never came."""
+        if reported := await self.commands.report_overdue(now - PARKING_LIMIT):
+            log.warning("commands without a review", count=reported)
+
+    async def publish_reviews(self, now: datetime) -> None:
+        """Approve the reviews whose time has come."""
+        if published := await publish_due(self.services, now):
+            log.info("approvals of reviews whose time has come", count=published)
+
+    async def give_up_returns(self, now: datetime) -> None:
+        """Give up returns whose order never came."""
+        if refused := await self.returns.report_overdue(now - PARKING_LIMIT):
+            log.warning("returns without an order", count=refused)
+
+    async def settle_outbox(self, _: datetime) -> None:
+        """Publish what processes that died owe."""
+        if settled := await self.services.transactions.outbox.settle_overdue():
+            log.info("published events of a worker that stopped", batches=settled)
+
+    async def abort_abandoned(self, _: datetime) -> None:
+        """End transactions that nobody goes on with."""
+        if aborted := await abort_abandoned(self.database, ABANDONED_AFTER):
+            log.info("aborted transactions of a process that stopped", count=aborted)

@@ -2,8 +2,8 @@
 
 It runs apart from the service (`python -I`), because decoders of images are where hostile files do their harm: with
 limits of the system on memory and time, without the environment, and of ours it imports nothing but the module that
-recognises our own files. The answer is a line of JSON, {"refused": code} or {"width", "height", "sizes"}, then the
-bytes of each size.
+recognises our own files. It writes BEGUN once it is ready for the file. The answer is a line of JSON, {"refused": code}
+or {"width", "height", "sizes"}, then the bytes of each size.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from typing import Any, Final
 from PIL import Image, ImageOps
 
 from consumers.images_written import is_as_written
+
+BEGUN: Final = b"begun\n"
+"""Whatever ends the process before this is no fault of the file."""
 
 UNREADABLE: Final = "image-unreadable"
 ANIMATED: Final = "image-animated"
@@ -44,6 +47,8 @@ def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: 
     round would only make it worse.
     """
     limit(memory, seconds)
+    sys.stdout.buffer.write(BEGUN)
+    sys.stdout.buffer.flush()
     head: dict[str, Any]
     made: list[bytes] = []
     try:

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from consumers import images_child
+from consumers.images_child import BEGUN
 from domain.images import MAX_PIXELS, SIZES, Rebuilt, UploadRefusal
 
 log = structlog.get_logger()
@@ -32,6 +33,9 @@ PATIENCE_S: Final = 45.0
 _KILLED_AGAIN: Final = 2
 """A child that was killed may have been so by a system without memory, for no fault of its own: it is repeated."""
 
+_SHORTEST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 5.0
+
 _CHILD: Final = Path(images_child.__file__)
 _LONGEST_HEAD: Final = 1_024
 
@@ -44,31 +48,50 @@ class Answer:
     peak: int = 0
 
 
+class NoChildError(Exception):
+    """No child process begins: the system has no room for one, or the installation is broken. No image is to blame."""
+
+
 async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadRefusal:
     """The image in an upload, rebuilt from its pixels, or why there is none. One that was exported is kept as it is
-    where it is one of our own files."""
-    for _ in range(_KILLED_AGAIN):
-        if answer := await run_child(raw, is_exported=is_exported):
-            return answer.result
+    where it is one of our own files. Waits for as long as no child process begins."""
+    pause = _SHORTEST_PAUSE_S
+    killed = 0
+    while killed < _KILLED_AGAIN:
+        try:
+            if answer := await run_child(raw, is_exported=is_exported):
+                return answer.result
+            killed += 1
+        except NoChildError as error:
+            log.warning("retrying: no child process to rebuild an image begins", error=str(error))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
     return UploadRefusal.TOO_COSTLY
 
 
 async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
-    """Run a child on an upload; None where it was killed, and not by us."""
+    """Run a child on an upload; None where it was killed, and not by us. Raises NoChildError."""
     heic = "heic" if find_spec("pillow_heif") else "no"
     kept = "ours" if is_exported else "none"
     arguments = [f"{each}" for each in (MEMORY_BYTES, SECONDS, MAX_PIXELS, heic, kept, *SIZES)]
-    child = started((sys.executable, "-I", str(_CHILD), *arguments))
+    try:
+        child = started((sys.executable, "-I", str(_CHILD), *arguments))
+    except OSError as error:
+        raise NoChildError(str(error)) from error
     try:
         out = await asyncio.to_thread(_answer_of, child, raw)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as late:
+        if not (late.output or b"").startswith(BEGUN):
+            raise NoChildError(f"nothing within {PATIENCE_S:g} s") from late
         log.warning("an image took too long to rebuild", bytes=len(raw))
         return Answer(UploadRefusal.TOO_COSTLY)
     finally:
         child.kill()  # if we were cancelled; it does nothing to one that has ended
+    if not out.startswith(BEGUN):
+        raise NoChildError(f"it ended with exit code {child.returncode}")
     if child.returncode == -signal.SIGKILL:
         return None
-    return _read(out) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
+    return _read(out.removeprefix(BEGUN)) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
 
 
 def started(command: Sequence[str]) -> subprocess.Popen[bytes]:

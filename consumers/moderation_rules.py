@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from consumers.languages import detect_languages
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
+from domain.languages import detectable
 from domain.moderation_rules import (
     NO_RULING,
+    JudgedReview,
     ModerationRule,
     RuleOutcome,
     RuleSet,
     Ruling,
     is_duplicate,
     judged,
+    language_of_stranger,
     rule_set,
     text_keys,
 )
@@ -26,6 +30,7 @@ from domain.places import entity_key
 from domain.publications import Publication
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import ModerationAction, Review, ReviewStatus, counted
+from domain.reviews_edits import EditableReview
 from domain.reviews_facts import Source
 from domain.stores import Store
 from messaging.events import review_approved
@@ -59,16 +64,35 @@ async def rulings_about(
     sets = {store_id: rules_of(stores, store_id) for store_id in {review.store_id for review in own}}
     ruled = {review.id: (review, rules) for review in own if (rules := sets[review.store_id])}
     keys = {id: text_keys(r.identity, r.text) for id, (r, rules) in ruled.items() if rules.looks_for_duplicates}
-    holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), _judged(ruled))
+    languages = await languages_of_strangers((id, *each) for id, each in ruled.items())
+    told = {
+        id: judged(review)._replace(language=languages.get(id, review.facts.language))
+        for id, (review, _) in ruled.items()
+    }
+    holders, rulings = await asyncio.gather(services.texts.holders(keys.items()), _judged(told, ruled))
     for id in [id for id, of_text in keys.items() if is_duplicate(id, of_text, holders)]:
-        review, rules = ruled[id]
-        rulings[id] = rules.judge(judged(review, is_duplicate=True))
+        rulings[id] = ruled[id][1].judge(told[id]._replace(is_duplicate=True))
     return {id: ruling for id, ruling in rulings.items() if ruling is not NO_RULING}
 
 
-async def _judged(ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
+async def _judged(told: Mapping[str, JudgedReview], ruled: Mapping[str, tuple[Review, RuleSet]]) -> dict[str, Ruling]:
     """The rulings as if there were no duplicates. It waits for nothing: the database looks for these meanwhile."""
-    return {id: rules.judge(judged(review)) for id, (review, rules) in ruled.items()}
+    return {id: rules.judge(told[id]) for id, (_, rules) in ruled.items()}
+
+
+async def languages_of_strangers(
+    reviews: Iterable[tuple[str, Review | EditableReview, RuleSet | None]],
+) -> dict[str, str | None]:
+    """The languages by which rules judge those reviews whose authors alone name theirs, by id."""
+    named = {
+        id: (review.facts.language, detectable(review.title, review.text))
+        for id, review, rules in reviews
+        if rules and rules.looks_at_languages and review.facts.is_language_of_stranger
+    }
+    found = await detect_languages([sample for _, sample in named.values()])
+    return {
+        id: language_of_stranger(language, each) for (id, (language, _)), each in zip(named.items(), found, strict=True)
+    }
 
 
 def with_ruling(review: Review, ruling: Ruling) -> Review:

@@ -101,7 +101,9 @@ class ReturnConsumer:
         waiting = [(_waiting(each), each) for each in parked]
         requests = [*(request for request, _ in waiting), *(request for request, _ in wanted.fresh)]
         of_returns = {each.order_id for each in stored.values() if isinstance(each, Return)}
-        orders = await repositories.orders.of_ids({r.order_id for r in requests} | of_returns, session)
+        order_ids = {r.order_id for r in requests} | of_returns
+        # Bodies can have a MiB each, and nothing here asks for them.
+        orders = await repositories.orders.of_ids(order_ids, session, with_bodies=False)
         # Taken outside of the transaction, and kept if it conflicts and is repeated.
         new = [r for r in requests if r.is_new and r.id not in numbers and not _is_taken(stored.get(r.id))]
         numbers |= await self._numbered(new, orders, wanted.settings)
@@ -114,7 +116,7 @@ class ReturnConsumer:
         await repositories.parked_returns.park(early, session)
         await repositories.parked_returns.release(released, session)
         await repositories.returns.save(batch.changed_returns.values(), session)
-        await repositories.orders.save(batch.changed_orders.values(), session)
+        await repositories.orders.save_returned(batch.changed_orders.values(), session)
         return given_up
 
     async def _numbered(

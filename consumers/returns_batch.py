@@ -10,8 +10,8 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
-from domain.returns import DeletedReturn, Return, ReturnRequest, decide, unknown_order, with_return
-from domain.returns_refusals import RefusalReason
+from domain.returns import DeletedReturn, Return, ReturnRequest, decide, with_return
+from domain.returns_refusals import RefusalReason, unknown_order
 from domain.reviews import ModerationAction
 from messaging.events_returns import return_deleted, return_refused, return_told
 from storage.audit import AuditEntry
@@ -94,6 +94,8 @@ class ReturnBatch:
             case list():
                 self._refuse(request, there, seen, decision, request.at)
             case Return() if decision is known:
+                # Taken into account, so that a redelivery changes nothing once another command has changed it.
+                self._put(replace(decision, seen=seen))
                 self._answer(request, Outcome.UNCHANGED)
             case Return():
                 kind = "ReturnChanged" if before else "ReturnCreated"

@@ -8,7 +8,14 @@ from functools import partial
 
 from consumers.images_claims import checked_edits, save_images
 from consumers.languages import detect_languages
-from consumers.moderation_rules import approved, count_ruling, entries, publication, rules_of
+from consumers.moderation_rules import (
+    approved,
+    count_ruling,
+    entries,
+    languages_of_strangers,
+    publication,
+    rules_of,
+)
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
@@ -65,8 +72,9 @@ class ReviewEditor:
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
         stores = await self._stores(present.values())
         keeping = {id for id, store in stores.items() if store.settings.edits_keep_status}
-        languages = await _languages(present, edit_reviews(edits, present, answered, keeping).reviews)
-        judge = await self._judge(edits, present, stores)
+        drafts = edit_reviews(edits, present, answered, keeping).reviews
+        languages = await _languages(present, drafts)
+        judge = await self._judge(edits, present, stores, drafts)
         edited = edit_reviews(edits, present, answered, keeping, judge, languages)
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
@@ -90,9 +98,13 @@ class ReviewEditor:
         return await self.services.stores.of_ids(ids)
 
     async def _judge(
-        self, edits: Iterable[Edit], present: Mapping[str, EditableReview], stores: Mapping[str, Store]
+        self,
+        edits: Iterable[Edit],
+        present: Mapping[str, EditableReview],
+        stores: Mapping[str, Store],
+        drafts: Mapping[str, EditableReview],
     ) -> Judge:
-        """The judge by the rules of these stores, who knows the texts of other reviews."""
+        """The judge by the rules of these stores, who knows the texts of other reviews, and the languages of these."""
         wanted = []
         for edit in edits:
             review = present.get(edit.review_id)
@@ -101,13 +113,17 @@ class ReviewEditor:
                 wanted.append((edit.review_id, text_keys(review.identity, edit.content.review)))
         # Not in the transaction: a note counts only once its review has the text.
         holders = await self.services.texts.holders(wanted)
+        languages = await languages_of_strangers(
+            (id, draft, rules_of(stores, draft.identity.store_id)) for id, draft in drafts.items()
+        )
 
         def judge(id: str, review: EditableReview) -> Ruling | None:
             rules = rules_of(stores, review.identity.store_id)
             if rules is None:
                 return None
             keys = text_keys(review.identity, review.content.review) if rules.looks_for_duplicates else ()
-            return rules.judge(review.judged(is_duplicate=is_duplicate(id, keys, holders)))
+            judged = review.judged(is_duplicate=is_duplicate(id, keys, holders))
+            return rules.judge(judged._replace(language=languages.get(id, judged.language)))
 
         return judge
 

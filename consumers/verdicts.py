@@ -12,7 +12,7 @@ from consumers.moderation_rules import approved
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage
+from domain.delivery import OutgoingMessage, in_turn
 from domain.moderation_rules import RuleOutcome
 from domain.reviews import ModerationAction
 from domain.verdicts import Judged, Verdict, VerdictReview, judge
@@ -74,9 +74,7 @@ class VerdictConsumer:
 
     async def _run(self, verdicts: Iterable[Verdict]) -> None:
         of_records = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
-        order = sorted(
-            of_records.values(), key=lambda v: (v.position.partition, v.position.timestamp, v.position.offset)
-        )
+        order = in_turn(of_records.values(), lambda verdict: verdict.position)
         judged = await self.services.transactions.run(partial(self._judge, order))
         for verdict, result in zip(order, judged.results, strict=True):
             VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()

@@ -118,12 +118,6 @@ class Feedback:
         return self.origin.source
 
     @property
-    def turn(self) -> tuple[int, ...]:
-        """The order in which feedback that came before its review takes effect."""
-        partition, offset, timestamp = self.source
-        return partition, timestamp, offset
-
-    @property
     def vote_key(self) -> VoteKey | None:
         """The vote that it is about, if it is about one."""
         is_vote = self.action in (FeedbackAction.VOTE, FeedbackAction.REMOVE_VOTE)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
-from domain.delivery import NOTHING_SEEN, RecordPosition, Seen
+from domain.delivery import NOTHING_SEEN, RecordPosition, Seen, in_turn
 from domain.permissions import is_within
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
@@ -51,13 +51,6 @@ class Moderation(NamedTuple):
     reason_code: ReasonCode | None = None
     restored: Restored | None = None
     arrived: int | None = None
-
-    @property
-    def turn(self) -> tuple[int, ...]:
-        """The order in which commands that came before their review take effect: as the owner of its place got them,
-        by whatever way; those that the router keeps as they stand in their topic."""
-        partition, offset, timestamp = self.source
-        return (-1 if self.arrived is None else self.arrived, partition, timestamp, offset)
 
     def may_touch(self, store_id: str | None) -> bool:
         """True if the sender may touch reviews of this store, or without one."""
@@ -170,6 +163,19 @@ def moderate(
                 tallies[key] = tallies.get(key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after
     return Moderated(touched, results, tallies, settled)
+
+
+def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
+    """Commands that came before their review, as they take effect: those that the router keeps as they stand in their
+    topic, then those that the owner of its place got, by whatever way, as it got them."""
+    kept, arrived = list[Moderation](), list[tuple[int, Moderation]]()
+    for command in commands:
+        if command.arrived is None:
+            kept.append(command)
+        else:
+            arrived.append((command.arrived, command))
+    arrived.sort(key=lambda each: each[0])
+    return [*in_turn(kept, lambda command: command.source), *(command for _, command in arrived)]
 
 
 def _is_expected(review: ModeratedReview, command: Moderation) -> bool:

@@ -162,6 +162,7 @@ class RuleSet:
     def __init__(self, rules: Sequence[ModerationRule]) -> None:
         kinds = {rule.kind for rule in rules}
         self.looks_for_duplicates = RuleKind.DUPLICATE in kinds
+        self.looks_at_languages = RuleKind.LANGUAGES in kinds
         self._words = WordLists({rule.id: rule.words for rule in rules if rule.kind is RuleKind.WORDS})
         self._detectors = {kind: detect for kind, detect in _DETECTORS.items() if kind in kinds}
         self._reads_text = bool(self._detectors) or RuleKind.WORDS in kinds
@@ -209,6 +210,12 @@ def _is_welcome(tags: Collection[str], language: str) -> bool:
     while tag and tag not in tags:
         tag = tag.rpartition("-")[0]
     return bool(tag)
+
+
+def language_of_stranger(named: str | None, detected: str | None) -> str | None:
+    """The language by which a review is judged that comes from a page: nobody vouches for the one that its author
+    names, so it counts only as a form of the one that is detected."""
+    return named if named and detected and _is_welcome((_tag(detected),), named) else detected
 
 
 def _tag(language: str) -> str:
@@ -264,6 +271,7 @@ def faults(rule: ModerationRule) -> Iterable[str]:
         yield "`languages` belongs to the kind languages, which needs it"
     if (rule.kind is RuleKind.STARS) != (rule.below is not None or rule.above is not None):
         yield "`below` and `above` belong to the kind stars, which needs one of them"
-    is_hold_by_stars = rule.kind is RuleKind.STARS and rule.outcome is RuleOutcome.HOLD
-    if is_hold_by_stars != (rule.publish_after_hours is not None):
-        yield f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) belongs to a hold by stars, which needs it"
+    # A flag keeps a new review waiting as a hold does, and few stars are no reason to wait for ever.
+    waits_by_stars = rule.kind is RuleKind.STARS and rule.outcome is not RuleOutcome.APPROVE
+    if waits_by_stars != (rule.publish_after_hours is not None):
+        yield f"`publishAfterHours` (1 to {MOST_PUBLISH_HOURS}) belongs to a hold or flag by stars, which needs it"

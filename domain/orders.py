@@ -137,6 +137,10 @@ class Order(OrderHeader):
             ordered[line.id] = ordered.get(line.id, 0) + line.quantity
         return ordered
 
+    def prices(self) -> dict[str, float | None]:
+        """The price of one piece, by line id; of several lines with one id, that of the first."""
+        return {line.id: line.price for line in reversed(self.lines)}
+
     def available(self) -> dict[str, int]:
         """The quantity still returnable, by line id; never below 0."""
         return {id: max(0, quantity - self.returned.get(id, 0)) for id, quantity in self.ordered().items()}

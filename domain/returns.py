@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeVar
@@ -12,7 +12,7 @@ from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen
 from domain.orders import Order
 from domain.permissions import is_within
-from domain.returns_refusals import RefusalReason, ReturnRefusal
+from domain.returns_refusals import RefusalReason, ReturnRefusal, unknown_order
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus, status_named
 
 _LINES = UUID("0c5d8a1e-52e6-5d2b-8b57-d1f2a3c4e5f6")
@@ -116,11 +116,6 @@ class ReturnRequest:
 _ID_TAKEN: Final = RefusalReason(ReturnRefusal.ID_TAKEN, "The id is taken: choose another one, or leave it out")
 
 
-def unknown_order(order_id: str) -> list[RefusalReason]:
-    """The reason against a return of an order that isn't known, or not to its sender."""
-    return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")]
-
-
 def decide(
     request: ReturnRequest,
     known: Return | DeletedReturn | None,
@@ -152,7 +147,7 @@ def created(
     """The return that a request makes of an order, or every reason against it."""
     if not request.may_touch(order):
         return unknown_order(order.id)
-    lines = request.lines or ()
+    lines, prices = request.lines or (), order.prices()
     status = status_named(request.status or ReturnStatus.NEW, statuses)
     wanted = Return(
         id=request.id,
@@ -160,7 +155,7 @@ def created(
         order_id=order.id,
         status=status or ReturnStatus.NEW,
         resolution=request.resolution,
-        lines=tuple(_line(request, key, line, order, None) for key, line in _keyed(lines)),
+        lines=tuple(_line(request, key, line, prices, None) for key, line in _keyed(lines)),
         created=request.at,
         modified=request.at,
         created_by=request.by,
@@ -181,7 +176,7 @@ def repeated(known: Return, request: ReturnRequest) -> list[RefusalReason]:
 def changed(
     known: Return, request: ReturnRequest, order: Order, statuses: Sequence[str] = DEFAULT_STATUSES
 ) -> Return | list[RefusalReason]:
-    """The return after a change, or every reason against it.
+    """The return after a change, `known` itself where that says nothing new, or every reason against it.
 
     A line that the change doesn't name is dropped when it names lines at all. Quantities are checked again when
     the return takes more than before, also when it was canceled and is not any more. A status that the return has
@@ -195,8 +190,8 @@ def changed(
         return [RefusalReason(ReturnRefusal.STATUS_CHANGED, f"The return is {known.status} by now")]
     lines = known.lines
     if request.lines is not None:
-        before = dict(_keyed(known.lines))
-        lines = tuple(_line(request, key, line, order, before.get(key)) for key, line in _keyed(request.lines))
+        before, prices = dict(_keyed(known.lines)), order.prices()
+        lines = tuple(_line(request, key, line, prices, before.get(key)) for key, line in _keyed(request.lines))
     status = status_named(request.status or known.status, (*statuses, known.status))
     wanted = replace(
         known,
@@ -207,7 +202,9 @@ def changed(
         modified_by=request.by,
         seen=known.seen.after(request.source),
     )
-    return _unknown_status(request, status, statuses) + _objections(wanted, known, order) or wanted
+    if reasons := _unknown_status(request, status, statuses) + _objections(wanted, known, order):
+        return reasons
+    return known if _told(wanted) == _told(known) else wanted
 
 
 def with_return(order: Order, before: Return | None, after: Return | None) -> Order:
@@ -217,6 +214,12 @@ def with_return(order: Order, before: Return | None, after: Return | None) -> Or
         for line_id, quantity in (version.quantities() if version else {}).items():
             returned[line_id] = returned.get(line_id, 0) + sign * quantity
     return replace(order, returned={line_id: quantity for line_id, quantity in returned.items() if quantity})
+
+
+def _told(version: Return) -> tuple[object, ...]:
+    """The part of a return that a change can say something new of."""
+    lines = ((line.order_line_id, line.quantity, line.price, line.reason) for line in version.lines)
+    return version.status, version.resolution, *lines
 
 
 def _unknown_return(id: str) -> list[RefusalReason]:
@@ -265,7 +268,11 @@ def _keyed(lines: Iterable[L]) -> list[tuple[LineKey, L]]:
 
 
 def _line(
-    request: ReturnRequest, key: LineKey, asked: LineRequest, order: Order, before: ReturnLine | None
+    request: ReturnRequest,
+    key: LineKey,
+    asked: LineRequest,
+    prices: Mapping[str, float | None],
+    before: ReturnLine | None,
 ) -> ReturnLine:
     if before is not None:
         return replace(
@@ -276,13 +283,12 @@ def _line(
             modified=request.at,
             modified_by=request.by,
         )
-    price = next((line.price for line in order.lines if line.id == asked.order_line_id), None)
     return ReturnLine(
         # The same whenever the command is worked out again.
         id=str(uuid5(_LINES, f"{request.id}/{key[0]}/{key[1]}")),
         order_line_id=asked.order_line_id,
         quantity=asked.quantity,
-        price=asked.price if asked.price is not None else price,
+        price=asked.price if asked.price is not None else prices.get(asked.order_line_id),
         reason=asked.reason,
         created=request.at,
         modified=request.at,

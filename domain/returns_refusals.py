@@ -25,3 +25,8 @@ class RefusalReason:
     code: ReturnRefusal
     message: str
     line_index: int | None = None
+
+
+def unknown_order(order_id: str) -> list[RefusalReason]:
+    """The reason against a return of an order that isn't known, or not to its sender."""
+    return [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, f"Order {order_id} is unknown")]

@@ -89,6 +89,16 @@ class EditableReview:
     is_uncertain: bool = False
 
     @property
+    def title(self) -> str | None:
+        """Its title."""
+        return self.content.title
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        return self.content.review
+
+    @property
     def was_rejected(self) -> bool:
         """True if a moderator has rejected it, and hasn't approved it since."""
         is_edited_since = self.status is ReviewStatus.NEW and REJECTED_BEFORE in self.flags

@@ -24,6 +24,10 @@ class Source(StrEnum):
     REMINDER = "reminder"
 
 
+BY_STRANGERS: Final = frozenset((Source.WIDGET, Source.REMINDER))
+"""The ways from pages, on which no shop vouches for what is said beside the text."""
+
+
 class ReasonCode(StrEnum):
     """The reason for a rejection. A low rating is none."""
 
@@ -47,6 +51,11 @@ class Facts(NamedTuple):
     language: str | None = None
     is_proven: bool = False
     is_language_given: bool = False
+
+    @property
+    def is_language_of_stranger(self) -> bool:
+        """True if its author alone names its language."""
+        return self.is_language_given and self.source in BY_STRANGERS
 
 
 class Reply(NamedTuple):

@@ -256,7 +256,9 @@ def feedback_value(feedback: Feedback) -> dict[str, Any]:
 def _content(feedback: Feedback) -> dict[str, Any]:
     if report := feedback.report:
         told = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
-        past = {"reportedDate": timestamp(report.at)} if report.at != feedback.at else {}
+        # Without words it was brought along, also where its date says no more than that of its record.
+        is_past = report.at != feedback.at or not report.explanation.strip()
+        past = {"reportedDate": timestamp(report.at)} if is_past else {}
         return {"reason": report.reason.value, "explanation": report.explanation, **told, **past, **_settled(report)}
     if reply := feedback.reply:
         dates = {"createdDate": timestamp(reply.created), "modifiedDate": timestamp(reply.modified)}
@@ -290,11 +292,7 @@ def parked_feedback(feedback: Feedback) -> dict[str, Any]:
 
 def feedback_from(value: Mapping[str, Any]) -> Feedback:
     """The feedback in a value that `parked_feedback` made, once MongoDB has kept it."""
-    origin = Origin(
-        RecordPosition(*value["source"]),
-        mark_from(value.get("commandMark")),
-        value.get("identity"),
-        value.get("traceparent", ""),
-    )
+    source, mark = RecordPosition(*value["source"]), mark_from(value.get("commandMark"))
+    origin = Origin(source, mark, value.get("identity"), value.get("traceparent", ""))
     command = without_blank(value["command"], "userId", "commandId")
     return FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)

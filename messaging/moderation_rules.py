@@ -22,7 +22,7 @@ from domain.moderation_rules import (
 )
 from domain.moderation_rules_text import normalised
 from domain.ratings import hundredths, rating_number
-from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, NoNull, NotBlank, Rating
+from messaging.schemas import ClosedMessage, LanguageTag, NoNull, NotBlank, Rating
 
 
 def _readable(word: str) -> str:
@@ -32,7 +32,6 @@ def _readable(word: str) -> str:
 
 
 Word = Annotated[NoNull, Field(max_length=LONGEST_WORD), AfterValidator(_readable)]
-Language = Annotated[str, Field(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
 
 
 class ModerationRuleFields(ClosedMessage):
@@ -46,7 +45,7 @@ class ModerationRuleFields(ClosedMessage):
         Field(description="Words and phrases; letter case and forms of characters make no difference"),
     ] = ()
     languages: Annotated[
-        Annotated[tuple[Language, ...], Field(max_length=100)],
+        Annotated[tuple[LanguageTag, ...], Field(max_length=100)],
         Field(description="The welcome ones: `approve` fires for them, `hold` and `flag` for others"),
     ] = ()
     below: Annotated[Rating | None, Field(description="Fires for fewer stars")] = None

@@ -161,6 +161,7 @@ ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=NO_
 Language = Annotated[
     Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)
 ]
+LanguageTag = Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
 ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=NO_NULL), NotBlank]

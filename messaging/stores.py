@@ -16,7 +16,7 @@ from domain.review_urls import URL_LENGTH, check_review_url
 from domain.stores import check_return_number_template
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
-from messaging.schemas import ClosedMessage, Id, Name, OptionalId, ReturnStatusName, usable
+from messaging.schemas import ClosedMessage, Id, LanguageTag, Name, OptionalId, ReturnStatusName, usable
 from messaging.templates.messages import NotificationTemplateUpdate
 
 
@@ -76,7 +76,7 @@ class StoreFields(ClosedMessage):
         ]
         | None
     ) = None
-    languages: Annotated[tuple[Annotated[str, Field(max_length=35)], ...], Field(max_length=100)] = ()
+    languages: Annotated[tuple[LanguageTag, ...], Field(max_length=100)] = ()
     settings: StoreSettingsUpdate = StoreSettingsUpdate()
 
 

@@ -68,7 +68,7 @@ class TextRepository:
         await self._take_over({key: (others[key], id) for key, id in left.items()})
         return holders | left
 
-    async def forget(self, review_ids: Collection[str], session: Session) -> None:
+    async def forget(self, review_ids: Collection[str], session: Session | None = None) -> None:
         """Forget the texts of reviews that are deleted."""
         await self._texts.delete_many({"reviewId": {"$in": list(review_ids)}}, session=session)
 

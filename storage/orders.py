@@ -96,6 +96,12 @@ class OrderRepository:
         if writes:
             await self._orders.bulk_write(writes, ordered=False, session=session)
 
+    async def save_returned(self, orders: Iterable[Order], session: Session) -> None:
+        """Write what is returned of orders, and nothing else. It conflicts as `save` does."""
+        writes = [UpdateOne({"_id": order.id}, {"$set": {"returned": _returned(order)}}) for order in orders]
+        if writes:
+            await self._orders.bulk_write(writes, ordered=False, session=session)
+
     async def hold_places(self, ids: Collection[str], session: Session) -> None:
         """Keep these orders, which are not there, from coming until the transaction ends: it conflicts with those that
         store one, and is repeated if one has come since its beginning."""
@@ -143,11 +149,15 @@ def document_of(order: Order) -> Document:
         "body": order.body,
         "observations": [[microseconds(at), status] for at, status in order.observations],
         "digests": list(order.digests),
-        # Not a document by line id: ids are free text, and field names are not.
-        "returned": [[line_id, quantity] for line_id, quantity in order.returned.items()],
+        "returned": _returned(order),
         "reminder": reminders_states.document_of(order.reminders, order.status_since),
         **former,
     }
+
+
+def _returned(order: Order) -> list[list[str | int]]:
+    # Not a document by line id: ids are free text, and field names are not.
+    return [[line_id, quantity] for line_id, quantity in order.returned.items()]
 
 
 def customer_from(document: Document) -> Customer:

@@ -9,11 +9,15 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+import structlog
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import OutgoingMessage
-from storage.database import Database, Session
+from messaging.kafka.connection import is_too_large
+from storage.database import Database, Document, Session
+
+log = structlog.get_logger()
 
 COLLECTION: Final = "outbox"
 
@@ -52,22 +56,48 @@ class Outbox:
             await self._outbox.insert_many(documents, session=session)
         return owed
 
-    async def settle(self, owed: Iterable[Owed]) -> None:
-        """Publish messages that are owed, and forget them."""
+    async def settle(self, owed: Iterable[Owed]) -> list[ObjectId]:
+        """Publish messages that are owed, and forget them.
+
+        A message that is larger than its topic takes stays owed until that takes it, and holds up no other one. Returns
+        the ids of the documents that hold such.
+        """
+        kept = []
         for each in owed:
-            await self._publish(each.messages)
-            await self._outbox.delete_one({"_id": each.id})
+            if left := await self._published(each.messages):
+                kept.append(each.id)
+                await self._outbox.update_one({"_id": each.id}, {"$set": {"messages": [_packed(m) for m in left]}})
+            else:
+                await self._outbox.delete_one({"_id": each.id})
+        return kept
 
     async def settle_overdue(self) -> int:
         """Publish what processes that died still owe, the oldest first. Returns how many batches there were."""
-        count = 0
-        while owed := await self._overdue():
-            await self.settle(owed)
-            count += len(owed)
+        count, kept = 0, list[ObjectId]()
+        while owed := await self._overdue(kept):
+            too_large = await self.settle(owed)
+            count += len(owed) - len(too_large)
+            kept += too_large
         return count
 
-    async def _overdue(self) -> list[Owed]:
-        before = {"at": {"$lt": datetime.now(UTC) - OVERDUE}}
+    async def _published(self, messages: Sequence[OutgoingMessage]) -> Sequence[OutgoingMessage]:
+        """Publish messages; returns those that are too large."""
+        try:
+            await self._publish(messages)
+        except Exception as error:
+            if not is_too_large(error):
+                raise
+            if len(messages) == 1:
+                (message,) = messages
+                log.error("too large for its topic, and waits", topic=message.topic, bytes=len(message.value or b""))
+                return messages
+            return [left for message in messages for left in await self._published([message])]
+        return ()
+
+    async def _overdue(self, kept: Sequence[ObjectId]) -> list[Owed]:
+        before: Document = {"at": {"$lt": datetime.now(UTC) - OVERDUE}}
+        if kept:
+            before["_id"] = {"$nin": kept}
         found = self._outbox.find(before).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(_PAGE)
         return [Owed(d["_id"], [_unpacked(*fields) for fields in d["messages"]]) async for d in found]
 

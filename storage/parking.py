@@ -10,9 +10,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
-from domain.delivery import RecordPosition
+from domain.delivery import RecordPosition, in_turn
 from domain.feedback import Feedback
-from domain.moderation import Moderation
+from domain.moderation import Moderation, parked_in_turn
 from messaging.feedback import KIND, feedback_from, parked_feedback
 from messaging.moderation import moderation_from, parked_value
 from storage.database import Database, Session
@@ -37,10 +37,6 @@ class Parkable(Protocol):
     def source(self) -> RecordPosition:
         """Its record."""
 
-    @property
-    def turn(self) -> tuple[int, ...]:
-        """Its place among the commands about its review."""
-
 
 T = TypeVar("T", bound=Parkable)
 
@@ -51,10 +47,15 @@ class _Parking(Generic[T]):
     prefix: str
     value: Callable[[T], Mapping[str, Any]]
     read: Callable[[Mapping[str, Any]], T]
+    in_turn: Callable[[Iterable[T]], list[T]]
 
 
-MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", "", parked_value, moderation_from)
-FEEDBACK: Final[_Parking[Feedback]] = _Parking(KIND, f"{KIND}/", parked_feedback, feedback_from)
+def _feedback_in_turn(commands: Iterable[Feedback]) -> list[Feedback]:
+    return in_turn(commands, lambda command: command.source)
+
+
+MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", "", parked_value, moderation_from, parked_in_turn)
+FEEDBACK: Final[_Parking[Feedback]] = _Parking(KIND, f"{KIND}/", parked_feedback, feedback_from, _feedback_in_turn)
 
 
 class ParkingRepository(Generic[T]):
@@ -80,8 +81,7 @@ class ParkingRepository(Generic[T]):
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # as nearly always: cheaper than to send all the ids
         found = self._parked.find({"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind})
-        commands = [self._parking.read(document) async for document in found]
-        return sorted(commands, key=lambda command: command.turn)
+        return self._parking.in_turn([self._parking.read(document) async for document in found])
 
     async def release(self, commands: Iterable[T], session: Session | None = None) -> None:
         """Remove commands that have been applied or given up."""

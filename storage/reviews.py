@@ -45,6 +45,7 @@ from storage.seen import seen_document
 COLLECTION: Final = "reviews"
 
 _SUBMITTED: Final = {"$ifNull": ["$submittedAt", "$createdDate"]}
+_FORGOTTEN_AT_ONCE: Final = 1_000
 NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 _BY_USER: Final = [("userId", ASCENDING), *NEWEST]
 
@@ -163,9 +164,13 @@ class ReviewRepository:
             await self._images.give_up_of_reviews(deleted, session)
 
     async def forget_gone(self, before: datetime) -> int:
-        """Free the ids of reviews that were deleted, and of submissions that were refused, before that moment."""
-        gone = await self._reviews.delete_many({"createdDate": None, "goneAt": {"$lt": before}})
-        return gone.deleted_count
+        """Free the ids of reviews that were deleted, and of submissions that were refused, before that moment. Notes of
+        their texts may have come since: by submissions that came to nothing."""
+        gone, count = {"createdDate": None, "goneAt": {"$lt": before}}, 0
+        while ids := [each["_id"] async for each in self._reviews.find(gone, {"_id": 1}).limit(_FORGOTTEN_AT_ONCE)]:
+            await self._texts.forget(ids)
+            count += (await self._reviews.delete_many({"_id": {"$in": ids}, **gone})).deleted_count
+        return count
 
     async def index_wanted_names(self) -> None:
         """Create the index of `wanted_names`, which a service without resolvers does without."""

@@ -14,7 +14,9 @@ from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    MessageSizeTooLargeError,
     NoBrokersAvailable,
+    RecordListTooLargeError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
@@ -150,6 +152,11 @@ class KafkaConnection:
 def _reason(error: OSError) -> str:
     # Errors of TLS aren't about the file, but about what it holds.
     return f"no usable PEM ({error.reason})" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+
+
+def is_too_large(error: BaseException) -> bool:
+    """True if a message is larger than its topic takes, until an administrator lets that have more."""
+    return isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError)
 
 
 def is_broker_away(error: BaseException) -> bool:

@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import KafkaError
 
 from domain.delivery import OutgoingMessage
 from messaging.kafka.aiokafka_internals import close_without_flush
-from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection, is_too_large
 from messaging.kafka.division import Division, never_grew
 from messaging.kafka.packing import Places, send_batch
 from messaging.metrics import count_published
@@ -73,11 +73,11 @@ class Publisher:
                 self._discard(producer)
             why = f", and has no topic {', '.join(sorted(absent))}" if absent else ""
             raise BrokerAwayError(f"Kafka did not acknowledge in time{why}") from error
-        except (MessageSizeTooLargeError, RecordListTooLargeError):
-            raise  # it will never fit, so waiting doesn't help
         except KafkaError as error:
             if producer is not None:
                 self._discard(producer)
+            if is_too_large(error):
+                raise  # waiting doesn't help
             raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
 
     async def missing(self, topics: Collection[str]) -> list[str]:

@@ -207,6 +207,24 @@ async def test_an_objection_to_a_text_stands_when_the_stars_change(
         assert await database["publications"].find_one({"_id": low["id"]}) is None
 
 
+async def test_nobody_vouches_for_the_language_that_a_visitor_names(
+    facade: Facade, service: Service, product: str
+) -> None:
+    english = [{"id": "english", "kind": "languages", "outcome": "approve", "languages": ["en"]}]
+    store = await facade.open_store(moderationRules=english)
+    foreign = "Eine großartige Kamera, ich würde sie jederzeit wieder kaufen"
+    own = "A great camera, I would buy it again at any time"
+    told = [(foreign, "widget", "en"), (own, "widget", "en-US"), ("Sehr gut", "widget", "en"), (foreign, "api", "en")]
+    reviews = [review(product, 4, text, store, via=via, language=language) for text, via, language in told]
+    await service.publish("review-submissions", *map(review_message, reviews))
+    await facade.until_rated(product, 4.0, 2)
+    ids = [each["id"] for each in reviews]
+    assert [(await state(facade, id))[0] for id in ids] == ["New", "Approved", "New", "Approved"]
+    await service.publish("review-submissions", review_message({**reviews[1], "review": foreign}))
+    await facade.until_rated(product, 4.0, 1)
+    assert (await state(facade, ids[1]))[0] == "New"
+
+
 async def test_verdicts_of_a_classifier(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(moderationRules=RULES)
     fair, held, late = (review(product, 3, text, store) for text in ("Fair.", "A scam.", "So so."))

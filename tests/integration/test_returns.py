@@ -111,6 +111,18 @@ async def test_quantities_follow_every_change(returns: Returns, http: httpx.Asyn
     assert [(line["quantity"], line["reason"], line["price"]) for line in row["lineItems"]] == [(3, "Less", 8.5)]
 
 
+async def test_a_change_that_says_nothing_new_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
+    order = await returns.ordered({"a": 5})
+    id = await returns.create(order, {"a": 2}, resolution="Refund")
+    before = await returns.existing(id)
+    for same in ({"status": "new"}, {"resolution": "Refund"}, {"lineItems": lines_of({"a": 2})}):
+        answer = body_of(await http.put(RETURNS, json={"id": id, **same}, headers=WAIT), dict)
+        assert answer["results"] == [{"id": id, "outcome": "unchanged"}]
+    assert await returns.existing(id) == before
+    await returns.change(id, status="Approved")
+    await returns.told(id, "ReturnCreated", "ReturnChanged")
+
+
 async def test_a_price_is_that_of_the_order_unless_given(returns: Returns) -> None:
     id = new_id("order")
     items = [{"id": line, "quantity": 1} for line in "abc"]

@@ -109,6 +109,8 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
         ("/api/stores/s", {"settings": {"returnNumberTemplate": "{date:%y%m%d}-{sequence:05d}{0.__class__}"}}),
         ("/api/stores/s", {"name": "x" * 129}),
         ("/api/stores/s", {"languages": "en"}),
+        ("/api/stores/s", {"languages": ["not a language"]}),
+        ("/api/stores/s", {"languages": [""]}),
         (f"/api/stores/{'x' * 129}", {}),
         ("/api/stores/%20", {}),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from aiokafka.errors import MessageSizeTooLargeError
 from pymongo import WriteConcern
 from pymongo.errors import BulkWriteError
 
@@ -31,11 +32,14 @@ class Kafka:
     def __init__(self) -> None:
         self.published: list[OutgoingMessage] = []
         self.is_away = False
+        self.largest = 2**30
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         if self.is_away:
             raise ConnectionError
-        self.published += messages
+        self.published += [message for message in messages if len(message.value or b"") <= self.largest]
+        if any(len(message.value or b"") > self.largest for message in messages):
+            raise MessageSizeTooLargeError
 
 
 async def test_a_conflict_repeats_the_function_with_nothing_pending(database: Database) -> None:
@@ -99,6 +103,34 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
     await database[OUTBOX].update_many({}, [{"$set": {"at": {"$subtract": ["$at", 60_000]}}}])
     assert await transactions.outbox.settle_overdue() == 3
     assert kafka.published == messages
+    assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_what_its_topic_does_not_take_stays_owed_and_holds_up_nothing(database: Database) -> None:
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish)
+    kafka.largest = 100
+    small, large = MESSAGE._replace(value=b"s"), MESSAGE._replace(value=bytes(101))
+
+    async def work(unit: UnitOfWork) -> str:
+        unit.emit([small, large, small])
+        return "done"
+
+    async def later(unit: UnitOfWork) -> None:
+        unit.emit([small])
+
+    assert [await transactions.run(work) for _ in range(2)] == ["done", "done"]
+    kafka.is_away = True
+    with pytest.raises(ConnectionError):
+        await transactions.run(later)
+    kafka.is_away = False
+    kafka.published.clear()
+    await database[OUTBOX].update_many({}, [{"$set": {"at": {"$subtract": ["$at", 60_000]}}}])
+    assert await transactions.outbox.settle_overdue() == 1
+    assert kafka.published == [small]
+    kafka.largest = 101
+    assert await transactions.outbox.settle_overdue() == 2
+    assert kafka.published == [small, large, large]
     assert await database[OUTBOX].count_documents({}) == 0
 
 

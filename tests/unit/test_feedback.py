@@ -188,12 +188,6 @@ def test_a_report_counts_once() -> None:
     assert (outcomes(repeat), repeat.reports, repeat.reviews) == ([None], [], {})
 
 
-def test_feedback_that_came_before_its_review_takes_effect_as_it_stands_in_its_topic() -> None:
-    places = [place(9, 0, 1_000), place(1, 0, 2_000), place(2, 0, 2_000), place(0, 1, 500)]
-    first, second, third, last = commands = [replace(a_vote(True, 0), origin=Origin(each)) for each in places]
-    assert sorted([third, last, first, second], key=lambda command: command.turn) == commands
-
-
 EACH: Sequence[Feedback] = (a_vote(True, 1), a_vote(None, 1), a_reply("x", 1), a_reply(None, 1), a_report("r", 1))
 
 
@@ -259,6 +253,20 @@ commands = st.one_of(
             "goodFaith": st.just(True),
         },
         optional={"name": texts, "email": st.just("berta@example.org"), "userId": texts},
+    ),
+    st.fixed_dictionaries(
+        {
+            "action": st.just("report"),
+            "reason": st.sampled_from(ReportReason),
+            "explanation": st.just("") | texts,
+            "goodFaith": st.just(True),
+            "reportedDate": moments,
+        },
+        optional={
+            "settled": st.fixed_dictionaries(
+                {"action": st.sampled_from(ModerationAction), "at": moments}, optional={"moderator": texts}
+            )
+        },
     ),
 )
 about = st.fixed_dictionaries({"reviewId": texts}, optional={"commandId": texts, "stores": st.lists(texts, max_size=2)})

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from consumers import images_child, images_rebuild
+from consumers.images_rebuild import rebuild, started
+from domain.images import Rebuilt, UploadRefusal
+from tests.support.images import picture
 
 _BESIDE_THREADS = """
 import asyncio, ctypes, os, subprocess, threading
@@ -48,3 +59,29 @@ def test_children_start_while_threads_come_and_go() -> None:
         if process.poll() is None:
             os.killpg(process.pid, 9)
         process.wait()
+
+
+async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "child.py"
+    monkeypatch.setattr(images_rebuild, "_CHILD", script)
+    tries = 0
+
+    def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise OSError(errno.EAGAIN, "too many processes")
+        if tries == 3:
+            script.write_text(Path(images_child.__file__).read_text())
+        return started(command)  # without its script it ends at once
+
+    monkeypatch.setattr(images_rebuild, "started", start)
+    assert isinstance(await asyncio.wait_for(rebuild(picture()), 30), Rebuilt)
+    assert tries == 3
+
+
+async def test_a_child_that_breaks_over_a_file_refuses_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "child.py"
+    script.write_text("import os, sys\nos.write(1, b'begun\\n')\nsys.stdin.buffer.read()\nos.abort()\n")
+    monkeypatch.setattr(images_rebuild, "_CHILD", script)
+    assert await asyncio.wait_for(rebuild(picture()), 30) is UploadRefusal.TOO_COSTLY

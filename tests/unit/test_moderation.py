@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
-from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
+from domain.moderation import (
+    Moderated,
+    ModeratedReview,
+    Moderation,
+    ModerationRefusal,
+    ModerationResult,
+    moderate,
+    parked_in_turn,
+)
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode
@@ -187,12 +195,12 @@ def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_re
 
 
 def test_commands_that_came_before_their_review_take_effect_as_they_arrived_at_its_place() -> None:
-    in_their_topic = [(0, 9, 1_000), (0, 1, 2_000), (0, 2, 2_000), (1, 0, 500)]
+    in_their_topic = [(1, 0, 500), (0, 1, 2_000), (0, 2, 1_000), (0, 9, 2_000)]
     kept = [
         a_command("a", ModerationAction.APPROVE, 0)._replace(source=RecordPosition(*place)) for place in in_their_topic
     ]
     arrived = [kept[3]._replace(arrived=0), kept[0]._replace(arrived=1)]
-    assert sorted([*reversed(arrived), *reversed(kept)], key=lambda command: command.turn) == [*kept, *arrived]
+    assert parked_in_turn([*reversed(arrived), *reversed(kept)]) == [*kept, *arrived]
 
 
 steps = st.tuples(

@@ -24,6 +24,7 @@ from domain.moderation_rules import (
     faults,
     is_duplicate,
     judged,
+    language_of_stranger,
     rule_set,
     text_keys,
     tried,
@@ -296,6 +297,16 @@ def test_languages(language: str, is_welcome: bool) -> None:
     assert fired(rule("l", RuleKind.LANGUAGES, FLAG, languages=languages), language=language) is not is_welcome
 
 
+@pytest.mark.parametrize(
+    ("named", "detected", "expected"),
+    [("en-US", "en", "en-US"), ("en", "en", "en"), ("en", "ru", "ru"), ("en", None, None), (None, "ru", "ru")],
+)
+def test_a_language_that_a_stranger_names_is_a_form_of_the_detected_one(
+    named: str | None, detected: str | None, expected: str | None
+) -> None:
+    assert language_of_stranger(named, detected) == expected
+
+
 @pytest.mark.parametrize("outcome", RuleOutcome)
 @pytest.mark.parametrize("language", [None, ""])
 def test_an_unknown_language_says_nothing(language: str | None, outcome: RuleOutcome) -> None:
@@ -468,6 +479,7 @@ GOOD: list[dict[str, Any]] = [
     {"id": "w", "kind": "words", "outcome": "hold", "words": ["spam", "buy now"]},
     {"id": "l", "kind": "languages", "outcome": "flag", "languages": ["en", "pt-BR"]},
     {"id": "s", "kind": "stars", "outcome": "hold", "below": 2.5, "above": 4, "publishAfterHours": 336},
+    {"id": "f", "kind": "stars", "outcome": "flag", "below": 3, "publishAfterHours": 24},
     {"id": "t", "kind": "stars", "outcome": "approve", "above": 4},
     *({"id": kind, "kind": kind, "outcome": "flag"} for kind in ("links", "contact", "repeated", "duplicate")),
     *({"id": kind, "kind": kind, "outcome": "approve"} for kind in ("verified", "always")),
@@ -483,15 +495,19 @@ GOOD: list[dict[str, Any]] = [
         (rule("r", RuleKind.LINKS, words=("x",)), "`words` belongs to the kind words, which needs it"),
         (rule("r", RuleKind.LANGUAGES), "`languages` belongs to the kind languages, which needs it"),
         (rule("r", RuleKind.LINKS, languages=("en",)), "`languages` belongs to the kind languages, which needs it"),
-        (rule("r", RuleKind.STARS), "`below` and `above` belong to the kind stars, which needs one of them"),
+        (rule("r", RuleKind.STARS, APPROVE), "`below` and `above` belong to the kind stars, which needs one of them"),
         (rule("r", RuleKind.LINKS, below=200), "`below` and `above` belong to the kind stars, which needs one of them"),
         (
             rule("r", RuleKind.STARS, HOLD, above=400),
-            "`publishAfterHours` (1 to 336) belongs to a hold by stars, which needs it",
+            "`publishAfterHours` (1 to 336) belongs to a hold or flag by stars, which needs it",
+        ),
+        (
+            rule("r", RuleKind.STARS, FLAG, below=200),
+            "`publishAfterHours` (1 to 336) belongs to a hold or flag by stars, which needs it",
         ),
         (
             rule("r", RuleKind.LINKS, HOLD, publish_after_hours=5),
-            "`publishAfterHours` (1 to 336) belongs to a hold by stars, which needs it",
+            "`publishAfterHours` (1 to 336) belongs to a hold or flag by stars, which needs it",
         ),
     ],
 )
@@ -525,7 +541,8 @@ def test_rules_as_they_are_set_stored_and_shown() -> None:
         {"kind": "stars", "outcome": "hold", "below": 2},
         {"kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 0},
         {"kind": "stars", "outcome": "hold", "below": 2, "publishAfterHours": 337},
-        {"kind": "stars", "outcome": "flag", "below": 2, "publishAfterHours": 5},
+        {"kind": "stars", "outcome": "flag", "below": 2},
+        {"kind": "stars", "outcome": "approve", "above": 4, "publishAfterHours": 5},
         {"kind": "links", "outcome": "hold", "publishAfterHours": 5},
         {"kind": "links", "outcome": "reject"},
         {"kind": "mood"},

@@ -1,0 +1,50 @@
+"""The housekeeping of workers: what one task stumbles over keeps no other one from its turn."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import review_message
+from tests.support.service import Service
+from tests.support.waiting import eventually
+
+
+async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: Service) -> None:
+    service = own_service
+    long_ago = datetime.now(UTC) - timedelta(hours=2)
+    overdue = {"publications": {"_id": new_id("gone"), "at": long_ago, "rule": "rule:low"}}
+    async with service.mongo() as database:
+        unreadable = {"_id": "feedback/0-0-0/x", "kind": "feedback", "reviewId": "x", "parkedAt": long_ago}
+        await database["parkedCommands"].insert_one(unreadable)
+        for name, document in overdue.items():
+            await database[name].insert_one(document)
+
+        async def left() -> int:
+            return sum([await database[name].count_documents({}) for name in overdue])
+
+        await eventually(left, lambda found: found == 0)
+        assert await database["parkedCommands"].count_documents({}) == 1
+    assert service.processes["worker"].poll() is None
+    assert "a task of the housekeeping failed" in service.log("worker")
+
+
+async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    service = own_service
+    rules = [{"id": "twice", "kind": "duplicate", "outcome": "hold"}]
+    store = await own_facade.open_store(moderationRules=rules)
+    review = submission(product, storeId=store, id=new_id("review"), review="Sharp.")
+    await own_facade.submit(review)
+    await own_facade.moderate("delete", review["id"])
+    # It is refused, as its id is taken, and its text has been noted.
+    await service.publish("review-submissions", review_message({**review, "rating": 1}))
+    async with service.mongo() as database:
+        noted, places = database["reviewTexts"], database["reviews"]
+        await eventually(lambda: noted.count_documents({"reviewId": review["id"]}), bool)
+        await places.update_one({"_id": review["id"]}, {"$set": {"goneAt": datetime.now(UTC) - timedelta(days=99)}})
+        await service.restart("worker")
+        await eventually(lambda: places.count_documents({"_id": review["id"]}), lambda found: found == 0)
+    (id,) = await own_facade.submit({**review, "id": new_id("review"), "userId": "bert"})
+    assert (await own_facade.review(id))["flags"] == []

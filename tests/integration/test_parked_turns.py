@@ -1,0 +1,72 @@
+"""Commands and verdicts take effect as they stand in their topic, whatever the times of their records."""
+
+from __future__ import annotations
+
+from functools import partial
+from hashlib import sha256
+from time import time
+
+import pytest
+
+from tests.support.facade import Facade, new_id, submission
+from tests.support.messages import Message, message, moderation
+from tests.support.service import Service
+from tests.support.waiting import eventually
+
+NOW_MS = int(time() * 1000)
+
+
+def back_in_time(*messages: Message) -> list[Message]:
+    """The messages with times of their sender, each a minute before the one in front of it."""
+    return [each._replace(timestamp=NOW_MS - 60_000 * place) for place, each in enumerate(messages)]
+
+
+async def until_parked(service: Service, id: str, count: int) -> None:
+    async with service.mongo() as database:
+        parked = [database[name] for name in ("parkedCommands", "parkedVerdicts")]
+
+        async def waiting() -> int:
+            return sum([await each.count_documents({"reviewId": id}) for each in parked])
+
+        await eventually(waiting, lambda found: found == count)
+
+
+async def test_the_last_command_counts_whatever_its_time(facade: Facade, service: Service, product: str) -> None:
+    id = new_id("review")
+    told = {"reviewId": id, "userId": "u"}
+    feedback = [
+        message({"action": "reply", "reviewId": id, "text": "First"}, id),
+        message({"action": "vote", **told, "helpful": True}, id),
+        message({"action": "reply", "reviewId": id, "text": "Last"}, id),
+        message({"action": "vote", **told, "helpful": False}, id),
+    ]
+    await service.publish("moderation-commands", *back_in_time(moderation("approve", id), moderation("reject", id)))
+    await service.publish("review-feedback", *back_in_time(*feedback))
+    await until_parked(service, id, 6)
+    await facade.submit(submission(product, id=id))
+    await until_parked(service, id, 0)
+    review = await facade.review(id)
+    assert (review["reviewStatus"], review["reply"]["text"]) == ("Rejected", "Last")
+    assert (review["helpful"], review["notHelpful"]) == (0, 1)
+
+
+@pytest.mark.parametrize("is_early", [True, False], ids=["parked", "at once"])
+async def test_the_last_verdict_counts_whatever_its_time(
+    facade: Facade, service: Service, product: str, is_early: bool
+) -> None:
+    review = submission(product, id=new_id("review"), title="Good")
+    text = sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
+    id = review["id"]
+
+    def verdict(outcome: str) -> Message:
+        return message({"reviewId": id, "textHash": text, "source": "ai", "verdict": outcome}, id)
+
+    verdicts = back_in_time(verdict("flag"), verdict("approve"))
+    if is_early:
+        await service.publish("moderation-verdicts", *verdicts)
+        await until_parked(service, id, 2)
+    await facade.submit(review)
+    if not is_early:
+        await service.publish("moderation-verdicts", *verdicts)
+    await eventually(partial(facade.review, id), lambda found: found["reviewStatus"] == "Approved")
+    assert (await facade.review(id))["flags"] == []
