@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from devservers.private import private
-from plaudit.cli.command_line import CommandError
+from plaudit.cli.command_line import CommandError, UsageError
 
 
 def draft_of(file: Path) -> Path:
@@ -36,13 +36,24 @@ def locked_draft(file: Path) -> Iterator[BinaryIO]:
             return
 
 
+def put_on_disk(file: BinaryIO) -> None:
+    """Have all that was written so far on the disk; raises OSError where that is full."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
 @contextmanager
 def whole_file(file: Path) -> Iterator[BinaryIO]:
-    """The draft of a file, which stands in its place after the block; after an error the file is as it was."""
+    """The draft of a file, which stands in its place after the block; after an error the file is as it was.
+
+    Raises UsageError for what is there and is no regular file: a device or a pipe that it would take the place of.
+    """
+    if file.exists() and not file.is_file():
+        raise UsageError(f"{file} is no regular file, and would be replaced: write to standard output instead.")
     with locked_draft(file) as draft:
         try:
             yield draft
-            draft.flush()
+            put_on_disk(draft)
             draft_of(file).replace(file)
         except BaseException:
             draft_of(file).unlink(missing_ok=True)

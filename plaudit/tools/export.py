@@ -24,7 +24,7 @@ from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
-from plaudit.tools.drafts import whole_file
+from plaudit.tools.drafts import put_on_disk, whole_file
 from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
@@ -82,6 +82,9 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
                 count += len(reviews)
                 named += sum(bool(review.images) for review in reviews)
                 status.update(f"Exported {count} reviews")
+            if folder:
+                # Before the folder takes its place: the disk may be full.
+                put_on_disk(file)
     written, lost = (images.count, images.lost) if images else (0, 0)
     counts = {"exported": count, "images": written, "lostImages": lost}
     progress.tell({**counts, "output": order.output and str(order.output)})

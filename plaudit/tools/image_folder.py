@@ -49,6 +49,8 @@ def image_folder(folder: Path) -> Iterator[Path]:
 
 
 def _check_ours(folder: Path) -> None:
+    if folder.is_symlink():
+        raise UsageError(f"{folder} is a link, whose place a folder would take: remove it, or export with --no-images.")
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -44,6 +44,17 @@ def test_what_a_killed_export_left_goes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
+@pytest.mark.parametrize("suffix", ["", ".old", ".draft"])
+def test_a_link_stays(tmp_path: Path, suffix: str) -> None:
+    folder, elsewhere = tmp_path / "r.jsonl.images", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = folder.with_name(folder.name + suffix)
+    link.symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="is a link"), image_folder(folder):
+        pass
+    assert link.is_symlink()
+
+
 @pytest.mark.parametrize("name", ["mine.txt", "574071cc-f419-4a27-a580-339d691a1ccf.png", "x.jpg"])
 def test_what_is_not_ours_stays(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "r.jsonl.images"
