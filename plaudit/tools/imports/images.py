@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, digest_of
-from messaging.schemas import Id, ImageId, Message
+from messaging.schemas import ClosedMessage, Id, ImageId
 from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
@@ -25,7 +25,7 @@ AT_ONCE: Final = 8
 """Uploads that are on their way to the store together."""
 
 
-class PastImage(Message):
+class PastImage(ClosedMessage):
     """An image of a review, of which the export has the file."""
 
     id: ImageId

@@ -71,7 +71,7 @@ class ColumnMapping:
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
             raise UsageError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
-        names = [name for column in columns if (name := self._field_of(column))]
+        names = [name for column in columns if (name := self.field_of(column))]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise UsageError(f"Several columns are {', '.join(doubled)}; --map column=field says which is meant.")
@@ -90,7 +90,7 @@ class ColumnMapping:
         """
         values: dict[str, Any] = {}
         for column, value in columns.items():
-            name = self._field_of(column)
+            name = self.field_of(column)
             if name is None or value is None or (value == "" and (is_text or name not in _MAY_BE_EMPTY)):
                 continue
             if name in values:
@@ -102,7 +102,8 @@ class ColumnMapping:
             raise BadRowError(faults_of(error)) from None
         return review if review.id else review.model_copy(update={"id": content_id(review)})
 
-    def _field_of(self, column: str) -> str | None:
+    def field_of(self, column: str) -> str | None:
+        """The field that a column is, None for a column that is left out."""
         if column in self.explicit:
             return self.explicit[column]
         name = _field_named(column)
@@ -113,6 +114,11 @@ def content_id(review: SubmittedReview) -> str:
     """The identity of a review without an id: all of its content."""
     content = review.model_dump_json(by_alias=True, exclude_defaults=True, exclude={"id", "source"})
     return str(uuid5(_IMPORTED_ROWS, content))
+
+
+def submission_identity(review: SubmittedReview) -> str:
+    """The identity of the CloudEvent of a submission: the same row again has the same, another row with its id not."""
+    return str(uuid5(_IMPORTED_ROWS, f"{review.id}\n{content_id(review)}"))
 
 
 def _listed(columns: Iterable[str]) -> str:

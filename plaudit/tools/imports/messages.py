@@ -12,8 +12,9 @@ from domain.reviews_facts import Source
 from messaging.envelope import Envelope
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
+from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import FoundImage, ImageFolder
-from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.mapping import ColumnMapping, submission_identity
 from plaudit.tools.imports.past import feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
 
@@ -33,6 +34,7 @@ class RowReader:
     """Makes messages of rows. `as_new`: without the past that our own exports have. No `folder`: without images."""
 
     mapping: ColumnMapping
+    columns: SeenColumns
     topics: TopicNames
     is_text: bool
     as_new: bool = False
@@ -49,6 +51,7 @@ class RowReader:
         return self._review(row.columns)
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
+        self.columns.note(columns)
         past = None if self.as_new else past_in(columns)
         images = self.folder.images(columns) if self.folder and is_exported(columns) else []
         review = self.mapping.submission(columns, is_text=self.is_text)
@@ -56,8 +59,9 @@ class RowReader:
         if past:
             data.pop("language", None)  # restored as it was, also where there was none
         data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {}) | _named(images)
+        data["editor"] = {}  # nobody's right: what is there by now is not edited
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
-        submission = self.envelope.wrap(topic, key, "review.submission", data, id=review.id)
+        submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
         if past is None or review.id is None:
             return RowMessages(submission, followers, images)
