@@ -23,6 +23,7 @@ class Checkpoint(BaseModel):
     line: int = 0
     published: int = 0
     images: int = 0
+    without_file: int = 0
     bad: int = 0
     report_bytes: int = 0
     left_out: list[str] = []

@@ -50,6 +50,12 @@ class FoundImage:
         return {"id": self.told.id, "digest": digest_of(self.content), "exported": True, **uploader}
 
 
+def count_without_files(columns: Mapping[str, Any]) -> int:
+    """The number of images in a row of our own export that were exported without their files."""
+    told = columns.get("images")
+    return sum("sha256" not in each for each in told if isinstance(each, dict)) if isinstance(told, list) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
     """Reads the images of rows from a folder. Memory holds those of a row."""

@@ -13,7 +13,7 @@ from messaging.envelope import Envelope
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.columns import SeenColumns
-from plaudit.tools.imports.images import FoundImage, ImageFolder
+from plaudit.tools.imports.images import FoundImage, ImageFolder, count_without_files
 from plaudit.tools.imports.mapping import ColumnMapping, submission_identity
 from plaudit.tools.imports.past import feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
@@ -21,12 +21,13 @@ from plaudit.tools.imports.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class RowMessages:
-    """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, and
-    the commands that come behind it."""
+    """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, the
+    number of those that have no file, and the commands that come behind it."""
 
     submission: OutgoingMessage | None
     followers: list[OutgoingMessage] = field(default_factory=list)
     images: list[FoundImage] = field(default_factory=list)
+    without_file: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ class RowReader:
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
         self.columns.note(columns)
         past = None if self.as_new else past_in(columns)
-        images = self.folder.images(columns) if self.folder and is_exported(columns) else []
+        has_images = self.folder is not None and is_exported(columns)
+        images = self.folder.images(columns) if self.folder and has_images else []
+        without_file = count_without_files(columns) if has_images else 0
         review = self.mapping.submission(columns, is_text=self.is_text)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         if past:
@@ -64,10 +67,11 @@ class RowReader:
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
         if past is None or review.id is None:
-            return RowMessages(submission, followers, images)
+            return RowMessages(submission, followers, images, without_file)
         moderation = self.topics.name(Topic.MODERATION_COMMANDS)
         restoration = self.envelope.wrap(moderation, review.id, "review.moderation", past.restoration(review.id))
-        return RowMessages(submission, [restoration, *self._feedback(past.feedback(review.id)), *followers], images)
+        followers = [restoration, *self._feedback(past.feedback(review.id)), *followers]
+        return RowMessages(submission, followers, images, without_file)
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
         """Behind the submission: an image that no review has would go after a day."""

@@ -79,12 +79,14 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
 def _tell(out: Terminal, order: ImportOrder, done: Checkpoint, missing: list[str]) -> None:
     report = order.report_file if done.bad else None
     counts = {"published": done.published, "images": done.images, "badRows": done.bad, "dryRun": order.dry_run}
-    columns = {"leftOut": done.left_out, "missingColumns": missing}
+    columns = {"leftOut": done.left_out, "missingColumns": missing, "imagesWithoutFile": done.without_file}
     out.tell({**counts, **columns, "report": report and str(report)})
     what = "Would publish" if order.dry_run else "Published"
     out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
     if done.images:
         out.print(f"{done.images} images belong to them; workers show each once it is rebuilt.")
+    if done.without_file:
+        out.print(f"{done.without_file} images are left out: the export has them without their files.")
     if report:
         out.print(f"Line and reason of each are in {report}.")
     if done.left_out:
@@ -168,6 +170,7 @@ class _Import:
         checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
         checkpoint.published += len(batch.submissions)
         checkpoint.images += len(batch.images)
+        checkpoint.without_file += batch.without_file
         checkpoint.bad += len(batch.bad)
         checkpoint.report_bytes += len(lines)
         if publisher is not None:
@@ -183,6 +186,7 @@ class _Batch:
         self.submissions: list[OutgoingMessage] = []
         self.followers: list[OutgoingMessage] = []
         self.images: list[FoundImage] = []
+        self.without_file = 0
         self.bad: list[tuple[int, str]] = []
         self.last = Row(0, 0, 0)
 
@@ -192,6 +196,7 @@ class _Batch:
         self.submissions += submissions
         self.followers += messages.followers
         self.images += messages.images
+        self.without_file += messages.without_file
         self.bytes += sum(len(message.value or b"") for message in (*submissions, *messages.followers))
         self.bytes += sum(len(image.content) for image in messages.images)
 

@@ -11,8 +11,14 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from domain.csv_cells import text_of
+from messaging.schemas import REVIEW_LENGTH
 from plaudit.cli.terminal import shown
 from plaudit.tools.imports.lines import MAX_LINE_BYTES, Line, Lines
+
+_LONGEST_FIELD: Final = 8 * REVIEW_LENGTH
+"""Characters: a control character takes seven in a cell."""
+
+csv.field_size_limit(_LONGEST_FIELD)
 
 _NOT_UTF_8: Final = "Not UTF-8"
 _TOO_LONG: Final = f"The line has more than {MAX_LINE_BYTES} bytes"
