@@ -119,6 +119,8 @@ def test_a_mapping_that_does_not_fit_the_file() -> None:
         ({"review": " "}, "/review"),
         ({"entityId": ""}, "/entityId"),
         ({"title": "secret\0"}, "/title"),
+        ({"writtenDate": "1612050112345"}, "/writtenDate"),
+        ({"writtenDate": "9999-12-31T23:59:59Z"}, "/writtenDate"),
     ],
 )
 def test_a_row_that_is_no_review(change: dict[str, str], place: str) -> None:

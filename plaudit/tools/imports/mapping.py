@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -36,6 +36,9 @@ _MAY_BE_EMPTY: Final = ("title", "userName", "entityName")
 REQUIRED: Final = ("entityId", "entityType", "review", "rating")
 
 _WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_CLOCKS_DIFFER: Final = timedelta(days=1)
+"""A later moment is none at which somebody wrote a review; the import would count it as its own."""
+
 _BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
 _IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
 
@@ -100,6 +103,8 @@ class ColumnMapping:
             review = ONE_SUBMISSION.validate_python({**self.defaults, **values})
         except ValidationError as error:
             raise BadRowError(faults_of(error)) from None
+        if review.written_date and review.written_date > datetime.now(UTC) + _CLOCKS_DIFFER:
+            raise BadRowError("/writtenDate: Is in the future")
         return review if review.id else review.model_copy(update={"id": content_id(review)})
 
     def field_of(self, column: str) -> str | None:
@@ -139,6 +144,8 @@ def _read(name: str, value: Any, *, is_text: bool) -> Any:
 
 
 def _moment(text: str) -> datetime | str:
+    if re.fullmatch(r"\s*([0-9]{,7}|[0-9]{9,})\s*", text):
+        return text  # Unix time, some of which would be a moment of the year 1612
     try:
         return moment_in(text.strip())
     except (ValueError, OverflowError):
