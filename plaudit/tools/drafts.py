@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -43,10 +43,11 @@ def put_on_disk(file: BinaryIO) -> None:
 
 
 @contextmanager
-def whole_file(file: Path) -> Iterator[BinaryIO]:
+def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[BinaryIO]:
     """The draft of a file, which stands in its place after the block; after an error the file is as it was.
 
-    Raises UsageError for what is there and is no regular file: a device or a pipe that it would take the place of.
+    `then` is called once it stands there, before another run may write it. Raises UsageError for what is there and is
+    no regular file: a device or a pipe that it would take the place of.
     """
     if file.exists() and not file.is_file():
         raise UsageError(f"{file} is no regular file, and would be replaced: write to standard output instead.")
@@ -55,6 +56,8 @@ def whole_file(file: Path) -> Iterator[BinaryIO]:
             yield draft
             put_on_disk(draft)
             draft_of(file).replace(file)
+            if then:
+                then()
         except BaseException:
             draft_of(file).unlink(missing_ok=True)
             raise

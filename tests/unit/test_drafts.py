@@ -21,9 +21,11 @@ def test_a_file_takes_its_name_once_it_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "reviews.jsonl"
     file.write_text("before")
     draft_of(file).write_text("what a killed run has left")
-    with whole_file(file) as draft:
+    seen: list[str] = []
+    with whole_file(file, lambda: seen.append(file.read_text())) as draft:
         draft.write(b"after")
         assert file.read_text() == "before"
+    assert seen == ["after"]
     with pytest.raises(RuntimeError):
         write_half(file)
     assert [each.name for each in tmp_path.iterdir()] == ["reviews.jsonl"]

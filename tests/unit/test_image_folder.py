@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from plaudit.cli.command_line import UsageError
-from plaudit.tools.image_folder import image_file, image_folder
+from plaudit.tools.image_folder import folder_before, image_file, image_folder, remove_folder_before
+from plaudit.tools.imports.images import ImageFolder
 
 
 def write_half(folder: Path, id: str) -> None:
@@ -25,11 +27,18 @@ def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
             draft.mkdir()
             image_file(draft, id).write_text(id)
         assert [each.name for each in folder.iterdir()] == [f"{id}.jpg"]
+    # Until the file has its name, the images of the old one are there, too.
+    assert [each.name for each in folder_before(folder).iterdir()] == [f"{ids[0]}.jpg"]
+    for id in ids[:2]:
+        told = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
+        assert [each.content for each in ImageFolder(folder).images({"images": [told]})] == [id.encode()]
+    remove_folder_before(folder)
     with pytest.raises(RuntimeError):
         write_half(folder, ids[2])
     assert [each.name for each in folder.iterdir()] == [f"{ids[1]}.jpg"]
     with image_folder(folder):
         pass
+    remove_folder_before(folder)
     assert list(tmp_path.iterdir()) == []
 
 

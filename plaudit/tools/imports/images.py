@@ -17,7 +17,7 @@ from messaging.schemas import ClosedMessage, Id, ImageId
 from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
-from plaudit.tools.image_folder import image_file
+from plaudit.tools.image_folder import folder_before, image_file
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 from storage.images_files import ImageFiles
 
@@ -77,6 +77,8 @@ class ImageFolder:
 
     def _content(self, image: PastImage) -> bytes:
         path = image_file(self.folder, image.id)
+        if not path.exists() and (before := image_file(folder_before(self.folder), image.id)).exists():
+            path = before  # the export that would have replaced the file was killed
         if path.is_symlink() or not path.is_file():
             raise BadRowError(f"/images: There is no file {path.name} in {self.folder}")
         try:
