@@ -38,6 +38,7 @@ class SettlementShown(TypedDict):
 class ReportShown(TypedDict):
     """A report; the person is null where it was forgotten or gave no name."""
 
+    id: str
     reason: str
     explanation: str
     at: str
@@ -92,6 +93,7 @@ def _vote(vote: ExportedVote) -> VoteShown:
 def _report(report: ExportedReport) -> ReportShown:
     settled = report.settled
     return {
+        "id": report.id,
         "reason": report.reason,
         "explanation": report.explanation,
         "at": timestamp(report.at),

@@ -24,7 +24,7 @@ from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.images_files import ImageFiles, open_store
 from storage.reviews import ReviewRepository
-from tests.support.facade import Facade, facade_of, new_id, submission
+from tests.support.facade import Facade, facade_of
 from tests.support.images import shades
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
@@ -224,57 +224,3 @@ def files_beside(file: Path) -> dict[str, bytes]:
 def approved(file: Path) -> int:
     with file.open() as lines:
         return sum('"reviewStatus":"Approved"' in line for line in lines)
-
-
-async def refused(service: Service, product: str) -> set[tuple[str, str]]:
-    """The refused submissions about a product: review and code."""
-    told = [data for kind, data in await service.events(f"Product:{product}") if kind == "SubmissionRefused"]
-    return {(each["reviewId"], each["code"]) for each in told}
-
-
-async def test_an_import_edits_nothing_that_is_there(service: Service, facade: Facade, tmp_path: Path) -> None:
-    person, product = new_id("person"), new_id()
-    ids = await facade.submit_approved(*(submission(product, 4, userId=person) for _ in range(2)))
-    file = tmp_path / "before.jsonl"
-    await service.run("export", "-o", str(file), "--no-images")
-    rows = [row for row in map(json.loads, file.read_text().splitlines()) if row.get("entityId") == product]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert sorted(row["id"] for row in rows) == sorted(ids)
-    edited = submission(product, 2, userId=person, id=ids[0], review="Broke after a week.")
-    await facade.submit(edited)
-    await facade.moderate("approve", ids[0])
-    there = [await facade.review(id) for id in ids]
-    for _ in range(2):
-        await service.run("import", str(file))
-        await service.idle()
-        assert [await facade.review(id) for id in ids] == there
-    assert await facade.rating(product) == (3, 2)
-    assert await refused(service, product) == {(ids[0], "id-taken")}
-
-
-async def test_a_second_row_with_an_id_is_told(service: Service, facade: Facade, tmp_path: Path) -> None:
-    id, product, file = new_id("review"), new_id(), tmp_path / "twice.csv"
-    file.write_text(
-        f"id,entityId,entityType,review,rating\n{id},{product},Product,Good,5\n{id},{product},Product,Bad,1\n"
-    )
-    assert "Published 2 reviews; 0 rows are bad." in (await service.run("import", str(file))).stdout
-    await service.idle()
-    assert (await facade.review(id))["review"] == "Good"
-    assert await refused(service, product) == {(id, "id-taken")}
-
-
-async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tmp_path: Path) -> None:
-    id, entity = new_id("review"), new_id()
-    row = {
-        **{"id": id, "entityId": entity, "entityType": "Product", "review": "Good", "rating": 4},
-        **{"reviewStatus": "Approved", "createdDate": "2023-05-06T07:08:09.000Z"},
-        **{"modifiedDate": "2023-05-07T07:08:09.000Z", "moderator": "eve", "source": "api"},
-    }
-    file = tmp_path / "new.jsonl"
-    file.write_text(json.dumps(row))
-    await service.run("import", str(file), "--as-new")
-    (listed,) = await facade.until_listed(entity, 1)
-    assert listed["reviewStatus"] == "New"
-    review = await facade.review(id)
-    assert (review["source"], review["moderator"]) == ("import", None)
-    assert review["createdDate"] > "2026"

@@ -271,7 +271,10 @@ commands = st.one_of(
             "explanation": texts,
             "goodFaith": st.just(True),
         },
-        optional={"name": texts, "email": st.just("berta@example.org"), "userId": texts},
+        optional={
+            **{"name": texts | st.just(""), "email": st.just("berta@example.org"), "userId": texts},
+            **{"reportedDate": moments, "reportId": texts},
+        },
     ),
 )
 about = st.fixed_dictionaries({"reviewId": texts}, optional={"commandId": texts, "stores": st.lists(texts, max_size=2)})

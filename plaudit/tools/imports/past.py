@@ -113,8 +113,9 @@ class PastSettlement(ClosedMessage):
 
 
 class PastReport(ClosedMessage):
-    """A report about a review. Its explanation is empty where the person was forgotten."""
+    """A report about a review. Its explanation is empty where the person was forgotten; earlier exports have no ids."""
 
+    id: OptionalId = None
     reason: ReportReason
     explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=NO_NULL)]
     at: Moment
@@ -137,8 +138,9 @@ class PastFeedback(ClosedMessage):
             voted = {"userId": vote.user_id, "helpful": vote.helpful}
             yield {"action": "vote", "reviewId": self.review_id, **voted}
         for report in self.reported:
-            told = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"at", "settled"})
+            told = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"id", "at", "settled"})
             past: dict[str, Any] = {"reportedDate": timestamp(report.at)}
+            past |= {"reportId": report.id} if report.id else {}
             if report.settled:
                 settled = report.settled
                 past["settled"] = {
