@@ -242,12 +242,18 @@ def _replied(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) -> _
     seen = replace(review, replied=review.replied.after(command.source) if review.replied else command.source)
     if is_repeat:
         return _Step(seen, None)
-    if _words(review.reply) == _words(command.reply):
+    if _words(review.reply) == _words(command.reply) or _is_older(command, review.reply):
         return _Step(seen, Outcome.UNCHANGED)
     reply = command.reply
     if reply and review.reply:
         reply = reply._replace(created=review.reply.created)
     return _Step(replace(seen, reply=reply), Outcome.APPLIED)
+
+
+def _is_older(command: Feedback, stored: Reply | None) -> bool:
+    """True for a reply that is brought along from elsewhere, and older than the one that is here."""
+    reply = command.reply
+    return reply is not None and stored is not None and reply.modified < min(command.at, stored.modified)
 
 
 def _words(reply: Reply | None) -> tuple[str, str | None] | None:

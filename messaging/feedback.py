@@ -115,6 +115,7 @@ class GivenSettlement(ClosedMessage):
 class OldReport(ClosedMessage):
     """The part of a report that an import brings along."""
 
+    report_id: Annotated[OptionalId, Field(description="Of a report brought along from elsewhere: its id there")] = None
     reported_date: Annotated[Moment | None, Field(description="Of a report brought along from elsewhere")] = None
     settled: Annotated[GivenSettlement | None, Field(description="The same: the decision about it")] = None
 
@@ -191,7 +192,8 @@ class RemoveVoteCommand(_FeedbackOnReview):
 
 
 class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
-    """Report a review. A repeat is known by its command, by its CloudEvents identity, else by what it says."""
+    """Report a review. A repeat is known by its id if it has one, by its command, by its CloudEvents identity, else by
+    what it says."""
 
     action: Literal[FeedbackAction.REPORT]
     # Empty where the person behind a report that is brought along was forgotten.
@@ -208,10 +210,9 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
     def feedback(self, origin: Origin) -> Feedback:
         """The command as the domain reads it."""
         at = from_milliseconds(origin.source.timestamp)
-        told = repr((self.reason.value, self.explanation, self.name, self.email, self.user_id))
-        identity = self.command_id or origin.identity or told
+        told = (self.reason.value, self.explanation, self.name, self.email, self.user_id)
         report = Report(
-            str(uuid5(_REPORTS, f"{self.review_id}\n{identity}")),
+            self.report_id or _made_up_id(self.review_id, self.command_id or origin.identity, told),
             self.review_id,
             self.reason,
             self.explanation,
@@ -259,11 +260,19 @@ def _content(feedback: Feedback) -> dict[str, Any]:
         # Without words it was brought along, also where its date says no more than that of its record.
         is_past = report.at != feedback.at or not report.explanation.strip()
         past = {"reportedDate": timestamp(report.at)} if is_past else {}
+        by_itself = (report.reason.value, report.explanation, report.name, report.email, report.user_id)
+        if report.id != _made_up_id(feedback.review_id, feedback.command_id or feedback.origin.identity, by_itself):
+            past["reportId"] = report.id
         return {"reason": report.reason.value, "explanation": report.explanation, **told, **past, **_settled(report)}
     if reply := feedback.reply:
         dates = {"createdDate": timestamp(reply.created), "modifiedDate": timestamp(reply.modified)}
         return {"text": reply.text, "author": reply.author, **dates}
     return {"userId": feedback.user_id, "helpful": feedback.helpful} if feedback.vote_key else {}
+
+
+def _made_up_id(review_id: str, identity: str | None, told: tuple[str | None, ...]) -> str:
+    """The id of a report that comes without one: by the identity of its message, else by what it says."""
+    return str(uuid5(_REPORTS, f"{review_id}\n{identity or repr(told)}"))
 
 
 def _settled(report: Report) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from storage.database import Database
 _VOTES: Final = "votes"
 _REPORTS: Final = "reports"
 _AT_ONCE: Final = 1_000
-_ORDER_OF_REPORTS: Final = ("reviewId", "at", "reason", "explanation", "userId", "email", "name")
-"""Not by their ids, which an import makes anew."""
+_ORDER_OF_REPORTS: Final = ("reviewId", "at", "reason", "explanation", "userId", "email", "name", "_id")
+"""The oldest first."""
 
 
 class ExportedVote(NamedTuple):
@@ -37,6 +37,7 @@ class ExportedSettlement(NamedTuple):
 class ExportedReport(NamedTuple):
     """A report about a review."""
 
+    id: str
     review_id: str
     reason: str
     explanation: str
@@ -74,6 +75,7 @@ class FeedbackExport:
         async for document in found:
             settled = document.get("settled")
             yield ExportedReport(
+                document["_id"],
                 document["reviewId"],
                 document["reason"],
                 document["explanation"],

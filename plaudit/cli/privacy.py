@@ -48,7 +48,9 @@ def export_person(
 def erase_person(
     customer: Customer,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-    wait: Annotated[float, typer.Option(min=1, help="Seconds that workers have to delete the reviews.")] = 60.0,
+    wait: Annotated[
+        float, typer.Option(min=1, help="Seconds that workers have to take in what waits, and to delete the reviews.")
+    ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Remove all that a person left, for good. Ratings follow; that it was done stays on record, without the id.

@@ -81,7 +81,8 @@ def import_reviews(
     Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
     """
     from plaudit.tools.imports.mapping import ColumnMapping
-    from plaudit.tools.imports.reviews import ImportOrder, run_import
+    from plaudit.tools.imports.order import ImportOrder
+    from plaudit.tools.imports.reviews import run_import
 
     async def work(settings: Settings) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)

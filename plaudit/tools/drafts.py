@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from devservers.private import private
-from plaudit.cli.command_line import CommandError
+from plaudit.cli.command_line import CommandError, UsageError
 
 
 def draft_of(file: Path) -> Path:
@@ -36,14 +36,28 @@ def locked_draft(file: Path) -> Iterator[BinaryIO]:
             return
 
 
+def put_on_disk(file: BinaryIO) -> None:
+    """Have all that was written so far on the disk; raises OSError where that is full."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
 @contextmanager
-def whole_file(file: Path) -> Iterator[BinaryIO]:
-    """The draft of a file, which stands in its place after the block; after an error the file is as it was."""
+def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[BinaryIO]:
+    """The draft of a file, which stands in its place after the block; after an error the file is as it was.
+
+    `then` is called once it stands there, before another run may write it. Raises UsageError for what is there and is
+    no regular file: a device or a pipe that it would take the place of.
+    """
+    if file.exists() and not file.is_file():
+        raise UsageError(f"{file} is no regular file, and would be replaced: write to standard output instead.")
     with locked_draft(file) as draft:
         try:
             yield draft
-            draft.flush()
+            put_on_disk(draft)
             draft_of(file).replace(file)
+            if then:
+                then()
         except BaseException:
             draft_of(file).unlink(missing_ok=True)
             raise

@@ -23,11 +23,11 @@ from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
-from plaudit.tools.drafts import whole_file
+from plaudit.tools.drafts import put_on_disk, whole_file
 from plaudit.tools.export_feedback import feedback_lines
 from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
-from plaudit.tools.image_folder import image_folder, images_beside
+from plaudit.tools.image_folder import image_folder, images_beside, remove_folder_before
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_store
 from storage.database import in_batches
@@ -67,7 +67,7 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with (
             # Its lock is that of the folder, too.
-            _output(order.output) as file,
+            _output(order) as file,
             order.folder() as folder,
             progress.status("Exporting reviews") as status,
         ):
@@ -82,6 +82,9 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
                 count += len(reviews)
                 named += sum(bool(review.images) for review in reviews)
                 status.update(f"Exported {count} reviews")
+            if folder:
+                # Before the folder takes its place: the disk may be full.
+                put_on_disk(file)
     written, lost = (images.count, images.lost) if images else (0, 0)
     counts = {"exported": count, "images": written, "lostImages": lost}
     progress.tell({**counts, "output": order.output and str(order.output)})
@@ -128,7 +131,8 @@ def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, 
 
 
 @contextmanager
-def _output(path: Path | None) -> Iterator[BinaryIO]:
+def _output(order: ExportOrder) -> Iterator[BinaryIO]:
+    path = order.output
     if path is None:
         try:
             yield sys.stdout.buffer
@@ -137,5 +141,6 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
             # The reader closed the pipe; without this, Python would report it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    with whole_file(path) as file:
+    then = partial(remove_folder_before, images_beside(path)) if order.with_images else None
+    with whole_file(path, then) as file:
         yield file

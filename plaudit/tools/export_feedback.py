@@ -12,8 +12,9 @@ from storage.database import Database
 from storage.reviews_exports import ExportedReport, ExportedVote, FeedbackExport
 
 VOTES_IN_LINE: Final = 500
-REPORTS_IN_LINE: Final = 20
-"""A line is bounded: a review can have any number of votes."""
+REPORTS_IN_LINE: Final = 10
+"""A line is bounded, for an import takes none beyond `MAX_LINE_BYTES`: a review can have any number of votes, and each
+character of a report can take twelve bytes."""
 
 Told = TypeVar("Told", ExportedVote, ExportedReport)
 Shown = TypeVar("Shown")
@@ -37,6 +38,7 @@ class SettlementShown(TypedDict):
 class ReportShown(TypedDict):
     """A report; the person is null where it was forgotten or gave no name."""
 
+    id: str
     reason: str
     explanation: str
     at: str
@@ -91,6 +93,7 @@ def _vote(vote: ExportedVote) -> VoteShown:
 def _report(report: ExportedReport) -> ReportShown:
     settled = report.settled
     return {
+        "id": report.id,
         "reason": report.reason,
         "explanation": report.explanation,
         "at": timestamp(report.at),

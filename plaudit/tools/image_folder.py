@@ -26,13 +26,24 @@ def image_file(folder: Path, id: str) -> Path:
     return folder / f"{id}{_SUFFIX}"
 
 
+def folder_before(folder: Path) -> Path:
+    """The place of the folder before, until the file of the new export has its name: it is that of the old file."""
+    return folder.with_name(folder.name + ".old")
+
+
+def remove_folder_before(folder: Path) -> None:
+    """Remove the folder before."""
+    _remove(folder_before(folder))
+
+
 @contextmanager
 def image_folder(folder: Path) -> Iterator[Path]:
     """A draft of the folder, in whose place it stands after the block; after an error the folder is as it was.
 
-    Without any image there is no folder afterwards. Raises UsageError for a folder that holds anything else.
+    Without any image there is no folder afterwards. The one before is kept for `remove_folder_before`. Raises
+    UsageError for a folder that holds anything else.
     """
-    draft, old = (folder.with_name(folder.name + suffix) for suffix in (".draft", ".old"))
+    draft, old = folder.with_name(folder.name + ".draft"), folder_before(folder)
     for each in (folder, draft, old):
         _check_ours(each)
     _remove(draft)
@@ -43,12 +54,13 @@ def image_folder(folder: Path) -> Iterator[Path]:
             folder.rename(old)
         if draft.exists():
             draft.rename(folder)
-        _remove(old)
     finally:
         _remove(draft)
 
 
 def _check_ours(folder: Path) -> None:
+    if folder.is_symlink():
+        raise UsageError(f"{folder} is a link, whose place a folder would take: remove it, or export with --no-images.")
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -19,6 +19,7 @@ from plaudit.config import Settings
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.past import feedback_in
 from plaudit.tools.imports.rows import Row, csv_rows, json_rows
 from plaudit.tools.servers import reached
 from storage.stores import StoreRepository
@@ -96,6 +97,8 @@ def _reviews(file: BinaryIO, order: RuleTrialOrder, bad: list[str]) -> Iterator[
         try:
             if row.columns is None:
                 raise BadRowError(row.fault)
+            if order.format is FileFormat.JSONL and feedback_in(row.columns):
+                continue
             submitted = order.mapping.submission(row.columns, is_text=order.format is FileFormat.CSV)
         except BadRowError as error:
             bad.append(f"line {row.line}: {error}")

@@ -26,11 +26,13 @@ from messaging.dead_letters_replays import letter_id, person_key
 from messaging.decoding import RawRecord
 from messaging.envelope import Envelope
 from messaging.feedback import feedback_value
+from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal, shown_json
 from plaudit.config import Settings
+from plaudit.processes.waiting import patiently
 from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.drafts import whole_file
 from plaudit.tools.servers import reached
@@ -42,6 +44,9 @@ from storage.stores import StoreRepository
 
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"
+
+_TELLING: Final = (Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_FEEDBACK, Topic.ORDER_EVENTS, Topic.RETURN_COMMANDS)
+"""The topics whose records bring what a person left into the database."""
 
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2
@@ -141,10 +146,13 @@ def _vote(key: VoteKey, vote: Vote) -> dict[str, Any]:
 async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait: float) -> None:
     """Remove all that a person left, and keep a record that it was done; again for what has come since.
 
-    Reviews are deleted by the workers, so that ratings follow; they have `wait` seconds for it. Raises CommandError.
+    What was published before is taken in first, and reviews are deleted by the workers, so that ratings follow; they
+    have `wait` seconds for each. Raises CommandError.
     """
     async with reached(settings, Topic.MODERATION_COMMANDS) as (database, publisher):
         data = PersonalData(database, customer_id)
+        with out.status("Waiting for what was published before"):
+            await _await_backlog(settings, wait)
         with out.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
         erasures = erasures_of(settings, database)
@@ -177,6 +185,25 @@ async def erase_person(settings: Settings, out: Terminal, customer_id: str, wait
         f"gone when the retention of their topics is over ({days} days as configured). `plaudit dlq replay` leaves "
         "them out."
     )
+
+
+async def _await_backlog(settings: Settings, wait: float) -> None:
+    """Wait until workers have taken in what was published so far: they would bring it back behind the erasure."""
+    lag = ConsumerLag(settings.kafka_connection(), settings.topics)
+    try:
+        async with asyncio.timeout(wait):
+            found = await patiently("Kafka", lag.measure)
+            ends = {place: each.next_offset + each.records for place, each in found.items() if place[0] in _TELLING}
+            while any(place in found and found[place].next_offset < end for place, end in ends.items()):
+                await asyncio.sleep(_PAUSE_S)
+                found = await patiently("Kafka", lag.measure)
+    except TimeoutError:
+        raise CommandError(
+            f"After {wait:g} s workers haven't taken in what was published before, and nothing was removed: is a "
+            "worker running? Run this again, or give them longer by --wait."
+        ) from None
+    finally:
+        await lag.stop()
 
 
 async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: TopicNames, wait: float) -> int:

@@ -24,7 +24,7 @@ from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.images_files import ImageFiles, open_store
 from storage.reviews import ReviewRepository
-from tests.support.facade import Facade, facade_of, new_id
+from tests.support.facade import Facade, facade_of
 from tests.support.images import shades
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
@@ -224,20 +224,3 @@ def files_beside(file: Path) -> dict[str, bytes]:
 def approved(file: Path) -> int:
     with file.open() as lines:
         return sum('"reviewStatus":"Approved"' in line for line in lines)
-
-
-async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tmp_path: Path) -> None:
-    id, entity = new_id("review"), new_id()
-    row = {
-        **{"id": id, "entityId": entity, "entityType": "Product", "review": "Good", "rating": 4},
-        **{"reviewStatus": "Approved", "createdDate": "2023-05-06T07:08:09.000Z"},
-        **{"modifiedDate": "2023-05-07T07:08:09.000Z", "moderator": "eve", "source": "api"},
-    }
-    file = tmp_path / "new.jsonl"
-    file.write_text(json.dumps(row))
-    await service.run("import", str(file), "--as-new")
-    (listed,) = await facade.until_listed(entity, 1)
-    assert listed["reviewStatus"] == "New"
-    review = await facade.review(id)
-    assert (review["source"], review["moderator"]) == ("import", None)
-    assert review["createdDate"] > "2026"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -176,6 +179,27 @@ async def test_ours_are_kept_and_those_of_others_come_back_clean(
     assert (kept.content, kept.headers["cache-control"]) == (ours, "private, no-store")
     assert "Published 10 reviews; 0 rows are bad." in (await service.run("import", str(file), "--no-images")).stdout
     await until_shown(facade, product, shown | {row["id"]: [] for row in rows if row["id"] not in shown})
+
+
+async def test_a_full_disk_leaves_file_and_folder_as_they_were(
+    service: Service, facade: Facade, tmp_path: Path
+) -> None:
+    kind, file = new_id("kind"), tmp_path / "reviews.jsonl"
+    folder, images = tmp_path / f"{file.name}.images", Images(facade.http)
+    export = ["export", "-o", str(file), "--entity-type", kind]
+    for seed, text in enumerate(("Good", "x" * 6_000)):
+        image = await images.upload(shades(seed, (60, 40)))
+        await facade.submit(submission(new_id(), EntityType=kind, review=text, images=[image]))
+        if not seed:
+            await service.run(*export)
+    there = file.read_bytes(), files_in(folder)
+    assert len(there[1]) == 1
+    full = ["prlimit", "--fsize=4096", sys.executable, "-m", "plaudit", *export]
+    environment = service.command_environment()
+    ended = await asyncio.to_thread(subprocess.run, full, env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.count("File too large")) == (1, 1)
+    assert (file.read_bytes(), files_in(folder)) == there
+    assert sorted(tmp_path.iterdir()) == [file, folder]
 
 
 async def test_an_export_without_room_for_images(service: Service, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from domain.review_tokens import ReviewToken
 from storage.mails import MailRepository, StoredRecord
 from storage.review_tokens import ReviewTokenRepository, UsedToken
 from tests.support.facade import Facade, new_id, submission
-from tests.support.messages import Message, message, moderation
+from tests.support.messages import Message, message, moderation, review_message
 from tests.support.orders import Returns, return_command, wanted_return
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
@@ -251,6 +251,19 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     await own_service.run("privacy", "export", "--customer", anna, "-o", str(file))
     assert json.loads(file.read_bytes())["reviews"] == []
     assert file.stat().st_mode & 0o077 == 0
+
+
+async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> None:
+    anna = new_id("anna")
+    await own_service.stop("worker")
+    review = submission(new_id(), userId=anna, id=new_id("review"))
+    await own_service.publish("review-submissions", review_message(review))
+    said = await erase(own_service, anna, "--wait", "1", code=1)
+    assert "haven't taken in what was published before, and nothing was removed" in said
+    own_service.start("worker")
+    assert "Deleted 1 reviews" in await erase(own_service, anna)
+    await own_service.idle()
+    assert (await export(own_service, anna))["reviews"] == []
 
 
 async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:

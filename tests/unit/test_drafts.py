@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from plaudit.cli.command_line import CommandError
+from plaudit.cli.command_line import CommandError, UsageError
 from plaudit.tools.drafts import draft_of, locked_draft, whole_file
 
 
@@ -20,9 +21,11 @@ def test_a_file_takes_its_name_once_it_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "reviews.jsonl"
     file.write_text("before")
     draft_of(file).write_text("what a killed run has left")
-    with whole_file(file) as draft:
+    seen: list[str] = []
+    with whole_file(file, lambda: seen.append(file.read_text())) as draft:
         draft.write(b"after")
         assert file.read_text() == "before"
+    assert seen == ["after"]
     with pytest.raises(RuntimeError):
         write_half(file)
     assert [each.name for each in tmp_path.iterdir()] == ["reviews.jsonl"]
@@ -38,6 +41,16 @@ def test_one_run_writes_a_file_at_a_time(tmp_path: Path) -> None:
             with pytest.raises(CommandError, match="Another run is writing"), second:
                 pass
     assert file.read_text() == "the first"
+
+
+def test_nothing_takes_the_place_of_a_device(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "null"
+    os.mkfifo(pipe)
+    link.symlink_to("/dev/null")
+    for special in (pipe, link):
+        with pytest.raises(UsageError, match="standard output"), whole_file(special):
+            pass
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["null", "pipe"]
 
 
 @pytest.mark.parametrize("is_named", [True, False])

@@ -135,6 +135,19 @@ def test_an_older_record_changes_nothing(position: RecordPosition, counts: bool)
     assert bool(replied.reviews) is counts
 
 
+def test_a_reply_from_elsewhere_replaces_no_newer_one() -> None:
+    here = Reply("here", "eve", AT, AT + timedelta(hours=3))
+    known = {"a": replace(REVIEW, reply=here, replied=place(3))}
+    old, new = (Reply(text, None, AT, AT + timedelta(hours=hours)) for text, hours in (("old", 2), ("new", 4)))
+    older, newer = (replace(a_reply(each.text, 9), reply=each) for each in (old, new))
+    assert outcomes(taken(older, reviews=known)) == [Outcome.UNCHANGED]
+    assert taken(older, reviews=known).reviews["a"] == replace(known["a"], replied=place(9))
+    assert taken(newer, reviews=known).reviews["a"].reply == new
+    # A command of a host whose clock is slow is none from elsewhere.
+    slow = replace(older, at=old.modified)
+    assert taken(slow, reviews=known).reviews["a"].reply == old
+
+
 def test_marks_never_go_back_in_time() -> None:
     late = replace(a_vote(False, 0), origin=Origin(place(6, timestamp=1)))
     assert taken(late, votes={KEY: Vote(True, place(5))}).votes[KEY].source == place(6, timestamp=1_005)
@@ -252,7 +265,10 @@ commands = st.one_of(
             "explanation": texts,
             "goodFaith": st.just(True),
         },
-        optional={"name": texts, "email": st.just("berta@example.org"), "userId": texts},
+        optional={
+            **{"name": texts | st.just(""), "email": st.just("berta@example.org"), "userId": texts},
+            **{"reportedDate": moments, "reportId": texts},
+        },
     ),
     st.fixed_dictionaries(
         {

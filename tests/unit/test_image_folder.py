@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from plaudit.cli.command_line import UsageError
-from plaudit.tools.image_folder import image_file, image_folder
+from plaudit.tools.image_folder import folder_before, image_file, image_folder, remove_folder_before
+from plaudit.tools.imports.images import ImageFolder
 
 
 def write_half(folder: Path, id: str) -> None:
@@ -25,11 +27,18 @@ def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
             draft.mkdir()
             image_file(draft, id).write_text(id)
         assert [each.name for each in folder.iterdir()] == [f"{id}.jpg"]
+    # Until the file has its name, the images of the old one are there, too.
+    assert [each.name for each in folder_before(folder).iterdir()] == [f"{ids[0]}.jpg"]
+    for id in ids[:2]:
+        told = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
+        assert [each.content for each in ImageFolder(folder).images({"images": [told]})] == [id.encode()]
+    remove_folder_before(folder)
     with pytest.raises(RuntimeError):
         write_half(folder, ids[2])
     assert [each.name for each in folder.iterdir()] == [f"{ids[1]}.jpg"]
     with image_folder(folder):
         pass
+    remove_folder_before(folder)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -42,6 +51,17 @@ def test_what_a_killed_export_left_goes(tmp_path: Path) -> None:
     with image_folder(folder) as draft:
         draft.mkdir()
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("suffix", ["", ".old", ".draft"])
+def test_a_link_stays(tmp_path: Path, suffix: str) -> None:
+    folder, elsewhere = tmp_path / "r.jsonl.images", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = folder.with_name(folder.name + suffix)
+    link.symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="is a link"), image_folder(folder):
+        pass
+    assert link.is_symlink()
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "574071cc-f419-4a27-a580-339d691a1ccf.png", "x.jpg"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plaudit.cli.command_line import UsageError
+from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint
 from plaudit.tools.imports.lines import MAX_LINE_BYTES
 from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.order import ImportOrder, check_text
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}
@@ -116,6 +119,8 @@ def test_a_mapping_that_does_not_fit_the_file() -> None:
         ({"review": " "}, "/review"),
         ({"entityId": ""}, "/entityId"),
         ({"title": "secret\0"}, "/title"),
+        ({"writtenDate": "1612050112345"}, "/writtenDate"),
+        ({"writtenDate": "9999-12-31T23:59:59Z"}, "/writtenDate"),
     ],
 )
 def test_a_row_that_is_no_review(change: dict[str, str], place: str) -> None:
@@ -135,6 +140,45 @@ def test_a_row_is_identified_by_its_id_or_by_its_content() -> None:
     assert identity(ROW) == identity({**ROW, "rating": 4}, is_text=False)
     for name in ("entityId", "userId", "title", "storeId", "review"):
         assert identity({**ROW, name: "another"}) != identity(ROW)
+
+
+def test_a_field_that_comes_twice() -> None:
+    lines = b'{"rating": 1, "rating": 5}\n{"a": [{"b": 1, "b": 1}]}\n{"a": {"b": 1}, "b": [1, 1]}\n'
+    assert [row.fault for row in json_rows(io.BytesIO(lines), offset=0, line=0)] == [
+        "A field comes twice: rating",
+        "A field comes twice: b",
+        None,
+    ]
+
+
+def an_order(file: Path, report: Path | None = None) -> ImportOrder:
+    return ImportOrder(file, FileFormat.JSONL, ColumnMapping(), report)
+
+
+def test_a_report_takes_the_place_of_reports_alone(tmp_path: Path) -> None:
+    file, report, other = (tmp_path / name for name in ("r.jsonl", "report.jsonl", "other.jsonl"))
+    for each in (file, other):
+        each.write_text('{"review": "Good"}\n')
+    for earlier in ("", '{"li', '{"line":1,"reason":"x"}\n'):
+        report.write_text(earlier)
+        an_order(file, report).check()
+    for taken in (other, Path("/dev/null"), file, tmp_path / "r.jsonl.plaudit-import.json"):
+        with pytest.raises(UsageError, match="name another file"):
+            an_order(file, taken).check()
+
+
+def test_a_pipe_is_no_file_to_go_on_in(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="save it"):
+        an_order(pipe).check()
+
+
+@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08", b"PK\x03\x04", "\ufeff{}".encode("utf-16-le")])
+def test_a_file_that_is_no_text(beginning: bytes) -> None:
+    with pytest.raises(UsageError, match="first"):
+        check_text(io.BytesIO(beginning), Path("r.jsonl"))
+    check_text(io.BytesIO(b"\xef\xbb\xbf{}"), Path("r.jsonl"))
 
 
 def test_a_checkpoint_is_of_its_job(tmp_path: Path) -> None:

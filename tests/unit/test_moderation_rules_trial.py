@@ -85,7 +85,8 @@ def test_the_command_line(tmp_path: Path, format: str) -> None:
     reviews, rules = tmp_path / f"reviews.{format}", tmp_path / "rules.json"
     rules.write_text(json.dumps(RULES))
     if format == "jsonl":
-        reviews.write_text("\n".join(json.dumps(each) for each in [*REVIEWS, {"rating": 9}]))
+        voted = {"reviewId": "r", "votes": [{"userId": "u", "helpful": True}]}
+        reviews.write_text("\n".join(json.dumps(each) for each in [*REVIEWS, voted, {"rating": 9}]))
     else:
         names = ["id", "EntityId", "review", "rating", "verifiedPurchase", "userName"]
         lines = [",".join(str(each.get(name, "")) for name in names) for each in REVIEWS]

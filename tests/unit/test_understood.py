@@ -177,6 +177,7 @@ REPORT: Json = {
 }
 FEEDBACK: Json = {"reviewId": "r", "commandId": "c", "stores": ["s"]}
 OLD_REPORT: Json = {
+    "reportId": "o",
     "reportedDate": "2026-03-14T09:26:53Z",
     "settled": {"action": "reject", "moderator": "eve", "at": "2026-03-15T09:26:53Z"},
 }

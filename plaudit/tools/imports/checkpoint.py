@@ -15,15 +15,19 @@ _HASHED_BYTES: Final = 64 * 1024
 
 class Checkpoint(BaseModel):
     """Everything before byte `offset`, the end of line `line`, is done: published, or reported in the first
-    `report_bytes` of the report. `job` tells this import from others of the same file."""
+    `report_bytes` of the report. `job` tells this import from others of the same file. `left_out` are the columns that
+    no field is made of so far, `mapped` those of the mapping that were there."""
 
     job: str
     offset: int = 0
     line: int = 0
     published: int = 0
     images: int = 0
+    without_file: int = 0
     bad: int = 0
     report_bytes: int = 0
+    left_out: list[str] = []
+    mapped: list[str] = []
 
     @classmethod
     def read(cls, path: Path, job: str) -> Checkpoint | None:

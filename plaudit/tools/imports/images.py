@@ -13,11 +13,11 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, digest_of
-from messaging.schemas import Id, ImageId, Message
+from messaging.schemas import ClosedMessage, Id, ImageId
 from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
-from plaudit.tools.image_folder import image_file
+from plaudit.tools.image_folder import folder_before, image_file
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 from storage.images_files import ImageFiles
 
@@ -25,7 +25,7 @@ AT_ONCE: Final = 8
 """Uploads that are on their way to the store together."""
 
 
-class PastImage(Message):
+class PastImage(ClosedMessage):
     """An image of a review, of which the export has the file."""
 
     id: ImageId
@@ -50,6 +50,12 @@ class FoundImage:
         return {"id": self.told.id, "digest": digest_of(self.content), "exported": True, **uploader}
 
 
+def count_without_files(columns: Mapping[str, Any]) -> int:
+    """The number of images in a row of our own export that were exported without their files."""
+    told = columns.get("images")
+    return sum("sha256" not in each for each in told if isinstance(each, dict)) if isinstance(told, list) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
     """Reads the images of rows from a folder. Memory holds those of a row."""
@@ -71,6 +77,8 @@ class ImageFolder:
 
     def _content(self, image: PastImage) -> bytes:
         path = image_file(self.folder, image.id)
+        if not path.exists() and (before := image_file(folder_before(self.folder), image.id)).exists():
+            path = before  # the export that would have replaced the file was killed
         if path.is_symlink() or not path.is_file():
             raise BadRowError(f"/images: There is no file {path.name} in {self.folder}")
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Final
 from uuid import UUID, uuid5
 
@@ -37,6 +37,9 @@ _MAY_BE_EMPTY: Final = ("title", "userName", "entityName")
 REQUIRED: Final = ("entityId", "entityType", "review", "rating")
 
 _WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_CLOCKS_DIFFER: Final = timedelta(days=1)
+"""A later moment is none at which somebody wrote a review; the import would count it as its own."""
+
 _BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
 _IMPORTED_ROWS: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
 
@@ -72,7 +75,7 @@ class ColumnMapping:
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
             raise UsageError(f"There is no column {', '.join(unknown)}; there are {_listed(columns)}.")
-        names = [name for column in columns if (name := self._field_of(column))]
+        names = [name for column in columns if (name := self.field_of(column))]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise UsageError(f"Several columns are {', '.join(doubled)}; --map column=field says which is meant.")
@@ -102,7 +105,7 @@ class ColumnMapping:
         """
         values: dict[str, Any] = {}
         for column, value in columns.items():
-            name = self._field_of(column)
+            name = self.field_of(column)
             if name is None or value is None or (value == "" and (is_text or name not in _MAY_BE_EMPTY)):
                 continue
             if name in values:
@@ -112,9 +115,12 @@ class ColumnMapping:
             review = ONE_SUBMISSION.validate_python({**self.defaults, **values})
         except ValidationError as error:
             raise BadRowError(faults_of(error)) from None
+        if review.written_date and review.written_date > datetime.now(UTC) + _CLOCKS_DIFFER:
+            raise BadRowError("/writtenDate: Is in the future")
         return review if review.id else review.model_copy(update={"id": content_id(review)})
 
-    def _field_of(self, column: str) -> str | None:
+    def field_of(self, column: str) -> str | None:
+        """The field that a column is, None for a column that is left out."""
         if column in self.explicit:
             return self.explicit[column]
         name = _field_named(column)
@@ -125,6 +131,11 @@ def content_id(review: SubmittedReview) -> str:
     """The identity of a review without an id: all of its content."""
     content = review.model_dump_json(by_alias=True, exclude_defaults=True, exclude={"id", "source"})
     return str(uuid5(_IMPORTED_ROWS, content))
+
+
+def submission_identity(review: SubmittedReview) -> str:
+    """The identity of the CloudEvent of a submission: the same row again has the same, another row with its id not."""
+    return str(uuid5(_IMPORTED_ROWS, f"{review.id}\n{content_id(review)}"))
 
 
 def _listed(columns: Iterable[str]) -> str:
@@ -145,6 +156,8 @@ def _read(name: str, value: Any, *, is_text: bool) -> Any:
 
 
 def _moment(text: str) -> datetime | str:
+    if re.fullmatch(r"\s*([0-9]{,7}|[0-9]{9,})\s*", text):
+        return text  # Unix time, some of which would be a moment of the year 1612
     try:
         return moment_in(text.strip())
     except (ValueError, OverflowError):

@@ -12,20 +12,22 @@ from domain.reviews_facts import Source
 from messaging.envelope import Envelope
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
-from plaudit.tools.imports.images import FoundImage, ImageFolder
-from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.columns import SeenColumns
+from plaudit.tools.imports.images import FoundImage, ImageFolder, count_without_files
+from plaudit.tools.imports.mapping import ColumnMapping, submission_identity
 from plaudit.tools.imports.past import feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
 class RowMessages:
-    """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, and
-    the commands that come behind it."""
+    """The submission of a row, none for a line of votes or reports, the images that must be in the store before it, the
+    number of those that have no file, and the commands that come behind it."""
 
     submission: OutgoingMessage | None
     followers: list[OutgoingMessage] = field(default_factory=list)
     images: list[FoundImage] = field(default_factory=list)
+    without_file: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class RowReader:
     """Makes messages of rows. `as_new`: without the past that our own exports have. No `folder`: without images."""
 
     mapping: ColumnMapping
+    columns: SeenColumns
     topics: TopicNames
     is_text: bool
     as_new: bool = False
@@ -49,21 +52,26 @@ class RowReader:
         return self._review(row.columns)
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
+        self.columns.note(columns)
         past = None if self.as_new else past_in(columns)
-        images = self.folder.images(columns) if self.folder and is_exported(columns) else []
+        has_images = self.folder is not None and is_exported(columns)
+        images = self.folder.images(columns) if self.folder and has_images else []
+        without_file = count_without_files(columns) if has_images else 0
         review = self.mapping.submission(columns, is_text=self.is_text)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         if past:
             data.pop("language", None)  # restored as it was, also where there was none
         data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {}) | _named(images)
+        data["editor"] = {}  # nobody's right: what is there by now is not edited
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
-        submission = self.envelope.wrap(topic, key, "review.submission", data, id=review.id)
+        submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
         if past is None or review.id is None:
-            return RowMessages(submission, followers, images)
+            return RowMessages(submission, followers, images, without_file)
         moderation = self.topics.name(Topic.MODERATION_COMMANDS)
         restoration = self.envelope.wrap(moderation, review.id, "review.moderation", past.restoration(review.id))
-        return RowMessages(submission, [restoration, *self._feedback(past.feedback(review.id)), *followers], images)
+        followers = [restoration, *self._feedback(past.feedback(review.id)), *followers]
+        return RowMessages(submission, followers, images, without_file)
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
         """Behind the submission: an image that no review has would go after a day."""

@@ -9,25 +9,32 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid5
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
+from domain.feedback import ReportReason
+from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import timestamp
+from messaging.feedback import FEEDBACK_LENGTH, FeedbackText, MailAddress
 from messaging.moderation import Status, restored_value
-from messaging.schemas import Id, Message, Moment, Name, Note
+from messaging.schemas import NO_NULL, ClosedMessage, Id, Message, Moment, Name, Note, OptionalId
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 
 _MARKS_OF_EXPORT: Final = ("reviewStatus", "createdDate", "modifiedDate")
 """A row that has all of them is one of ours; in others a column of such a name means something else."""
 
+_LINES_OF_FEEDBACK: Final = ({"reviewId", "votes"}, {"reviewId", "reported"})
+"""The fields of the lines that are no reviews. A line with any other is a review of somebody who calls its id that."""
+
 _REPORTS: Final = UUID("5a6e0d54-3a0f-5d0e-8a2f-9d6b9a0c7f11")
 
 
-class PastReply(Message):
+class PastReply(ClosedMessage):
     """The store's reply, with its dates."""
 
-    text: str
+    text: FeedbackText
     author: Name | None = None
     created_date: Moment
     modified_date: Moment
@@ -47,6 +54,13 @@ class Past(Message):
     language: Name | None = None
     verified_purchase: bool = False
     reply: PastReply | None = None
+
+    @field_validator("reason_code")
+    @classmethod
+    def _codes_rejections(cls, code: ReasonCode | None, given: ValidationInfo) -> ReasonCode | None:
+        if code is not None and given.data.get("review_status") is not ReviewStatus.REJECTED:
+            raise PydanticCustomError("reason_code", "Only a rejected review has one")
+        return code
 
     def submission_fields(self) -> dict[str, Any]:
         """The fields of its submission that an import alone can give."""
@@ -83,34 +97,35 @@ class Past(Message):
             yield {"action": "reply", "reviewId": review_id, "text": self.reply.text, **author, **dates}
 
 
-class PastVote(Message):
+class PastVote(ClosedMessage):
     """A vote on a review."""
 
     user_id: Id
     helpful: bool
 
 
-class PastSettlement(Message):
+class PastSettlement(ClosedMessage):
     """The decision that settled a report."""
 
-    action: Name
+    action: ModerationAction
     moderator: Name | None = None
     at: Moment
 
 
-class PastReport(Message):
-    """A report about a review."""
+class PastReport(ClosedMessage):
+    """A report about a review. Its explanation is empty where the person was forgotten; earlier exports have no ids."""
 
-    reason: Name
-    explanation: str
+    id: OptionalId = None
+    reason: ReportReason
+    explanation: Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=NO_NULL)]
     at: Moment
     name: Name | None = None
-    email: Name | None = None
-    user_id: Id | None = None
+    email: MailAddress = None
+    user_id: OptionalId = None
     settled: PastSettlement | None = None
 
 
-class PastFeedback(Message):
+class PastFeedback(ClosedMessage):
     """A line of votes on a review, or of reports about it."""
 
     review_id: Id
@@ -123,11 +138,15 @@ class PastFeedback(Message):
             voted = {"userId": vote.user_id, "helpful": vote.helpful}
             yield {"action": "vote", "reviewId": self.review_id, **voted}
         for report in self.reported:
-            told = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"at", "settled"})
+            told = report.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"id", "at", "settled"})
             past: dict[str, Any] = {"reportedDate": timestamp(report.at)}
+            past |= {"reportId": report.id} if report.id else {}
             if report.settled:
                 settled = report.settled
-                past["settled"] = {**settled.model_dump(by_alias=True, exclude_none=True), "at": timestamp(settled.at)}
+                past["settled"] = {
+                    **settled.model_dump(mode="json", by_alias=True, exclude_none=True),
+                    "at": timestamp(settled.at),
+                }
             yield {"action": "report", "reviewId": self.review_id, "goodFaith": True, **told, **past}
 
 
@@ -151,7 +170,7 @@ def past_in(columns: Mapping[str, Any]) -> Past | None:
 
 def feedback_in(columns: Mapping[str, Any]) -> PastFeedback | None:
     """The votes or reports in a line, None in a line that is a review; raises BadRowError."""
-    feedback: PastFeedback | None = _read(_FEEDBACK, columns) if "reviewId" in columns else None
+    feedback: PastFeedback | None = _read(_FEEDBACK, columns) if columns.keys() in _LINES_OF_FEEDBACK else None
     return feedback
 
 

@@ -6,7 +6,6 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -17,17 +16,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from domain.delivery import OutgoingMessage
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
-from plaudit.cli.command_line import CommandError, UsageError
+from plaudit.cli.command_line import CommandError
 from plaudit.cli.terminal import Terminal
 from plaudit.config import Settings
 from plaudit.processes.waiting import existing_cluster, patiently
 from plaudit.tools.file_format import FileFormat
-from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of
-from plaudit.tools.imports.images import FoundImage, ImageFolder, Uploader
-from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.columns import SeenColumns, listed
+from plaudit.tools.imports.images import FoundImage, Uploader
 from plaudit.tools.imports.messages import RowMessages, RowReader
+from plaudit.tools.imports.order import ImportOrder, check_text
 from plaudit.tools.imports.rows import Row, csv_rows, json_rows
 from plaudit.tools.servers import check_topics
 
@@ -36,41 +35,6 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 """Of messages, and of the images that they name."""
 
 _SHOWN_BAD_ROWS: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOrder:
-    """The options of an import."""
-
-    file: Path
-    format: FileFormat
-    mapping: ColumnMapping
-    report: Path | None = None
-    dry_run: bool = False
-    as_new: bool = False
-    with_images: bool = True
-
-    @property
-    def image_folder(self) -> ImageFolder | None:
-        """The folder of images; None leaves them out, and a table has none."""
-        return ImageFolder(images_beside(self.file)) if self.with_images and self.format is FileFormat.JSONL else None
-
-    @property
-    def report_file(self) -> Path | None:
-        """The report of bad rows; a dry run has one only if it is asked for."""
-        if self.report or self.dry_run:
-            return self.report
-        return self.file.with_name(self.file.name + ".bad-rows.jsonl")
-
-    def check(self) -> None:
-        """Raises UsageError for a report that would write over what is imported, or over what is known of it."""
-        report = self.report_file
-        if report is None:
-            return
-        ours = (self.file, checkpoint_of(self.file))
-        folder = images_beside(self.file).resolve()
-        if folder in report.resolve().parents or any(_is_same(report, each) for each in ours):
-            raise UsageError(f"{report} belongs to what is imported: name another file for the report of bad rows.")
 
 
 async def run_import(settings: Settings, out: Terminal, progress: Terminal, order: ImportOrder) -> int:
@@ -84,6 +48,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
     order.check()
     with order.file.open("rb") as file:
         _lock(file)
+        check_text(file, order.file)
         names, header = order.mapping.header(file) if order.format is FileFormat.CSV else ([], Row(0, 0, 0))
         # The mapping and where it goes belong to the job: another mapping or Kafka starts at the beginning.
         place = None if order.dry_run else await _destination(settings)
@@ -94,26 +59,41 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
             out.print(f"Going on behind line {start.line}, where the last run was.")
         else:
             start = Checkpoint(job=job, offset=header.end, line=header.end_line)
+        if not order.dry_run:
+            _keep(start, order.file)
         publisher = None if order.dry_run else Publisher(settings.kafka_connection())
         try:
             is_text = order.format is FileFormat.CSV
-            reader = RowReader(order.mapping, settings.topics, is_text, order.as_new, order.image_folder)
+            columns = SeenColumns(order.mapping, start.left_out, start.mapped, as_new=order.as_new)
+            reader = RowReader(order.mapping, columns, settings.topics, is_text, order.as_new, order.image_folder)
             await _Import(order, publisher, Uploader(settings), reader, start, progress).run(file, names)
         finally:
             if publisher is not None:
                 await publisher.stop()
-    if not order.dry_run:
-        checkpoint_of(order.file).unlink(missing_ok=True)
-    report = order.report_file if start.bad else None
-    counts = {"published": start.published, "images": start.images, "badRows": start.bad, "dryRun": order.dry_run}
-    out.tell({**counts, "report": report and str(report)})
-    what = "Would publish" if order.dry_run else "Published"
-    out.print(f"{what} {start.published} reviews; {start.bad} rows are bad.")
-    if start.images:
-        out.print(f"{start.images} images belong to them; workers show each once it is rebuilt.")
-    if start.bad and order.report_file:
-        out.print(f"Line and reason of each are in {order.report_file}.")
+        if not order.dry_run:
+            # Under the lock: the next import may begin right behind it.
+            checkpoint_of(order.file).unlink(missing_ok=True)
+    _tell(out, order, start, columns.missing())
     return start.bad
+
+
+def _tell(out: Terminal, order: ImportOrder, done: Checkpoint, missing: list[str]) -> None:
+    report = order.report_file if done.bad else None
+    counts = {"published": done.published, "images": done.images, "badRows": done.bad, "dryRun": order.dry_run}
+    columns = {"leftOut": done.left_out, "missingColumns": missing, "imagesWithoutFile": done.without_file}
+    out.tell({**counts, **columns, "report": report and str(report)})
+    what = "Would publish" if order.dry_run else "Published"
+    out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
+    if done.images:
+        out.print(f"{done.images} images belong to them; workers show each once it is rebuilt.")
+    if done.without_file:
+        out.print(f"{done.without_file} images are left out: the export has them without their files.")
+    if report:
+        out.print(f"Line and reason of each are in {report}.")
+    if done.left_out:
+        out.print(f"Left out, for they are no fields of a review: {listed(done.left_out)}.")
+    if missing:
+        out.print(f"No row has the column {listed(missing)}, which --map names.")
 
 
 class _Import:
@@ -144,6 +124,7 @@ class _Import:
             _progress(self._console) as progress,
         ):
             if report is not None:
+                _lock(report)
                 report.truncate(self._checkpoint.report_bytes)
             task = progress.add_task("Importing", total=size or 1, completed=self._checkpoint.offset, rows=0, bad=0)
             rows = 0
@@ -190,6 +171,7 @@ class _Import:
         checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
         checkpoint.published += len(batch.submissions)
         checkpoint.images += len(batch.images)
+        checkpoint.without_file += batch.without_file
         checkpoint.bad += len(batch.bad)
         checkpoint.report_bytes += len(lines)
         if publisher is not None:
@@ -205,6 +187,7 @@ class _Batch:
         self.submissions: list[OutgoingMessage] = []
         self.followers: list[OutgoingMessage] = []
         self.images: list[FoundImage] = []
+        self.without_file = 0
         self.bad: list[tuple[int, str]] = []
         self.last = Row(0, 0, 0)
 
@@ -214,6 +197,7 @@ class _Batch:
         self.submissions += submissions
         self.followers += messages.followers
         self.images += messages.images
+        self.without_file += messages.without_file
         self.bytes += sum(len(message.value or b"") for message in (*submissions, *messages.followers))
         self.bytes += sum(len(image.content) for image in messages.images)
 
@@ -243,9 +227,15 @@ def _resumable(order: ImportOrder, job: str) -> Checkpoint | None:
     return found if known >= found.report_bytes else None
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    """True for two names of one file, there or not."""
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+def _keep(checkpoint: Checkpoint, file: Path) -> None:
+    """Write a checkpoint before anything is published. Raises CommandError where there can't be one."""
+    try:
+        checkpoint.write(checkpoint_of(file))
+    except OSError as error:
+        raise CommandError(
+            f"How far the import has come is kept in {checkpoint_of(file)}, which can't be written: {error.strerror}. "
+            "Nothing was published. Copy the file to where it can, with the folder of its images."
+        ) from None
 
 
 def _lock(file: BinaryIO) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
@@ -10,7 +11,14 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from domain.csv_cells import text_of
+from messaging.schemas import REVIEW_LENGTH
+from plaudit.cli.terminal import shown
 from plaudit.tools.imports.lines import MAX_LINE_BYTES, Line, Lines
+
+_LONGEST_FIELD: Final = 8 * REVIEW_LENGTH
+"""Characters: a control character takes seven in a cell."""
+
+csv.field_size_limit(_LONGEST_FIELD)
 
 _NOT_UTF_8: Final = "Not UTF-8"
 _TOO_LONG: Final = f"The line has more than {MAX_LINE_BYTES} bytes"
@@ -47,9 +55,21 @@ def _json_object(data: bytes | None) -> tuple[dict[str, Any] | None, str | None]
         return None, _NOT_UTF_8
     try:
         value = orjson.loads(data)
+        json.loads(data, object_pairs_hook=_once)
     except orjson.JSONDecodeError as error:
         return None, f"Not JSON: {error.msg} at column {error.colno}"
+    except (_LineFaultError, RecursionError) as error:
+        return None, str(error)
     return (value, None) if isinstance(value, dict) else (None, "Not a JSON object")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Check that each name in an object is there once: nobody knows which value of two is meant."""
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise _LineFaultError(f"A field comes twice: {shown(name)}")
+        names.add(name)
 
 
 def csv_header(file: BinaryIO) -> tuple[list[str], Row] | None:

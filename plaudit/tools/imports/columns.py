@@ -1,0 +1,58 @@
+"""The columns of a file that no field is made of: whoever imports is told their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from api.reviews.rows import ReviewDetails
+from plaudit.cli.terminal import shown
+from plaudit.tools.imports.mapping import FIELDS, ColumnMapping
+from plaudit.tools.imports.past import is_exported
+
+MOST_NAMED: Final = 20
+_MOST_NOTED: Final = 1_000
+_OF_EXPORTS: Final = frozenset(ReviewDetails.__annotations__) - frozenset(FIELDS)
+
+
+class SeenColumns:
+    """Notes the columns of rows. `left_out` and `mapped` grow: those without a field, and those of the mapping.
+
+    `as_new`: the past in a row of our own export is left out, too. Memory holds a bounded number of names.
+    """
+
+    def __init__(self, mapping: ColumnMapping, left_out: list[str], mapped: list[str], *, as_new: bool) -> None:
+        self._mapping = mapping
+        self._left_out = left_out
+        self._mapped = mapped
+        self._as_new = as_new
+        self._noted: tuple[set[str], set[str]] = (set(), set())
+
+    def note(self, columns: Mapping[str, Any]) -> None:
+        """Note the columns of a row."""
+        has_past = not self._as_new and is_exported(columns)
+        noted = self._noted[has_past]
+        if columns.keys() <= noted or len(noted) >= _MOST_NOTED:
+            return
+        for column in columns:
+            if column in self._mapping.explicit:
+                _add(self._mapped, column)
+            elif self._mapping.field_of(column) is None and not (has_past and column in _OF_EXPORTS):
+                _add(self._left_out, column)
+        noted.update(columns)
+
+    def missing(self) -> list[str]:
+        """The columns of the mapping that no row has had."""
+        return [column for column in self._mapping.explicit if column not in self._mapped]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of columns for a line of text: the first ones, and how many more there are."""
+    all_names = list(names)
+    more = len(all_names) - MOST_NAMED
+    return ", ".join(map(shown, all_names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
+def _add(names: list[str], name: str) -> None:
+    if name not in names and len(names) < _MOST_NOTED:
+        names.append(name)

@@ -1,0 +1,87 @@
+"""The options of an import, and the files that it can't use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from plaudit.cli.command_line import UsageError
+from plaudit.tools.file_format import FileFormat
+from plaudit.tools.image_folder import images_beside
+from plaudit.tools.imports.checkpoint import checkpoint_of
+from plaudit.tools.imports.images import ImageFolder
+from plaudit.tools.imports.mapping import ColumnMapping
+
+REPORT_BEGINS: Final = b'{"line":'
+"""The beginning of each report that is not empty."""
+
+_NO_TEXT: Final = {
+    b"\x1f\x8b": "is compressed by gzip: unpack it",
+    b"PK\x03\x04": "is a zip, or a workbook: unpack it, or save the table as CSV in UTF-8",
+    b"\xff\xfe": "is in UTF-16: save it in UTF-8",
+    b"\xfe\xff": "is in UTF-16: save it in UTF-8",
+}
+"""Beginnings of files in which every line would be a bad row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOrder:
+    """The options of an import."""
+
+    file: Path
+    format: FileFormat
+    mapping: ColumnMapping
+    report: Path | None = None
+    dry_run: bool = False
+    as_new: bool = False
+    with_images: bool = True
+
+    @property
+    def image_folder(self) -> ImageFolder | None:
+        """The folder of images; None leaves them out, and a table has none."""
+        return ImageFolder(images_beside(self.file)) if self.with_images and self.format is FileFormat.JSONL else None
+
+    @property
+    def report_file(self) -> Path | None:
+        """The report of bad rows; a dry run has one only if it is asked for."""
+        if self.report or self.dry_run:
+            return self.report
+        return self.file.with_name(self.file.name + ".bad-rows.jsonl")
+
+    def check(self) -> None:
+        """Raises UsageError for a pipe, in which nothing can go on, and for a report that would write over something
+        else: over what is imported, what is known of it, or a file that is no report."""
+        if not self.file.is_file():
+            raise UsageError(f"{self.file} is no regular file, in which an import can go on: save it as one first.")
+        report = self.report_file
+        if report is None:
+            return
+        ours = (self.file, checkpoint_of(self.file))
+        folder = images_beside(self.file).resolve()
+        if folder in report.resolve().parents or any(_is_same(report, each) for each in ours):
+            raise UsageError(f"{report} belongs to what is imported: name another file for the report of bad rows.")
+        if report.exists() and not _is_report(report):
+            raise UsageError(f"{report} is there and is no report of bad rows: name another file for it.")
+
+
+def check_text(file: BinaryIO, path: Path) -> None:
+    """Raises UsageError for a file that is no UTF-8 text, by its beginning."""
+    file.seek(0)
+    head = file.read(max(map(len, _NO_TEXT)))
+    for beginning, what in _NO_TEXT.items():
+        if head.startswith(beginning):
+            raise UsageError(f"{path} {what} first.")
+
+
+def _is_report(file: Path) -> bool:
+    """True for a report of an earlier run, of which a killed one may have written any part."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return REPORT_BEGINS.startswith(opened.read(len(REPORT_BEGINS)))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """True for two names of one file, there or not."""
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))

@@ -1,0 +1,97 @@
+"""Imports into a service that has some of it already: nothing is edited, doubled or taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.facade import Facade, new_id, submission
+from tests.support.service import Json, Service
+
+pytestmark = pytest.mark.kafka
+
+
+async def refused(service: Service, product: str) -> set[tuple[str, str]]:
+    """The refused submissions about a product: review and code."""
+    told = [data for kind, data in await service.events(f"Product:{product}") if kind == "SubmissionRefused"]
+    return {(each["reviewId"], each["code"]) for each in told}
+
+
+async def test_an_import_edits_nothing_that_is_there(service: Service, facade: Facade, tmp_path: Path) -> None:
+    person, product = new_id("person"), new_id()
+    ids = await facade.submit_approved(*(submission(product, 4, userId=person) for _ in range(2)))
+    file = tmp_path / "before.jsonl"
+    await service.run("export", "-o", str(file), "--no-images")
+    rows = [row for row in map(json.loads, file.read_text().splitlines()) if row.get("entityId") == product]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert sorted(row["id"] for row in rows) == sorted(ids)
+    edited = submission(product, 2, userId=person, id=ids[0], review="Broke after a week.")
+    await facade.submit(edited)
+    await facade.moderate("approve", ids[0])
+    there = [await facade.review(id) for id in ids]
+    for _ in range(2):
+        await service.run("import", str(file))
+        await service.idle()
+        assert [await facade.review(id) for id in ids] == there
+    assert await facade.rating(product) == (3, 2)
+    assert await refused(service, product) == {(ids[0], "id-taken")}
+
+
+async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, facade: Facade, tmp_path: Path) -> None:
+    product, file = new_id(), tmp_path / "here.jsonl"
+    (id,) = await facade.submit_approved(submission(product, 4))
+    about = f"/api/customerReviews/{id}"
+    for reason in ("spam", "offensive"):
+        report = {"reason": reason, "explanation": "Look", "goodFaith": True, "email": f"{'m' * 60}@{'d.' * 80}example"}
+        await facade.command("POST", f"{about}/reports", report)
+    await facade.command("POST", f"{about}/reply", {"text": "Thanks"})
+    await facade.command("POST", f"{about}/votes", {"userId": "u", "helpful": True})
+
+    async def exported() -> list[Json]:
+        await service.run("export", "-o", str(file), "--no-images")
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        return [row for row in rows if id in (row.get("id"), row.get("reviewId"))]
+
+    before = await exported()
+    assert len(before) == 3
+    file.write_text("".join(json.dumps(row) + "\n" for row in before))
+    assert "Published 1 reviews; 0 rows are bad." in (await service.run("import", str(file))).stdout
+    await service.idle()
+    assert await exported() == before
+    # A reply that was changed here since is newer.
+    await facade.command("POST", f"{about}/reply", {"text": "Thank you"})
+    changed = await exported()
+    file.write_text("".join(json.dumps(row) + "\n" for row in before))
+    await service.run("import", str(file))
+    await service.idle()
+    assert await exported() == changed
+
+
+async def test_a_second_row_with_an_id_is_told(service: Service, facade: Facade, tmp_path: Path) -> None:
+    id, product, file = new_id("review"), new_id(), tmp_path / "twice.csv"
+    file.write_text(
+        f"id,entityId,entityType,review,rating\n{id},{product},Product,Good,5\n{id},{product},Product,Bad,1\n"
+    )
+    assert "Published 2 reviews; 0 rows are bad." in (await service.run("import", str(file))).stdout
+    await service.idle()
+    assert (await facade.review(id))["review"] == "Good"
+    assert await refused(service, product) == {(id, "id-taken")}
+
+
+async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tmp_path: Path) -> None:
+    id, entity = new_id("review"), new_id()
+    row = {
+        **{"id": id, "entityId": entity, "entityType": "Product", "review": "Good", "rating": 4},
+        **{"reviewStatus": "Approved", "createdDate": "2023-05-06T07:08:09.000Z"},
+        **{"modifiedDate": "2023-05-07T07:08:09.000Z", "moderator": "eve", "source": "api"},
+    }
+    file = tmp_path / "new.jsonl"
+    file.write_text(json.dumps(row))
+    await service.run("import", str(file), "--as-new")
+    (listed,) = await facade.until_listed(entity, 1)
+    assert listed["reviewStatus"] == "New"
+    review = await facade.review(id)
+    assert (review["source"], review["moderator"]) == ("import", None)
+    assert review["createdDate"] > "2026"

@@ -1,0 +1,135 @@
+"""Rows become messages that workers take, and what is left out of them is told."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.csv_cells import cell_of
+from messaging.feedback import FEEDBACK_COMMAND, FEEDBACK_LENGTH
+from messaging.reviews import submissions_in
+from messaging.schemas import NAME_LENGTH, REVIEW_LENGTH
+from messaging.topics import TopicNames
+from plaudit.tools.export import review_writer
+from plaudit.tools.export_feedback import REPORTS_IN_LINE, VOTES_IN_LINE
+from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports.bad_rows import BadRowError
+from plaudit.tools.imports.columns import SeenColumns
+from plaudit.tools.imports.images import ImageFolder
+from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.messages import RowMessages, RowReader
+from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
+
+ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": 4}
+PAST = {
+    "reviewStatus": "Approved",
+    "createdDate": "2023-05-06T07:08:09Z",
+    "modifiedDate": "2023-05-06T07:08:09Z",
+}
+REPORT = {"reason": "spam", "explanation": "", "at": "2023-05-06T07:08:09Z", "email": f"{'m' * 60}@{'d.' * 80}example"}
+
+
+def reader(mapping: ColumnMapping, *, as_new: bool = False) -> RowReader:
+    columns = SeenColumns(mapping, [], [], as_new=as_new)
+    return RowReader(mapping, columns, TopicNames("t."), is_text=False, as_new=as_new)
+
+
+def messages(columns: dict[str, Any], mapping: ColumnMapping | None = None) -> RowMessages:
+    return reader(mapping or ColumnMapping()).messages(Row(1, 1, 1, columns))
+
+
+def test_who_calls_an_id_review_id_has_reviews_not_feedback() -> None:
+    mapped = ColumnMapping.of(["reviewId=id"])
+    for more in ({}, {"votes": 3}, {"votes": [], "reported": False}):
+        row = {**ROW, "reviewId": "r-7", **more}
+        assert messages(row).submission is not None
+        submission = messages(row, mapped).submission
+        assert submission is not None
+        assert submissions_in(submission.value or b"")[0].id == "r-7"
+    with pytest.raises(BadRowError, match="/entityId"):
+        messages({"reviewId": "r-7"})
+
+
+def test_feedback_in_an_export() -> None:
+    lines = {"votes": [{"userId": "u", "helpful": False}] * 2, "reported": [REPORT]}
+    told = [each for name, line in lines.items() for each in messages({"reviewId": "r", name: line}).followers]
+    assert [FEEDBACK_COMMAND.validate_json(each.value or b"").action for each in told] == ["vote", "vote", "report"]
+
+
+def test_the_longest_lines_of_an_export() -> None:
+    character = "\U000e0000"
+    names = dict.fromkeys(("name", "userId"), character * NAME_LENGTH)
+    report = {**REPORT, **names, "explanation": character * FEEDBACK_LENGTH}
+    settled = {"action": "approve", "moderator": character * NAME_LENGTH, "at": REPORT["at"]}
+    vote = {"userId": names["userId"], "helpful": False}
+    for line in (
+        {"reviewId": names["name"], "reported": [{**report, "settled": settled}] * REPORTS_IN_LINE},
+        {"reviewId": names["name"], "votes": [vote] * VOTES_IN_LINE},
+    ):
+        file = io.BytesIO()
+        review_writer(file, FileFormat.JSONL)(line)
+        (row,) = json_rows(file, offset=0, line=0)
+        assert row.columns == line
+    table = io.BytesIO(f"review\n{cell_of(chr(27) * REVIEW_LENGTH)}\n".encode())
+    found = csv_header(table)
+    assert found is not None
+    (row,) = csv_rows(table, found[0], offset=found[1].end, line=1)
+    assert row.columns == {"review": chr(27) * REVIEW_LENGTH}
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        ({"reviewId": "r", "reported": [{**REPORT, "reason": "dull"}]}, "/reported/0/reason"),
+        ({"reviewId": "r", "reported": [{**REPORT, "email": "nobody"}]}, "/reported/0/email"),
+        ({"reviewId": "r", "reported": [{**REPORT, "settled": {"action": "x", "at": "2023"}}]}, "/reported/0/settled"),
+        ({"reviewId": "r", "votes": [{"userId": "u", "helpful": True, "at": "2023"}]}, "/votes/0/at"),
+        ({**ROW, **PAST, "reasonCode": "spam"}, "/reasonCode"),
+        ({**ROW, **PAST, "reply": {"text": " ", "createdDate": "", "modifiedDate": ""}}, "/reply/text"),
+    ],
+)
+def test_a_past_that_no_worker_would_take(row: dict[str, Any], place: str) -> None:
+    with pytest.raises(BadRowError) as failure:
+        messages(row)
+    assert str(failure.value).startswith(place)
+
+
+def test_an_image_with_more_than_is_known(tmp_path: Path) -> None:
+    image = {"id": str(UUID(int=0)), "hidden": False, "uploader": None, "sha256": "0" * 64, "caption": "Mine"}
+    with pytest.raises(BadRowError, match="/0/caption"):
+        ImageFolder(tmp_path).images({"images": [image]})
+    named = {**ROW, **PAST, "images": [{"id": image["id"], "hidden": False}]}
+    with_folder = replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path))
+    assert with_folder.messages(Row(1, 1, 1, named)).without_file == 1
+
+
+def test_a_row_edits_nothing_and_another_row_with_its_id_is_another_message() -> None:
+    first, again, other = (messages({**ROW, "rating": n, "id": "r-1"}).submission for n in (4, 4, 5))
+    assert first
+    assert again
+    assert other
+    (editor,) = [each.editor for each in submissions_in(first.value or b"")]
+    assert editor is not None
+    assert editor.right is None
+    ids = [dict(each.headers)["ce_id"] for each in (first, again, other)]
+    assert (ids[0] == ids[1], ids[0] == ids[2]) == (True, False)
+
+
+def test_columns_that_are_left_out_are_named() -> None:
+    mapping = ColumnMapping.of(["stars=rating", "headline=title"])
+    exported = {**ROW, **PAST, "storeName": "s", "helpful": 2, "newer": 1, "stars": 4}
+    plain = {**ROW, "stars": 4, "title": "lost", "createdDate": "2023"}
+    for as_new, expected in ((False, ["rating", "newer", "title", "createdDate"]), (True, None)):
+        left_out, seen = list[str](), list[str]()
+        columns_seen = SeenColumns(mapping, left_out, seen, as_new=as_new)
+        rows = RowReader(mapping, columns_seen, TopicNames("t."), is_text=False, as_new=as_new)
+        for columns in (exported, plain):
+            rows.messages(Row(1, 1, 1, columns))
+        assert seen == ["stars"]
+        assert rows.columns.missing() == ["headline"]
+        assert left_out == (expected or ["rating", *PAST, "storeName", "helpful", "newer", "title"])
