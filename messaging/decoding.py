@@ -30,6 +30,12 @@ _UNUSABLE_TIME: Final = (
 )
 
 
+_IN_STRUCTURED_MODE: Final = (
+    "The value is a CloudEvent in structured mode, which isn't read. Publish it in binary mode: the data as the value, "
+    "and the attributes as headers, like ce_id and ce_source"
+)
+
+
 class RawRecord(Protocol):
     """A record as the consumer hands it over: timestamps in milliseconds since 1970, any bytes or none in a header."""
 
@@ -92,7 +98,7 @@ def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[l
         except ValidationError as invalid:
             bad.append(DeadLetter(record, _reason(invalid_content(invalid))))
         except InvalidContentError as invalid:
-            bad.append(DeadLetter(record, _reason(invalid)))
+            bad.append(DeadLetter(record, _structured(record) or _reason(invalid)))
         except InvalidMessageError as invalid:
             # Without its traceback, which holds this frame, and with it the whole batch until garbage is collected.
             bad.append(DeadLetter(record, invalid.with_traceback(None)))
@@ -130,6 +136,13 @@ def _value(record: RawRecord) -> bytes:
             "too-large", f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"
         )
     return value
+
+
+def _structured(record: RawRecord) -> InvalidMessageError | None:
+    """The error of a value that is wrong because it is a whole CloudEvent; what the data lacks would mislead there."""
+    kind = dict(record.headers).get("content-type") or b""
+    is_structured = kind.lower().startswith(b"application/cloudevents")
+    return InvalidMessageError("invalid-message", _IN_STRUCTURED_MODE) if is_structured else None
 
 
 def _reason(error: InvalidContentError) -> InvalidMessageError:

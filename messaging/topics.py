@@ -156,6 +156,8 @@ async def check_topics(admin: AIOKafkaAdminClient, names: TopicNames) -> None:
 def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:
     """The settings of a new topic, by its full name."""
     largest = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
-    kept = COMPACTED if name == names.name(Topic.REVIEWS) else {"retention.ms": str(layout.retention_days * _DAY_MS)}
+    # Whatever the brokers' own policy is: compacted, a topic loses messages behind which others have the same key.
+    retained = {"cleanup.policy": "delete", "retention.ms": str(layout.retention_days * _DAY_MS)}
+    kept = COMPACTED if name == names.name(Topic.REVIEWS) else retained
     safe = {IN_SYNC: str(layout.in_sync)} if layout.in_sync > 1 else {}
     return {"max.message.bytes": str(largest), **safe, **kept}

@@ -15,23 +15,14 @@ from aiokafka.admin import AIOKafkaAdminClient
 from domain.findings import Finding, failed, ok, warn
 from domain.timestamps import from_milliseconds
 from messaging.kafka.administration import admin_client, partitions_of
+from messaging.kafka.checks_settings import settings_problems
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.durability import topic_settings_of, unsafe_topics
+from messaging.kafka.durability import topic_settings_of
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
-from messaging.topics import (
-    COMPACTED,
-    DEAD_LETTER_SUFFIX,
-    IN_SYNC,
-    MAX_DEAD_LETTER_BYTES,
-    MAX_RECORD_BYTES,
-    ExpectedTopics,
-    Topic,
-    TopicNames,
-)
+from messaging.topics import DEAD_LETTER_SUFFIX, ExpectedTopics, Topic, TopicNames
 
-_DAY_MS: Final = 86_400_000
 _FUTURE_S: Final = 60
 _MUCH_LAG: Final = 10_000
 _MOST_READ: Final = 3
@@ -56,7 +47,7 @@ async def check_kafka(
         return
     described = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(existing)}
     configs = await topic_settings_of(admin, existing)
-    problems = [*_layout_problems(described, expected, brokers), *_config_problems(configs, expected)]
+    problems = [*_layout_problems(described, expected, brokers), *settings_problems(configs, expected)]
     for problem in problems:
         yield problem
     if not problems and not missing:
@@ -151,47 +142,6 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
     elif brokers > 1 and layout.replication_factor == 1:
         advice = "A broker that is lost takes messages with it: set PLAUDIT_KAFKA__REPLICATION_FACTOR to 3."
         yield warn("topics", f"one copy of each on {brokers} brokers", advice)
-
-
-def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: ExpectedTopics) -> Iterator[Finding]:
-    reviews = expected.topics.name(Topic.REVIEWS)
-    if "compact" not in configs.get(reviews, {}).get("cleanup.policy", "compact"):
-        yield warn(
-            "topics",
-            f"{reviews} is not compacted, so reviews that haven't changed for long are missing there",
-            "Have kafka-configs.sh set "
-            + ",".join(f"{name}={value}" for name, value in COMPACTED.items())
-            + ", then run `plaudit reviews republish`.",
-        )
-    kept = {name: int(config.get("retention.ms", 0)) for name, config in configs.items() if name != reviews}
-    long = [name for name, ms in kept.items() if ms < 0 or ms > expected.remember_days * _DAY_MS]
-    if long:
-        yield warn(
-            "retention",
-            f"longer than ids are remembered ({expected.remember_days} days) in {', '.join(long)}",
-            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention and run `plaudit init`: else a deleted review "
-            "can come back from an old submission.",
-        )
-    yield from _unsafe_topics(configs, expected.layout.in_sync)
-    yield from _small_topics(configs)
-
-
-def _unsafe_topics(configs: Mapping[str, Mapping[str, str]], in_sync: int) -> Iterator[Finding]:
-    unsafe = unsafe_topics(configs, in_sync)
-    if unsafe:
-        advice = f"Have kafka-configs.sh set {IN_SYNC}={in_sync}: else a lost broker loses what was accepted."
-        yield failed("durability", f"what one broker has counts as kept in {', '.join(unsafe)}", advice)
-
-
-def _small_topics(configs: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
-    small = []
-    for name, config in configs.items():
-        needed = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
-        if int(config.get("max.message.bytes", needed)) < needed:
-            small.append(name)
-    if small:
-        advice = f"Set it to {MAX_RECORD_BYTES}, of dead letters {MAX_DEAD_LETTER_BYTES}: what is too large waits else."
-        yield warn("topics", f"max.message.bytes is small in {', '.join(small)}", advice)
 
 
 async def _clock(consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> Finding:

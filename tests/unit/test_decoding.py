@@ -4,6 +4,7 @@ import pytest
 
 from messaging.decoding import decoded
 from messaging.envelope import cloud_event_identity
+from messaging.orders import order_event
 from messaging.reading import InvalidContentError
 from messaging.reviews import READ_ONE, READ_SEVERAL
 from tests.support.records import Record
@@ -27,6 +28,17 @@ def test_what_identifies_an_event() -> None:
     for nothing in ([], [("ce_id", None)], [("ce_id", b""), ("ce_source", b"/shop")]):
         assert cloud_event_identity(nothing) is None
     assert cloud_event_identity([("ce_id", b"\xff")]) != cloud_event_identity([("ce_id", b"\xfe")])
+
+
+def test_an_event_in_structured_mode_is_told_as_that() -> None:
+    event = (
+        b'{"specversion": "1.0", "id": "1", "source": "/shop", "type": "order", "data": {"id": "o-1", "status": "New"}}'
+    )
+    for kind in (b"application/cloudevents+json", b"Application/CloudEvents-batch+JSON; charset=utf-8"):
+        _, (letter,) = decoded([Record(value=event, headers=[("content-type", kind)])], order_event)
+        assert (letter.error.code, "binary mode" in str(letter.error)) == ("invalid-message", True)
+    _, (plain,) = decoded([Record(value=event, headers=[("content-type", None)])], order_event)
+    assert str(plain.error) == "/status: Field required"
 
 
 def test_a_dead_letter_does_not_hold_its_batch() -> None:

@@ -1,0 +1,103 @@
+"""Checks of the settings of topics: what administrators change by hand, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from domain.findings import Finding, failed, warn
+from messaging.kafka.durability import unsafe_topics
+from messaging.topics import (
+    COMPACTED,
+    DEAD_LETTER_SUFFIX,
+    IN_SYNC,
+    MAX_DEAD_LETTER_BYTES,
+    MAX_RECORD_BYTES,
+    ExpectedTopics,
+    Topic,
+)
+
+_DAY_MS: Final = 86_400_000
+
+Configs = Mapping[str, Mapping[str, str]]
+"""The settings of topics, by their names."""
+
+
+def settings_problems(configs: Configs, expected: ExpectedTopics) -> Iterator[Finding]:
+    """What is wrong with the settings of topics by name, as `topic_settings_of` tells them."""
+    reviews = expected.topics.name(Topic.REVIEWS)
+    yield from _policies(configs, reviews)
+    yield from _long_retentions(configs, expected, reviews)
+    yield from _short_retentions(configs, expected)
+    yield from _unsafe_topics(configs, expected.layout.in_sync)
+    yield from _small_topics(configs)
+
+
+def _long_retentions(configs: Configs, expected: ExpectedTopics, reviews: str) -> Iterator[Finding]:
+    kept = {name: _number(each, "retention.ms", 0) for name, each in configs.items() if name != reviews}
+    long = [name for name, ms in kept.items() if ms < 0 or ms > expected.remember_days * _DAY_MS]
+    if long:
+        yield warn(
+            "retention",
+            f"longer than ids are remembered ({expected.remember_days} days) in {', '.join(long)}",
+            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention and run `plaudit init`: else a deleted review "
+            "can come back from an old submission.",
+        )
+
+
+def _short_retentions(configs: Configs, expected: ExpectedTopics) -> Iterator[Finding]:
+    """Of what we read: the other topics are for those who read them to judge."""
+    days, names = expected.layout.retention_days, expected.topics
+    ours = [each for topic in Topic if topic.is_consumed for each in (names.name(topic), names.dead_letters(topic))]
+    short = [
+        name
+        for name in ours
+        if 0 <= _number(configs.get(name, {}), "retention.ms", -1) < days * _DAY_MS
+        or _number(configs.get(name, {}), "retention.bytes", -1) >= 0
+    ]
+    if short:
+        yield warn(
+            "retention",
+            f"shorter than {days} days, or bounded by retention.bytes, in {', '.join(short)}",
+            "What no worker has read by then is lost: have kafka-configs.sh set "
+            f"retention.ms={days * _DAY_MS},retention.bytes=-1, or set PLAUDIT_KAFKA__RETENTION_DAYS to what is meant.",
+        )
+
+
+def _number(config: Mapping[str, str], name: str, unknown: int) -> int:
+    return int(config.get(name) or unknown)
+
+
+def _policies(configs: Configs, reviews: str) -> Iterator[Finding]:
+    policy = configs.get(reviews, {}).get("cleanup.policy", "compact")
+    if policy != "compact":
+        yield warn(
+            "topics",
+            f"{reviews} has the cleanup.policy {policy}, so reviews that haven't changed for long go missing there",
+            "Have kafka-configs.sh set "
+            + ",".join(f"{name}={value}" for name, value in COMPACTED.items())
+            + ", then run `plaudit reviews republish`.",
+        )
+    others = [name for name, each in configs.items() if name != reviews and "compact" in each.get("cleanup.policy", "")]
+    if others:
+        lost = "messages and dead letters that aren't the last ones of their keys are lost"
+        advice = "Have kafka-configs.sh set cleanup.policy=delete."
+        yield failed("topics", f"compacted, so {lost}: {', '.join(others)}", advice)
+
+
+def _unsafe_topics(configs: Configs, in_sync: int) -> Iterator[Finding]:
+    unsafe = unsafe_topics(configs, in_sync)
+    if unsafe:
+        advice = f"Have kafka-configs.sh set {IN_SYNC}={in_sync}: else a lost broker loses what was accepted."
+        yield failed("durability", f"what one broker has counts as kept in {', '.join(unsafe)}", advice)
+
+
+def _small_topics(configs: Configs) -> Iterator[Finding]:
+    small = []
+    for name, config in configs.items():
+        needed = MAX_DEAD_LETTER_BYTES if name.endswith(DEAD_LETTER_SUFFIX) else MAX_RECORD_BYTES
+        if _number(config, "max.message.bytes", needed) < needed:
+            small.append(name)
+    if small:
+        advice = f"Set it to {MAX_RECORD_BYTES}, of dead letters {MAX_DEAD_LETTER_BYTES}: what is too large waits else."
+        yield warn("topics", f"max.message.bytes is small in {', '.join(small)}", advice)

@@ -1,0 +1,46 @@
+"""What `plaudit doctor` says of topics whose settings were changed by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.kafka.checks_settings import settings_problems
+from messaging.topics import ExpectedTopics, TopicLayout, TopicNames, topic_settings
+
+NAMES, LAYOUT = TopicNames("p."), TopicLayout()
+EXPECTED = ExpectedTopics(NAMES, LAYOUT, remember_days=21)
+AS_MADE = {name: topic_settings(name, NAMES, LAYOUT) for name in NAMES.all()}
+
+
+def problems(topic: str, **changed: str) -> list[str]:
+    settings = AS_MADE[topic] | {name.replace("_", "."): value for name, value in changed.items()}
+    return [f"{each.text} {each.advice}" for each in settings_problems(AS_MADE | {topic: settings}, EXPECTED)]
+
+
+def test_nothing_is_wrong_with_topics_as_they_are_made_or_whose_settings_are_hidden() -> None:
+    assert list(settings_problems(AS_MADE, EXPECTED)) == list(settings_problems({}, EXPECTED)) == []
+    assert list(settings_problems({name: {} for name in AS_MADE}, EXPECTED)) == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "name", "value", "told"),
+    [
+        ("p.reviews", "cleanup_policy", "delete", "reviews that haven't changed for long go missing"),
+        ("p.reviews", "cleanup_policy", "compact,delete", "reviews that haven't changed for long go missing"),
+        ("p.order-events", "cleanup_policy", "compact", "cleanup.policy=delete"),
+        ("p.order-events.dlq", "cleanup_policy", "compact,delete", "cleanup.policy=delete"),
+        ("p.order-events", "retention_ms", "3600000", "retention.ms=604800000"),
+        ("p.order-events.dlq", "retention_bytes", "1000000", "retention.bytes=-1"),
+        ("p.order-events", "retention_ms", "-1", "a deleted review can come back"),
+        ("p.order-events", "max_message_bytes", "1048588", "Set it to 8388608"),
+        ("p.order-events.dlq", "max_message_bytes", "8388608", "of dead letters 8454144"),
+    ],
+)
+def test_what_is_changed_is_told(topic: str, name: str, value: str, told: str) -> None:
+    (problem,) = problems(topic, **{name: value})
+    assert topic in problem
+    assert told in problem
+
+
+def test_what_others_read_may_be_kept_for_less() -> None:
+    assert problems("p.events", retention_ms="3600000") == []
