@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from domain.jsonld import LOWEST_RATING, NOBODY, schema_type
 from domain.objects import Description
 from domain.ratings import HIGHEST_RATING, rating_number
-from domain.reviews import Review
+from domain.reviews import Review, unless_blank
 from domain.reviews_facts import Source
 from domain.timestamps import timestamp
 
@@ -73,12 +73,12 @@ def review_element(review: Review, about: Description, url: str, image_root: str
     """A review as an element of the feed. `url` is that of the object's page; images are below `image_root`."""
     element = Element("review")
     _add(element, "review_id", review.id)
-    author = _shown(review.user_name)
+    author = unless_blank(review.user_name)
     _add(SubElement(element, "reviewer"), "name", author or NOBODY, **({} if author else {"is_anonymous": "true"}))
     _add(element, "is_verified_purchase", _boolean(review.facts.verified_purchase))
     _add(element, "is_incentivized_review", _boolean(review.facts.incentivized))
     _add(element, "review_timestamp", timestamp(review.created))
-    if title := _shown(review.title):
+    if title := unless_blank(review.title):
         _add(element, "title", title)
     _add(element, "content", review.text)
     if review.facts.language:
@@ -109,11 +109,11 @@ def _add_product(product: Element, review: Review, about: Description, url: str)
     gtins = [gtin for gtin in about.gtins if _GTIN.fullmatch(gtin)]
     skus = about.skus or (review.entity.id,)
     for name, values in (("gtin", gtins), ("mpn", about.mpns), ("sku", skus), ("brand", about.brands)):
-        if shown := [text for value in values if (text := _shown(value))]:
+        if shown := [text for value in values if (text := unless_blank(value))]:
             group = SubElement(ids, f"{name}s")
             for text in shown:
                 _add(group, name, text)
-    if title := _shown(about.name) or _shown(review.entity_name):
+    if title := unless_blank(about.name) or unless_blank(review.entity_name):
         _add(product, "product_name", title)
     _add(product, "product_url", url)
 
@@ -135,10 +135,6 @@ def _address(url: str) -> str | None:
 
 def _add(parent: Element, name: str, text: str, **attributes: str) -> None:
     SubElement(parent, name, attributes).text = _NOT_XML.sub("\ufffd", text)
-
-
-def _shown(text: str | None) -> str | None:
-    return text if text and text.strip() else None
 
 
 def _boolean(value: bool) -> str:

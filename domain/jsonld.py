@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from domain.objects import Description
 from domain.ratings import HIGHEST_RATING, RatingMethod, RatingTally, rating_number, rating_value
-from domain.reviews import Review
+from domain.reviews import Review, unless_blank
 
 NOBODY: Final = "Anonymous"
 """The name of an author who gave none."""
@@ -81,10 +81,10 @@ def _codes(about: Description) -> Mapping[str, Any]:
 
 
 def _review(review: Review) -> Mapping[str, Any]:
-    told = {"name": review.title, "inLanguage": review.facts.language}
+    told = {"name": unless_blank(review.title), "inLanguage": review.facts.language}
     return {
         "@type": "Review",
-        "author": {"@type": "Person", "name": review.user_name or NOBODY},
+        "author": {"@type": "Person", "name": unless_blank(review.user_name) or NOBODY},
         "datePublished": review.created.date().isoformat(),
         "reviewRating": {"@type": "Rating", "ratingValue": rating_number(review.rating), **_SCALE},
         **{key: text for key, text in told.items() if text},

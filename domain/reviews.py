@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from unicodedata import category
 
 from domain.delivery import Written
 from domain.ratings import Entity, Hundredths, RatingTally
 from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage
+
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
+_UNSEEN_OTHERS: Final = frozenset(
+    # Letters, marks and a symbol that are drawn as nothing: fillers, joiners, variation selectors, empty braille.
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000))))
+)
 
 
 class ReviewStatus(IntEnum):
@@ -24,6 +32,16 @@ class ReviewStatus(IntEnum):
     def label(self) -> str:
         """The name of the interface: New, Approved, Rejected."""
         return self.name.capitalize()
+
+
+def is_blank(text: str) -> bool:
+    """True if nothing of a text can be seen: it is empty, or has spaces and characters of no width alone."""
+    return all(category(each) in _UNSEEN or each in _UNSEEN_OTHERS for each in text)
+
+
+def unless_blank(text: str | None) -> str | None:
+    """The text, None where nothing of it can be seen."""
+    return None if text is None or is_blank(text) else text
 
 
 def review_status(value: object) -> ReviewStatus | None:

@@ -37,6 +37,7 @@ from messaging.schemas import (
     NotBlank,
     OnlyTrue,
     OptionalId,
+    Readable,
     Stores,
     usable,
     without_blank,
@@ -94,7 +95,7 @@ class GivenReport(ClosedMessage):
     """An objection to a review."""
 
     reason: ReportReason
-    explanation: FeedbackText
+    explanation: Annotated[FeedbackText, Readable]
     name: Name | None = None
     email: MailAddress = None
     good_faith: Annotated[OnlyTrue, Field(description="The sender believes in good faith that all of it is true")]

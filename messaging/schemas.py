@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from domain.languages import language_tag
 from domain.ratings import hundredths, rating_number
+from domain.reviews import is_blank
 from domain.timestamps import in_utc
 
 ID_LENGTH: Final = 128
@@ -69,6 +70,10 @@ def _not_blank(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("blank", "Must not be blank")
     return value
+
+
+def _readable(value: str) -> str:
+    return _not_blank("" if is_blank(value) else value)
 
 
 def _date_and_time(told: object) -> object:
@@ -134,6 +139,8 @@ def _tag(language: str | None) -> str | None:
 
 
 NotBlank = AfterValidator(_not_blank)
+Readable = AfterValidator(_readable)
+"""As NotBlank, with something other than characters of no width. Not for ids: stored ones have to be found."""
 OnlyTrue = Annotated[Literal[True], BeforeValidator(_no_number)]
 NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), NotBlank]
@@ -156,7 +163,7 @@ Stores = Annotated[
 ImageId = Annotated[str, StringConstraints(pattern=IMAGE_ID_PATTERN)]
 EntityName = Annotated[str, StringConstraints(max_length=ENTITY_NAME_LENGTH, pattern=NO_NULL)]
 Title = Annotated[str, StringConstraints(max_length=TITLE_LENGTH, pattern=NO_NULL)]
-ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=NO_NULL), NotBlank]
+ReviewText = Annotated[str, StringConstraints(max_length=REVIEW_LENGTH, pattern=NO_NULL), Readable]
 ReviewTokenText = Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL), AfterValidator(_none_if_empty)]
 Language = Annotated[
     Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)

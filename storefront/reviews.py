@@ -20,7 +20,7 @@ from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.routes import PlainRoute
 from domain.ratings import Entity, highest_with, lowest_with, rating_number
-from domain.reviews import Review, ReviewStatus
+from domain.reviews import Review, ReviewStatus, unless_blank
 from domain.sorting import Direction
 from domain.timestamps import timestamp
 from messaging.schemas import Language
@@ -192,9 +192,9 @@ def public_review(review: Review, text: str) -> PublicReview:
     return {
         "id": review.id,
         "rating": rating_number(review.rating),
-        "title": review.title,
+        "title": unless_blank(review.title),
         "text": text,
-        "author": review.user_name,
+        "author": unless_blank(review.user_name),
         "date": timestamp(review.created),
         "language": review.facts.language,
         "verified": review.facts.verified_purchase,
@@ -204,7 +204,8 @@ def public_review(review: Review, text: str) -> PublicReview:
             for image in review.images
             if image.is_shown
         ],
-        "reply": reply and {"text": reply.text, "author": reply.author, "date": timestamp(reply.modified)},
+        "reply": reply
+        and {"text": reply.text, "author": unless_blank(reply.author), "date": timestamp(reply.modified)},
         "helpful": review.responses.helpful,
         "notHelpful": review.responses.not_helpful,
     }

@@ -72,6 +72,15 @@ async def test_reviews_are_public_and_tell_nothing_of_their_authors(facade: Faca
     assert page["next"] is None
 
 
+async def test_names_and_titles_of_which_nothing_can_be_seen_are_none(facade: Facade, store: str, product: str) -> None:
+    await facade.submit_approved(submission(product, storeId=store, userName="\u200b", title=" "))
+    (review,) = (await shown(facade, store, product))["results"]
+    assert (review["author"], review["title"]) == (None, None)
+    given = {"rating": 4, "review": "\u200b\u2060"}
+    refused = await facade.http.post(f"/storefront/v1/{store}/Product/{product}/reviews", json=given)
+    assert errors_of(refused) == [("/review", "blank")]
+
+
 async def test_photos_that_nobody_is_shown_are_none(facade: Facade, store: str, product: str) -> None:
     images = Images(facade.http)
     hidden, partly = [await images.upload()], [await images.upload(), await images.upload()]

@@ -44,6 +44,7 @@ def test_words_that_look_like_numbers_are_fine_in_text() -> None:
         ([{**REVIEW, "rating": 3.333}], "/0/rating", "too-many-decimals"),
         ([REVIEW, {**REVIEW, "EntityId": None}], "/1/EntityId", "missing"),
         ([{**REVIEW, "review": " "}], "/0/review", "blank"),
+        ([{**REVIEW, "review": "\u200b\u2060\ufeff\u3164"}], "/0/review", "blank"),
         ([{**REVIEW, "id": " "}], "/0/id", "blank"),
         ([{**REVIEW, "userId": "\t"}], "/0/userId", "blank"),
         ([{**REVIEW, "userName": "a\x00"}], "/0/userName", "string-pattern-mismatch"),

@@ -121,3 +121,12 @@ def test_no_text_ends_the_script_element(text: str) -> None:
 @given(st.text())
 def test_escapes_mean_what_they_stand_for(text: str) -> None:
     assert orjson.loads(inside_script(orjson.dumps({"text": text}))) == {"text": text}
+
+
+def test_a_name_or_a_title_of_which_nothing_can_be_seen_is_none() -> None:
+    told = structured_data(
+        "Product", "Camera", Description(), RatingTally(1, 450), [review_of(title="\u200b", user_name=" ")]
+    )
+    (review,) = told["review"]
+    assert review["author"]["name"] == "Anonymous"
+    assert "name" not in review
