@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 from fastapi import FastAPI
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from api.web.encoded_slashes import path_in_addresses
+from api.web.forms import MAX_FORM_BYTES
+from api.web.hygiene import SAFE_METHODS
 from console import (
     audit,
     bulk,
@@ -41,8 +44,8 @@ from console.facade import Facade, Refused
 from console.navigation import start_page
 from console.queue_news import QueueNews
 from console.screens import Screen
-from console.sign_in.guard import is_own_request
-from console.templating import PAGES, address
+from console.sign_in.guard import HOME, is_own_request
+from console.templating import PAGES
 from console.visits import Options, Visit
 from domain.permissions import STRANGER, Caller, known_permissions
 
@@ -67,7 +70,13 @@ SCREENS: Final[Sequence[Screen]] = (
     *health.screens,
     *keys.screens,
 )
+_MOST_SIGNED_OUT: Final = 256 * 1024
+"""Bytes of a form that comes back to somebody who isn't known: more than the longest review or reply."""
+
 _STATIC: Final = Path(__file__).parent / "static"
+_SIGNED_OUT: Final = {
+    "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
+}
 _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}
 
 
@@ -104,10 +113,10 @@ class _Console:
         client = (request.client.host, request.client.port) if request.client else ("", 0)
         try:
             credential = await self._door.credential(request)
-        except Refused as unclear:
-            return self._visit(request, Facade(self._app, None, client), STRANGER).problem(unclear)
-        if credential is None and not self._door.is_open:
-            return _to_sign_in(request)
+            if credential is None and not self._door.is_open:
+                raise Refused(401, _SIGNED_OUT)
+        except Refused as refused:
+            return await self._refusal(self._visit(request, Facade(self._app, None, client), STRANGER), refused)
         async with Facade(self._app, credential, client) as facade:
             visit = self._visit(request, facade, STRANGER)
             try:
@@ -115,7 +124,28 @@ class _Console:
                 self._check(screen, visit)
                 return await screen.handler(visit)
             except Refused as refused:
-                return _to_sign_in(request) if refused.status == 401 else visit.problem(refused)
+                return await self._refusal(visit, refused)
+
+    async def _refusal(self, visit: Visit, refused: Refused) -> Response:
+        """A page for what was refused. A form that can be sent again comes back as it was: nothing is typed twice."""
+        if refused.status == 401:
+            kept = await self._kept(visit, _MOST_SIGNED_OUT)
+            return _to_sign_in(visit) if kept is None else visit.problem(Refused(401, _SIGNED_OUT), kept=kept)
+        is_passing = refused.status == 429 or refused.status >= 500
+        return visit.problem(refused, kept=await self._kept(visit, MAX_FORM_BYTES) if is_passing else None)
+
+    async def _kept(self, visit: Visit, most_bytes: int) -> FormData | None:
+        """The form that a page of ours has sent; None where there is none, it has more bytes, or a script asks."""
+        request = visit.request
+        site = request.headers.get("sec-fetch-site")
+        # A form of another site would be one of ours if it came from our page, a click later.
+        is_ours = self._door.is_open or is_own_request(request.method, site)
+        if request.method in SAFE_METHODS or not is_ours or visit.is_fragment or visit.wants_json:
+            return None
+        try:
+            return await visit.form(most_bytes)
+        except Refused:
+            return None
 
     def _visit(self, request: Request, facade: Facade, caller: Caller) -> Visit:
         is_still_in = partial(self._is_still_in, request, caller)
@@ -154,14 +184,18 @@ def _forbidden(detail: str) -> Refused:
     return Refused(403, {"type": "/problems/forbidden", "title": "Not allowed", "detail": detail})
 
 
-def _to_sign_in(request: Request) -> Response:
-    if "application/json" in request.headers.get("accept", ""):
+def _to_sign_in(visit: Visit) -> Response:
+    request = visit.request
+    if visit.wants_json:
         message = "You are signed out. Sign in in another tab, then send it again."
         return JSONResponse({"message": message, "status": 401}, 401)
-    if request.headers.get("hx-request") == "true":
+    if visit.is_fragment:
         return HTMLResponse(PAGES.get_template("signed_out.html").render(), 401)
-    here = path_in_addresses(request.scope) + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(address(SIGN_IN, {"to": here if request.method == "GET" else None}), 303)
+    # A page of ours led here, which is for those who are signed in; the page of signing in leads to the start alone.
+    was_in = request.headers.get("sec-fetch-site") == "same-origin" and request.url.path != HOME
+    told = {"to": visit.address} if request.method == "GET" else {}
+    query = urlencode({**told, **({"done": "ended"} if was_in else {})})
+    return RedirectResponse(f"{SIGN_IN}?{query}" if query else SIGN_IN, 303)
 
 
 async def _front(request: Request) -> Response:

@@ -11,7 +11,7 @@ from typing import Final
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from console.decisions import decide_by_status
+from console.decisions import CHANGED, changed, decide_by_status, marks_in
 from console.facade import Refused
 from console.queue import PATH, criteria
 from console.screens import Screens
@@ -23,7 +23,7 @@ from domain.timestamps import timestamp
 
 _AT_A_TIME: Final = 500
 _WAIT_S: Final = 10
-_FILTERS: Final = ("only", "store", "q")
+_FILTERS: Final = ("only", "store", "q", "order")
 _ALL: Final = f"{PATH}/all"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
@@ -40,8 +40,10 @@ async def decide(visit: Visit) -> Response:
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select some, and send it again."})
-    shown = {id: str(form.get(f"status-{id}", "New")) for id in ids}
+    other = await changed(visit, marks_in(form, ids))
+    shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
     counts = await decide_by_status(visit, form, shown, wait=_WAIT_S)
+    counts.update({CHANGED: len(other)} if other else {})
     return visit.page("bulk_done.html", counts=counts, back=address(PATH, filters))
 
 
@@ -72,6 +74,8 @@ async def _progress(visit: Visit, counts: Mapping[str, int], sent: Mapping[str, 
     return visit.page(
         "bulk_all.html",
         total=found["totalCount"],
+        # Of the address, so that it stays from step to step; one without it begins now.
+        here=address(_ALL, visit.query, until=visit.query.get("until") or timestamp(datetime.now(UTC))),
         counts=counts,
         sent=sent,
         goes_on=goes_on,

@@ -111,10 +111,8 @@ async def replay(visit: Visit) -> Response:
 
 
 async def _letter(visit: Visit) -> Mapping[str, Any]:
-    path = visit.path
-    letter: Mapping[str, Any] = await visit.facade.ask(
-        "GET", f"{_API}/{path['topic']}/{path['partition']}/{path['offset']}"
-    )
+    place = "/".join(map(visit.segment, ("topic", "partition", "offset")))
+    letter: Mapping[str, Any] = await visit.facade.ask("GET", f"{_API}/{place}")
     return letter
 
 

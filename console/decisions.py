@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from console.facade import WAIT_S, Refused
 from console.screens import Screens
+from console.seen import mark_of_review
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
@@ -21,30 +22,48 @@ _STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "N
 _BACK_TO: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
 """The action that gives a review its former status again."""
 
+CHANGED: Final = "changed"
+"""The reason for leaving a review alone that says something else by now."""
+
+_CHANGED: Final = "Its author or a moderator has changed it meanwhile. Read it as it is now, then decide again."
+
 screens = Screens()
 
 
 @screens.post("/reviews/{id}/decide", Permission.MODERATE_REVIEWS)
 async def decide(visit: Visit) -> Response:
-    """Decide about a review, if it still has the status that the page showed."""
+    """Decide about a review, if it still has the status and says what the page showed."""
     form, id = await visit.form(), visit.path["id"]
     action, expected = str(form.get("action", "")), str(form.get("expected", ""))
-    answer = await command(visit, form, [id], expected, wait=WAIT_S)
+    back = _way_back(str(form.get("back", "")), id)
+    try:
+        if await changed(visit, {id: str(form.get("seen", ""))}):
+            raise Refused(409, {"detail": _CHANGED})
+        answer = await command(visit, form, [id], expected, wait=WAIT_S)
+    except Refused as refused:
+        if refused.status != 409 or visit.wants_json:
+            raise
+        return visit.problem(_in_words(refused), back=back)
     done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
     undo = {"undo": id, "undo_action": _BACK_TO.get(expected, ""), "undo_expected": _STATUS_AFTER[action]}
     # What settles reports alone can't be undone: the status is as it was.
     can_undo = expected in _BACK_TO and expected != _STATUS_AFTER[action]
-    return visit.back(_way_back(str(form.get("back", "")), id), done, **(undo if can_undo else {}))
+    return visit.back(back, done, **(undo if can_undo else {}))
 
 
 @screens.post("/queue/decisions", Permission.MODERATE_REVIEWS)
 async def decide_together(visit: Visit) -> Response:
-    """Decide about reviews in the same way, as far as they still have the status that the page showed. The answer is
-    for its script: the outcome of each, none where they are still to take effect."""
+    """Decide about reviews in the same way, as far as they still have the status and say what the page showed. The
+    answer is for its script: the outcome of each, none where they are still to take effect."""
     form = await visit.form()
-    ids, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
-    answer = await settled(command(visit, form, ids, expected, wait=WAIT_S))
-    return JSONResponse({"results": answer.get("results", [])})
+    given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
+    other = await changed(visit, marks_in(form, given))
+    results = [{"id": id, "outcome": "refused", "reason": CHANGED} for id in other]
+    if not other or len(other) < len(given):
+        ids = [id for id in given if id not in other]
+        answer = await settled(command(visit, form, ids, expected, wait=WAIT_S))
+        results += answer.get("results", [])
+    return JSONResponse({"results": results})
 
 
 @screens.post("/reviews/{id}/delete", Permission.DELETE_REVIEWS)
@@ -55,6 +74,22 @@ async def delete(visit: Visit) -> Response:
         "DELETE", "/api/customerReviews", None, {"ids": id, "reason": form.get("reason")}, key=key_of(form)
     )
     return visit.back(_way_back(str(form.get("back", "")), ""), "deleted")
+
+
+def marks_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
+    """The marks with which a form shows reviews, by their ids."""
+    return {id: str(form.get(f"seen-{id}", "")) for id in ids}
+
+
+async def changed(visit: Visit, seen: Mapping[str, str]) -> set[str]:
+    """The ids of those reviews that no longer say what the page showed. `seen` has the marks by id, empty for a review
+    that nobody says to have seen. Raises Refused."""
+    marked = {id: mark for id, mark in seen.items() if mark}
+    if not marked or not visit.may("customerReviews:read"):
+        return set()
+    search = {"ids": [*marked], "take": len(marked), "withTotal": False}
+    found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
+    return {row["id"] for row in found["results"] if mark_of_review(row) != marked[row["id"]]}
 
 
 async def decide_by_status(visit: Visit, form: FormData, statuses: Mapping[str, str], *, wait: int) -> Counter[str]:
@@ -95,6 +130,19 @@ async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         if not refused.results:
             raise
         return dict(refused.problem)
+
+
+def _in_words(refused: Refused) -> Refused:
+    """The refusal of a decision about one review, as a moderator tells it."""
+    if not refused.results:
+        return refused
+    told = refused.results[0]
+    if told.get("reason") == "status-changed":
+        faster = f"{told.get('moderator') or 'Somebody else'} was faster"
+        return Refused(409, {"detail": f"{faster}: it is {told.get('status') or 'decided'}. Nothing was changed."})
+    if told["outcome"] == "not-found":
+        return Refused(409, {"detail": "It isn't there any more: somebody has deleted it."})
+    return refused
 
 
 def _way_back(given: str, id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import isfinite
@@ -57,6 +58,7 @@ class Change(NamedTuple):
 DEFAULT: Final = "default"
 GENERAL: Final = "general settings"
 _UNKNOWN: Final = "what they say"
+_NEW_WORD: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 def value_at(document: Mapping[str, Any], name: str) -> Any:
@@ -172,3 +174,20 @@ def in_words(value: Any) -> str:
         case list():
             return ", ".join(map(str, value))
     return str(value)
+
+
+def place_in_words(pointer: str, labels: Mapping[str, str] | None = None) -> str:
+    """A place in a request (RFC 6901) as the page of its form names it: by the label of a field, whose name may have
+    dots, else by the name in words. Entries of lists are counted from 1; empty for the request itself."""
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    # The console sends one thing at a time, also where the interface takes a list of them.
+    parts = parts[1:] if parts and parts[0].isdecimal() else parts
+    named = next((at for at in range(len(parts), 0, -1) if ".".join(parts[:at]) in (labels or {})), 0)
+    said = [(labels or {})[".".join(parts[:named])]] if named else []
+    for part in parts[named:]:
+        if part.isdecimal() and said:
+            said[-1] += f" {int(part[:9]) + 1}"
+        else:
+            said.append(_NEW_WORD.sub(" ", part).lower())
+    words = ", ".join(said)
+    return words[:1].upper() + words[1:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -12,6 +11,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from console.facade import Refused
 from console.screens import Screens
+from console.seen import mark
 from console.templating import address
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -133,7 +133,7 @@ def _is_here(visit: Visit, found: Mapping[str, Any]) -> bool:
 
 def _seen(found: Mapping[str, Any]) -> str:
     """A mark of the template in effect: another one when somebody has changed it."""
-    return sha256("\0".join(str(found[name]) for name in ("source", *PARTS)).encode()).hexdigest()
+    return mark(*(found[name] for name in ("source", *PARTS)))
 
 
 def _errors(refused: Refused, given: Mapping[str, str]) -> dict[str, dict[str, Any]]:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+import orjson
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.facade import Refused
-from console.fields import number
+from console.fields import number, place_in_words
 from console.screens import Screens
 from console.stores import PATH, address_of
 from console.visits import Visit, key_of
@@ -25,7 +26,23 @@ TRIED: Final = 200
 _SHOWN: Final = 50
 _OUTCOMES: Final = (RuleOutcome.HOLD, RuleOutcome.FLAG, RuleOutcome.APPROVE)
 _NUMBERS: Final = ("below", "above", "publishAfterHours")
-_AT_RULE: Final = re.compile(r"/(?:rules|moderationRules)/(\d+)(?:/(\w+))?")
+_LISTS: Final = ("words", "languages")
+_UNTOUCHED: Final = (
+    {"id": "", "kind": "", "outcome": ""},
+    {"id": "", "kind": next(iter(RuleKind)).value, "outcome": _OUTCOMES[0].value},
+)
+"""A rule that isn't in a form, and one as a form offers it."""
+
+_AT_RULE: Final = re.compile(r"(?:/settings)?/(?:rules|moderationRules)/(\d+)(.*)")
+_LABELS: Final = {
+    "id": "Name",
+    "kind": "Fires for",
+    "outcome": "Then",
+    "below": "Fewer stars than",
+    "above": "More stars than",
+    "publishAfterHours": "Approved after hours",
+}
+"""Those of the fields of a rule whose names in the interface are other ones."""
 
 Rule = Mapping[str, Any]
 
@@ -79,11 +96,11 @@ async def _store(visit: Visit) -> dict[str, Any]:
 def _form(
     visit: Visit, store: Rule, rules: Sequence[Rule], *, loaded: Sequence[Rule], refused: Refused | None = None
 ) -> Response:
-    errors: dict[int, str] = {}
+    errors: dict[int, list[str]] = {}
     for error in refused.errors if refused else ():
-        if found := _AT_RULE.match(error["pointer"].replace("/settings", "", 1)):
-            field = f"{found[2]}: " if found[2] else ""
-            errors.setdefault(int(found[1]), f"{field}{error['message']}")
+        if found := _AT_RULE.match(error["pointer"]):
+            field = place_in_words(found[2], _LABELS)
+            errors.setdefault(int(found[1]), []).append(f"{field}: {error['message']}" if field else error["message"])
     return visit.page(
         "moderation_rules.html",
         status=refused.status if refused else 200,
@@ -147,14 +164,16 @@ def _differences(before: Sequence[Rule], after: Sequence[Rule]) -> list[Differen
 
 
 def _typed(form: FormData) -> list[dict[str, Any]]:
-    """The rules that a form says: whole, or field by field; one that is taken out, or has no id, is left out."""
+    """The rules that a form says: whole, or field by field. One that is taken out is left out, and the further one as
+    long as nobody has touched it; any other without a name stays, and the interface asks for it."""
     if "rules" in form:
         return _list_in(form, "rules")
     found = []
     for index in range(MOST_RULES + 1):
         of_rule = {name: str(form.get(f"{index}.{name}") or "").strip() for name in ("id", "kind", "outcome")}
-        if of_rule["id"] and f"{index}.remove" not in form:
-            found.append({**of_rule, **_details(form, index)})
+        rule = {**of_rule, **_details(form, index)}
+        if rule not in _UNTOUCHED and f"{index}.remove" not in form:
+            found.append(rule)
     return found
 
 
@@ -172,9 +191,13 @@ def _loaded(form: FormData) -> list[dict[str, Any]]:
 
 def _list_in(form: FormData, name: str) -> list[dict[str, Any]]:
     try:
-        rules = json.loads(str(form.get(name) or ""))
+        rules = orjson.loads(str(form.get(name) or ""))
     except ValueError:
         rules = None
-    if not isinstance(rules, list):
+    if not isinstance(rules, list) or not all(_can_be_shown(rule) for rule in rules):
         raise Refused(422, {"detail": "The form is incomplete. Open the page again."})
     return rules
+
+
+def _can_be_shown(rule: object) -> bool:
+    return isinstance(rule, dict) and all(isinstance(rule.get(name, []), list) for name in _LISTS)

@@ -13,31 +13,31 @@ class Entry(NamedTuple):
 
     path: str
     name: str
-    permission: Permission
+    permissions: tuple[Permission, ...]
     is_of_all_stores: bool = False
 
     def is_for(self, caller: Caller) -> bool:
         """True if the caller may open it."""
-        return caller.may(self.permission) and not (self.is_of_all_stores and caller.stores is not None)
+        return all(map(caller.may, self.permissions)) and not (self.is_of_all_stores and caller.stores is not None)
 
 
 _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
     (
-        Entry("/console/queue", "Queue", Permission.MODERATE_REVIEWS),
-        Entry("/console/reviews", "Reviews", Permission.READ_REVIEWS),
-        Entry("/console/objects", "Objects", Permission.READ_RATINGS),
-        Entry("/console/returns", "Returns", Permission.READ_RETURNS),
-        Entry("/console/orders", "Orders", Permission.READ_RETURNS),
-        Entry("/console/reminders", "Reminders", Permission.READ_SETTINGS),
+        Entry("/console/queue", "Queue", (Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)),
+        Entry("/console/reviews", "Reviews", (Permission.READ_REVIEWS,)),
+        Entry("/console/objects", "Objects", (Permission.READ_RATINGS,)),
+        Entry("/console/returns", "Returns", (Permission.READ_RETURNS,)),
+        Entry("/console/orders", "Orders", (Permission.READ_RETURNS,)),
+        Entry("/console/reminders", "Reminders", (Permission.READ_SETTINGS,)),
     ),
     (
-        Entry("/console/stores", "Stores and rules", Permission.READ_SETTINGS),
-        Entry("/console/templates", "Templates", Permission.READ_TEMPLATES),
-        Entry("/console/entity-types", "Object types", Permission.READ_REVIEWS),
-        Entry("/console/audit", "Audit", Permission.READ_AUDIT),
-        Entry("/console/keys", "Keys", Permission.READ_KEYS),
-        Entry("/console/dead-letters", "Dead letters", Permission.READ_DEAD_LETTERS, is_of_all_stores=True),
-        Entry("/console/health", "Health", Permission.READ_METRICS, is_of_all_stores=True),
+        Entry("/console/stores", "Stores and rules", (Permission.READ_SETTINGS,)),
+        Entry("/console/templates", "Templates", (Permission.READ_TEMPLATES,)),
+        Entry("/console/entity-types", "Object types", (Permission.READ_REVIEWS,)),
+        Entry("/console/audit", "Audit", (Permission.READ_AUDIT,)),
+        Entry("/console/keys", "Keys", (Permission.READ_KEYS,)),
+        Entry("/console/dead-letters", "Dead letters", (Permission.READ_DEAD_LETTERS,), is_of_all_stores=True),
+        Entry("/console/health", "Health", (Permission.READ_METRICS,), is_of_all_stores=True),
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Final
+from urllib.parse import quote
 
 import orjson
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -34,7 +35,8 @@ async def news(visit: Visit) -> Response:
 async def claim(visit: Visit) -> Response:
     """Tell others that the visitor looks at a review."""
     form = await visit.form()
-    await visit.facade.ask("POST", f"/api/customerReviews/{form.get('id')}/claim", {"desk": form.get("desk") or None})
+    id = quote(str(form.get("id")), safe="")
+    await visit.facade.ask("POST", f"/api/customerReviews/{id}/claim", {"desk": form.get("desk") or None})
     return JSONResponse({})
 
 

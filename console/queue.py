@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
+from console.facade import Refused
 from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -24,6 +25,7 @@ _CHIPS: Final = (
     ("only", "low", "1 or 2 stars"),
 )
 _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "": {},
     "flagged": {"flagged": True},
     "reported": {"reported": True, "reviewStatus": ["New", "Approved"]},
     "photos": {"hasImages": True},
@@ -34,10 +36,16 @@ screens = Screens()
 
 
 def criteria(query: Mapping[str, str]) -> dict[str, Any]:
-    """The search that the parameters of the queue's address stand for."""
+    """The search that the parameters of the queue's address stand for. Raises Refused: a filter that isn't known could
+    stand for fewer reviews than all, about which nobody then decides by mistake."""
+    only = query.get("only", "")
+    if only not in _FILTERS:
+        raise Refused(
+            422, {"detail": f"There is no filter {only[:40]}. There are: {', '.join(filter(None, _FILTERS))}."}
+        )
     return {
         "reviewStatus": "New",
-        **_FILTERS.get(query.get("only", ""), {}),
+        **_FILTERS[only],
         "storeId": query.get("store"),
         "searchPhrase": query.get("q"),
         "sort": f"createdDate:{'desc' if query.get('order') == 'newest' else 'asc'}",

@@ -15,6 +15,7 @@ from console.facade import Refused
 from console.orders import order_or_none
 from console.returns_lines import MOST_LINES, LineField, line_items, lines_of_order, lines_of_return, typed
 from console.screens import ROWS, Screens
+from console.seen import check_seen, mark_of_return
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
@@ -120,6 +121,8 @@ async def delete(visit: Visit) -> Response:
 async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> Response:
     id = visit.path["id"]
     try:
+        row = await visit.facade.ask("GET", f"/api/return/{quote(id, safe='')}")
+        check_seen(form, mark_of_return(row), "this return", is_done=_is_done(row, changes))
         answer = await visit.facade.command("PUT", "/api/return", {"id": id, **changes}, key=key_of(form))
     except Refused as refused:
         if refused.status in _PAGES_OF_THEIR_OWN:
@@ -130,6 +133,18 @@ async def _change(visit: Visit, form: FormData, changes: Mapping[str, Any]) -> R
             lines = typed(lines, form, refused)
         return await _page(visit, row, order, lines, form, refused)
     return visit.back(f"{PATH}/{quote(id, safe='')}", "accepted" if answer["outcome"] == "accepted" else "saved")
+
+
+def _is_done(row: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    """True if the changes have been made already."""
+    if "lineItems" not in changes:
+        wanted = (changes["status"], changes["resolution"] or None)
+        return wanted == (row["status"], row["resolution"] or None)
+    return _said(row["lineItems"]) == _said(changes["lineItems"])
+
+
+def _said(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(line["orderLineItemId"], line["quantity"], line["reason"] or None) for line in lines]
 
 
 async def _stored(visit: Visit) -> tuple[dict[str, Any], dict[str, Any] | None]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 
 from console.facade import Refused
+from console.fields import number
 
 MOST_LINES: Final = 300
 """Lines in a form: an order can have 10,000, and a form has a bound."""
@@ -56,9 +57,9 @@ def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) 
 def line_items(form: FormData) -> list[dict[str, Any]]:
     """The lines that a form asks for: those with a quantity. The interface refuses what isn't a number."""
     return [
-        {"orderLineItemId": id, "quantity": int(number) if number.isdecimal() else number, "reason": reason or None}
-        for id, number, reason in _rows(form)
-        if number not in ("", "0")
+        {"orderLineItemId": id, "quantity": number(quantity), "reason": reason or None}
+        for id, quantity, reason in _rows(form)
+        if quantity not in ("", "0")
     ]
 
 
@@ -71,11 +72,11 @@ def typed(lines: Sequence[LineField], form: FormData, refused: Refused) -> list[
     for error in refused.errors:
         if place := _PLACE.match(error["pointer"]):
             messages.setdefault(int(place[1]), error["message"])
-    sent = (index for index, (_, number, _) in enumerate(rows) if number not in ("", "0"))
+    sent = (index for index, (_, quantity, _) in enumerate(rows) if quantity not in ("", "0"))
     wrong = {at: messages[index] for index, at in enumerate(sent) if index in messages}
     return [
-        replace(line, quantity=number, reason=reason, error=wrong.get(at, ""))
-        for at, (line, (_, number, reason)) in enumerate(zip(lines, rows, strict=False))
+        replace(line, quantity=quantity, reason=reason, error=wrong.get(at, ""))
+        for at, (line, (_, quantity, reason)) in enumerate(zip(lines, rows, strict=False))
     ]
 
 

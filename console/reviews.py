@@ -12,11 +12,20 @@ from starlette.responses import Response
 
 from console.facade import Refused
 from console.screens import ROWS, Screens
+from console.seen import check_seen, mark_of_reply, mark_of_review
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 
 _OTHERS: Final = 5
+_PARTS: Final = {
+    "impact": "the rating",
+    "history": "its history",
+    "orders": "the author's orders",
+    "others": "the author's other reviews",
+    "reports": "the reports about it",
+}
+_TEXTS: Final = ("title", "review", "userName")
 _TYPED: Final = ("text", "author", "title", "review", "rating", "userName")
 
 screens = Screens()
@@ -59,15 +68,15 @@ async def reply(visit: Visit) -> Response:
     """Write or change the store's reply, or remove it."""
     form, id = await visit.form(), visit.segment("id")
     path, key = f"/api/customerReviews/{id}/reply", key_of(form)
-    if form.get("action") == "remove":
-        await visit.facade.command("DELETE", path, key=key)
-        return visit.back(f"/console/reviews/{id}", "removed")
-    told = {"text": form.get("text"), "author": form.get("author") or None}
+    is_removal = form.get("action") == "remove"
+    text = str(form.get("text") or "").replace("\r\n", "\n")  # browsers send CRLF, and count it as one character
+    told = None if is_removal else {"text": text, "author": form.get("author") or None}
     try:
-        await visit.facade.command("POST", path, told, key=key)
+        await _check_reply(visit, form, told)
+        await visit.facade.command("DELETE" if is_removal else "POST", path, told, key=key)
     except Refused as refused:
         return await _whole(visit, "reply", form, refused)
-    return visit.back(f"/console/reviews/{id}", "replied")
+    return visit.back(f"/console/reviews/{id}", "removed" if is_removal else "replied")
 
 
 @screens.post("/reviews/{id}/edit", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
@@ -86,7 +95,11 @@ async def edit(visit: Visit) -> Response:
         "rating": _number(str(form.get("rating", ""))),
         "userName": _changed(form, "userName", row),
     }
+    # Also what a form that is sent twice has done itself.
+    if told["rating"] == row["rating"] and all(_changed(form, name, row) is None for name in _TEXTS):
+        return visit.back(f"/console/reviews/{id}", "saved")
     try:
+        check_seen(form, mark_of_review(row), "this review")
         await visit.facade.command("POST", "/api/customerReviews", [told], key=key_of(form))
     except Refused as refused:
         return await _whole(visit, "edit", form, refused)
@@ -108,6 +121,16 @@ async def image(visit: Visit) -> Response:
     """An image of a review: the visitor's browser has no other credential than the cookie of the console."""
     content, kind = await visit.facade.content(f"/api/images/{visit.segment('imageId')}", visit.query)
     return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=300"})
+
+
+async def _check_reply(visit: Visit, form: Mapping[str, Any], told: Mapping[str, Any] | None) -> None:
+    """Raises Refused where somebody has replied since the form was made. Who may not read reviews has seen none."""
+    if "seen" not in form or not visit.may("customerReviews:read"):
+        return
+    row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
+    reply = row["reply"]
+    is_done = told == ({"text": reply["text"], "author": reply["author"]} if reply else None)
+    check_seen(form, mark_of_reply(row), "the reply", is_done=is_done)
 
 
 async def _whole(
@@ -133,7 +156,8 @@ async def _whole(
 
 
 async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
-    """The things about a review that the visitor may see; None for what he may not, or what isn't there now."""
+    """The things about a review that the visitor may see; None for what he may not, or what isn't there. `away` names
+    those that can't be had now."""
     facade, id = visit.facade, quote(row["id"], safe="")
     user = row["userId"]
     bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
@@ -152,11 +176,12 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
         else None,
     }
     wanted = {name: each for name, each in asked.items() if each is not None}
-    answers = await asyncio.gather(*map(_or_none, wanted.values()))
-    found = dict.fromkeys(asked) | dict(zip(wanted, answers, strict=True))
+    answers = dict(zip(wanted, await asyncio.gather(*map(_or_refusal, wanted.values())), strict=True))
+    found = {name: None if isinstance(answers.get(name), Refused) else answers.get(name) for name in asked}
+    away = [name for name, each in answers.items() if isinstance(each, Refused) and each.status == 503]
     if found["others"] is not None:
         found["others"] = [each for each in found["others"]["results"] if each["id"] != row["id"]][:_OTHERS]
-    return found
+    return {**found, "away": [_PARTS[name] for name in away]}
 
 
 def _changed(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str | None:
@@ -176,11 +201,11 @@ def _number(text: str) -> float | str:
     return number if isfinite(number) else text
 
 
-async def _or_none(answer: Awaitable[Any]) -> Any:
-    """The answer; None where a part of the page can't be had, which then says so."""
+async def _or_refusal(answer: Awaitable[Any]) -> Any:
+    """The answer, or its refusal: the page does without this part, and says so."""
     try:
         return await answer
     except Refused as refused:
         if refused.status not in (403, 404, 503):
             raise
-        return None
+        return refused

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
@@ -125,6 +126,7 @@ def form_page(
         rows=rows,
         loaded=json.dumps({**now, **loaded}),
         refused=refused,
+        labels={each.name: each.label for each in configured.fields},
         **values,
     )
 
@@ -161,7 +163,7 @@ async def change(visit: Visit, configured: Configured) -> Response:
 def _loaded(form: FormData) -> dict[str, Any]:
     """The values with which a form began, as it says."""
     try:
-        loaded = json.loads(str(form.get("loaded") or "{}"))
+        loaded = orjson.loads(str(form.get("loaded") or "{}"))
     except ValueError as error:
         raise Refused(422, {"detail": "The form is incomplete. Open the page again."}) from error
     return loaded if isinstance(loaded, dict) else {}

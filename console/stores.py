@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote
 
+from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.facade import Refused
@@ -83,24 +84,26 @@ screens = Screens()
 @screens.get("/stores", Permission.READ_SETTINGS)
 async def stores(visit: Visit) -> Response:
     """All stores that the visitor may see."""
-    return visit.page("stores.html", stores=await visit.facade.ask("GET", "/api/stores"))
+    return await _all(visit)
 
 
 @screens.post("/stores", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)
 async def register(visit: Visit) -> Response:
-    """Register a store, which takes no reviews yet."""
+    """Register a store, which takes no reviews yet; what is refused comes back as it was typed."""
     form = await visit.form()
     id = str(form.get("id") or "").strip()
-    if not id:
-        raise Refused(422, {"detail": "A store needs an id."})
     try:
-        await visit.facade.ask("GET", address_of(id))
+        if await _is_taken(visit, id):
+            raise Refused(409, {"detail": "There is a store with this id already. Choose another id."})
+        name = str(form.get("name") or "").strip()
+        answer = await visit.facade.command("PUT", address_of(id), {"name": name or None}, key=key_of(form))
     except Refused as refused:
-        if refused.status != 404:
+        if refused.status == 401:
             raise
-        await visit.facade.command("PUT", address_of(id), {"name": form.get("name") or None}, key=key_of(form))
-        return visit.back(f"{PATH}/{quote(id, safe='')}", "created")
-    return visit.problem(Refused(409, {"detail": f"There is a store with the id {id} already."}))
+        return await _all(visit, form, refused)
+    if answer["outcome"] == "accepted":
+        return visit.back(PATH, "accepted")
+    return visit.back(f"{PATH}/{quote(id, safe='')}", "created")
 
 
 @screens.get("/stores/{id}", Permission.READ_SETTINGS)
@@ -114,6 +117,28 @@ async def store(visit: Visit) -> Response:
 async def change_store(visit: Visit) -> Response:
     """Show what would change, or save it."""
     return await change(visit, await _store(visit))
+
+
+async def _all(visit: Visit, form: FormData | None = None, refused: Refused | None = None) -> Response:
+    """The list, with the form of a further store as it was sent. Raises Refused."""
+    found = await visit.facade.ask("GET", "/api/stores")
+    status = refused.status if refused else 200
+    typed = {name: str((form or FormData()).get(name, "")) for name in ("id", "name")}
+    return visit.page("stores.html", status=status, stores=found, typed=typed, refused=refused)
+
+
+async def _is_taken(visit: Visit, id: str) -> bool:
+    """True if there is a store with this id. Raises Refused, also for an id that no store can have."""
+    # As a part of an address these lead elsewhere.
+    if id in ("", ".", ".."):
+        raise Refused(422, {"detail": "A store needs an id, of more than dots."})
+    try:
+        await visit.facade.ask("GET", address_of(id))
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        return False
+    return True
 
 
 def address_of(store_id: str) -> str:

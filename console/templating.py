@@ -11,7 +11,8 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from console.fields import in_words
+from console.fields import in_words, place_in_words
+from console.seen import mark_of_reply, mark_of_return, mark_of_review
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _ONCE: Final = frozenset({"done", "undo", "undo_action", "undo_expected"})
@@ -89,6 +90,10 @@ def _pages() -> Environment:
     )
     environment.filters.update(
         in_words=in_words,
+        place_in_words=place_in_words,
+        mark_of_reply=mark_of_reply,
+        mark_of_return=mark_of_return,
+        mark_of_review=mark_of_review,
         age=age,
         moment=moment,
         at=at,

@@ -13,6 +13,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from api.web.encoded_slashes import path_in_addresses
 from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.problems import ProblemError
 from console.facade import Facade, Refused, refusal_by
@@ -37,6 +38,7 @@ DONE: Final = {
     "replayed": "Replayed.",
     "accepted": "Accepted. It takes effect in a moment.",
     "signed-out": "You are signed out.",
+    "ended": "Your session has ended. Sign in to go on where you were.",
 }
 """The sentence about a finished action, by the word that stands in the address of the next page."""
 
@@ -61,6 +63,7 @@ class Visit:
     queue_news: QueueNews | None = None
     is_still_in: Callable[[], Awaitable[bool]] | None = None
     nonce: str = field(default_factory=lambda: token_urlsafe(16))
+    _form: FormData | None = None
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -71,6 +74,12 @@ class Visit:
     def path(self) -> Mapping[str, str]:
         """The parameters of the path."""
         return self.request.path_params
+
+    @property
+    def address(self) -> str:
+        """The address that was asked for, without the name of the service."""
+        query = self.request.url.query
+        return path_in_addresses(self.request.scope) + (f"?{query}" if query else "")
 
     def segment(self, name: str) -> str:
         """A parameter of the path as a segment of another path."""
@@ -86,12 +95,14 @@ class Visit:
         """True where the console's own script asks: it wants the outcome, and draws by itself."""
         return "application/json" in self.request.headers.get("accept", "")
 
-    async def form(self) -> FormData:
+    async def form(self, most_bytes: int = MAX_FORM_BYTES) -> FormData:
         """The fields of a form that was sent. Raises Refused: it is too large, or there is no room for it now."""
-        try:
-            return await read_form(self.request, MAX_FORM_BYTES, _MAX_FIELDS)
-        except ProblemError as problem:
-            raise refusal_by(problem) from problem
+        if self._form is None:
+            try:
+                self._form = await read_form(self.request, most_bytes, _MAX_FIELDS)
+            except ProblemError as problem:
+                raise refusal_by(problem) from problem
+        return self._form
 
     def may(self, permission: str) -> bool:
         """True if the visitor has the permission of this name."""
@@ -118,14 +129,21 @@ class Visit:
         address = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done, **query})}"
         return RedirectResponse(address, 303)
 
-    def problem(self, refused: Refused) -> Response:
-        """A refusal of the facade: a page of its own, or a part where a part was asked for."""
+    def problem(self, refused: Refused, back: str | None = None, kept: FormData | None = None) -> Response:
+        """A refusal of the facade: a page of its own, with a way `back`, or with a form that can be sent again, `kept`
+        as it came; or a part where a part was asked for."""
         if self.wants_json:
             content = {"message": refused.detail, "status": refused.status, "results": list(refused.results)}
             return JSONResponse(content, refused.status)
         headers = {"Retry-After": refused.retry_after} if refused.retry_after else {}
         page = self.page(
-            "problem_part.html" if self.is_fragment else "problem.html", status=refused.status, refused=refused
+            "problem_part.html" if self.is_fragment else "problem.html",
+            status=refused.status,
+            refused=refused,
+            back=back,
+            kept=[each for each in kept.multi_items() if each[0] != "key"] if kept else [],
+            form_key=lambda: key_of(kept or FormData()),
+            here=self.address,
         )
         page.headers.update(headers)
         return page

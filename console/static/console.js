@@ -9,6 +9,7 @@ const TOGETHER = 200;
 const CLAIM_MS = 120_000;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
+const CHANGED = "It was changed meanwhile: load the page anew.";
 const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
 
 const root = document.documentElement;
@@ -48,6 +49,12 @@ async function send(address, fields) {
   return told;
 }
 
+/** The answer to a visitor who asks if he is still signed in: 401 if not, null where the service can't be reached. */
+const asked = () => fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual" }).catch(() => null);
+
+/** The way to sign in that leaves the page as it is. */
+const signIn = () => Object.assign(document.createElement("a"), { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
+
 /** The error of a decision that somebody else's has made void. */
 const final = (message) => Object.assign(new Error(message), { isFinal: true });
 
@@ -60,9 +67,9 @@ class Decisions {
   }
 
   /** Returns what became of a decision, or throws an Error with the message of the service. */
-  make(id, action, expected, reasonCode) {
+  make(id, seen, action, expected, reasonCode) {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ id, like: JSON.stringify({ action, expected, reasonCode: reasonCode || undefined }), resolve, reject });
+      this.waiting.push({ id, seen, like: JSON.stringify({ action, expected, reasonCode: reasonCode || undefined }), resolve, reject });
       this.go();
     });
   }
@@ -74,7 +81,7 @@ class Decisions {
     this.waiting = this.waiting.filter((each) => !together.includes(each));
     this.out += 1;
     try {
-      const fields = [...Object.entries(JSON.parse(like)), ["key", crypto.randomUUID()], ...together.map(({ id }) => ["ids", id])];
+      const fields = [...Object.entries(JSON.parse(like)), ["key", crypto.randomUUID()], ...together.flatMap(({ id, seen }) => [["ids", id], [`seen-${id}`, seen]])];
       const { results } = await send(`${QUEUE}/decisions`, fields);
       const byId = new Map(results.map((each) => [each.id, each]));
       for (const { id, resolve } of together) resolve(byId.get(id) ?? { outcome: "accepted" });
@@ -213,7 +220,10 @@ class Queue {
     row.classList.add("settled");
     this.say(row, `${DOING[action]}${reasonCode ? `: ${reasonCode}` : ""} …`);
     const sent = this.send(row, action, before, reasonCode).then(
-      () => { if (before !== AFTER[action]) this.done.push({ row, action: BACK[before], before }); },
+      () => {
+        if (before !== AFTER[action]) this.done.push({ row, action: BACK[before], reasonCode: row.dataset.reason });
+        row.dataset.reason = reasonCode;
+      },
       () => {},
     );
     this.pending.set(row, sent);
@@ -225,13 +235,14 @@ class Queue {
     const { id } = row.dataset;
     this.others.delete(id);
     try {
-      const told = await this.decisions.make(id, action, expected, reasonCode);
+      const told = await this.decisions.make(id, row.dataset.seen, action, expected, reasonCode);
       const heard = this.others.get(id);
       const isAccepted = told.outcome === "accepted";
       if (told.reason === "status-changed" || (isAccepted && heard && heard.status !== AFTER[action])) {
         row.dataset.status = told.status ?? heard?.status ?? "";
         throw final(`${told.moderator ?? heard?.by ?? "Somebody else"} was faster: it is ${row.dataset.status || "deleted"}. Nothing was changed.`);
       }
+      if (told.reason === "changed") throw final(CHANGED);
       if (told.outcome === "not-found") throw final("It isn't there any more.");
       if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
       row.dataset.status = AFTER[action];
@@ -253,8 +264,10 @@ class Queue {
     }
     this.goTo(last.row);
     this.say(last.row, "Undoing …");
-    const sent = this.send(last.row, last.action, last.row.dataset.status, "").then(
+    const reasonCode = (last.action === "reject" && last.reasonCode) || "";
+    const sent = this.send(last.row, last.action, last.row.dataset.status, reasonCode).then(
       () => {
+        last.row.dataset.reason = reasonCode;
         last.row.classList.remove("settled", "failed");
         this.say(last.row, "Undone: it is as it was before.");
       },
@@ -299,7 +312,7 @@ class Queue {
     if (kind === "edited") {
       if (this.pending.has(row) || row.dataset.status !== "New") return;
       row.classList.add("settled");
-      this.say(row, "It was changed meanwhile: load the page anew.");
+      this.say(row, CHANGED);
       return;
     }
     this.unclaim(row);
@@ -332,7 +345,7 @@ function listen(queue) {
     const link = document.createElement("a");
     link.href = location.pathname + location.search;
     link.textContent = `${fresh.size} new review${fresh.size > 1 ? "s" : ""}`;
-    place.replaceChildren(link);
+    place.replaceChildren(...all(".signed-out", place), link);
   };
   // Also the first time: reviews come between the page and its news.
   const ask = async () => {
@@ -342,7 +355,10 @@ function listen(queue) {
   };
   const connect = () => {
     const source = new EventSource(`${QUEUE}/news`);
-    source.addEventListener("open", ask);
+    source.addEventListener("open", () => {
+      one(".signed-out", place)?.remove();
+      ask();
+    });
     source.addEventListener("new", (event) => {
       const told = JSON.parse(event.data);
       if (store && told.store !== store) return;
@@ -354,12 +370,19 @@ function listen(queue) {
       source.addEventListener(kind, (event) => queue?.hear(kind, JSON.parse(event.data)));
     }
     // A browser connects again by itself, unless it was answered by something else.
-    source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
+    source.addEventListener("error", async () => {
+      if (source.readyState !== EventSource.CLOSED) return;
+      setTimeout(connect, AGAIN_MS);
+      if ((await asked())?.status !== 401 || one(".signed-out", place)) return;
+      const told = Object.assign(document.createElement("b"), { className: "signed-out bad-text" });
+      told.append("You are signed out, so nothing here is new any more. ", signIn());
+      place.prepend(told);
     });
     window.addEventListener("pagehide", () => source.close());
   };
   connect();
+  // A page that the browser kept while somebody was elsewhere shows what was, and hears nothing.
+  window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }
 
 /** Forms with something typed that wasn't sent. */
@@ -368,10 +391,17 @@ window.addEventListener("beforeunload", (event) => {
   if (unsent.size) event.preventDefault();
 });
 
-/** Before a form with something typed goes: is the visitor still signed in? Otherwise it stays as it is, with the way to
- *  sign in beside it. */
+/** Before a form with something typed goes: is the visitor still signed in, and the service there? Otherwise it stays as
+ *  it is, and says what to do. */
 function keep(form) {
   let isIn = false;
+  let isAsking = false;
+  const tell = (...words) => {
+    const told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
+    told.append(...words);
+    one(":scope > .errors", form)?.remove();
+    form.prepend(told);
+  };
   form.addEventListener("input", () => unsent.add(form));
   form.addEventListener("submit", async (event) => {
     if (isIn || event.submitter?.formTarget) {
@@ -380,24 +410,26 @@ function keep(form) {
       return;
     }
     event.preventDefault();
+    // A double click sends it once.
+    if (isAsking) return;
+    isAsking = true;
     const { submitter } = event;
-    const response = await fetch("/console", { headers: { Accept: "application/json" }, redirect: "manual" }).catch(() => null);
-    if (response?.status === 401) {
-      const link = Object.assign(document.createElement("a"), { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
-      const told = Object.assign(document.createElement("p"), { className: "errors", role: "alert" });
-      told.append("You are signed out. ", link, ", then send this again: nothing that you typed is lost.");
-      one(":scope > .errors", form)?.remove();
-      form.prepend(told);
-      return;
+    const response = await asked();
+    isAsking = false;
+    if (!response) {
+      tell("The service can't be reached. Send this again once it can: nothing that you typed is lost.");
+    } else if (response.status === 401) {
+      tell("You are signed out. ", signIn(), ", then send this again: nothing that you typed is lost.");
+    } else {
+      isIn = true;
+      form.requestSubmit(submitter);
     }
-    isIn = true;
-    form.requestSubmit(submitter);
   });
 }
 
 /** Keys. On a page of one review they press the buttons that are there. */
 function keys(queue) {
-  let isRejecting = false;
+  let rejecting = null;
   const help = document.getElementById("help");
   const shortcuts = document.getElementById("shortcuts");
   if (shortcuts) {
@@ -410,7 +442,11 @@ function keys(queue) {
     k: () => queue.move(-1),
     a: () => queue.decide(queue.current, "approve"),
     u: () => queue.current?.dataset.status !== "New" && queue.decide(queue.current, "reset"),
-    r: () => { isRejecting = true; if (queue.current) queue.say(queue.current, `Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: not.`); },
+    r: () => {
+      if (queue.current?.classList.contains("settled")) { queue.advance(); return; }
+      rejecting = queue.current;
+      if (rejecting) queue.say(rejecting, `Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: not.`);
+    },
     x: () => queue.select(false),
     X: () => queue.select(true),
     z: () => queue.undo(),
@@ -433,13 +469,15 @@ function keys(queue) {
     if (kept.get("shortcuts") === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
     if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
-    if (isRejecting) {
-      isRejecting = false;
+    if (rejecting) {
+      const row = rejecting;
+      rejecting = null;
       // Some keyboards have their digits behind Shift.
       const digit = Number(event.key) || Number(/^(?:Digit|Numpad)(\d)$/.exec(event.code)?.[1]);
       const reason = queue.reasons[digit - 1];
-      if (reason) queue.decide(queue.current, "reject", reason);
-      else if (queue.current) queue.say(queue.current, "");
+      // Another row came into focus meanwhile: the digit wasn't meant for that.
+      if (reason && row === queue.current) queue.decide(row, "reject", reason);
+      else queue.say(row, "");
       event.preventDefault();
       return;
     }

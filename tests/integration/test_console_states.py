@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -90,27 +91,85 @@ async def test_nobody_is_left_out_of_what_is_refused(
         assert await faults(page) == []
 
 
-async def test_what_was_typed_outlives_the_session(browser: Browser, guarded: Service) -> None:
+@asynccontextmanager
+async def signed_in(
+    browser: Browser, guarded: Service, *, scripted: bool = True
+) -> AsyncIterator[tuple[Page, Page, Facade, str]]:
+    """A moderator's page and another tab of his, his requests, and his key."""
     key = await key_of(guarded, *MODERATOR)
-    async with httpx.AsyncClient(base_url=guarded.address, headers={"x-api-key": key}, timeout=40) as http:
-        own = Facade(http)
+    async with (
+        httpx.AsyncClient(base_url=guarded.address, headers={"x-api-key": key}, timeout=40) as http,
+        opened(browser, guarded.address, Watch(), java_script_enabled=scripted) as page,
+    ):
+        await enter(page, key)
+        await page.get_by_role("button", name="Sign out").wait_for()
+        yield page, await page.context.new_page(), Facade(http), key
+
+
+async def leave(elsewhere: Page) -> None:
+    await elsewhere.goto("/console/reviews")
+    await elsewhere.get_by_role("button", name="Sign out").click()
+    await elsewhere.get_by_text("You are signed out.").wait_for()
+
+
+async def enter_again(elsewhere: Page, key: str) -> None:
+    await enter(elsewhere, key)
+    await elsewhere.get_by_role("button", name="Sign out").wait_for()
+
+
+@pytest.mark.parametrize("scripted", [True, False])
+async def test_what_was_typed_outlives_the_session(browser: Browser, guarded: Service, *, scripted: bool) -> None:
+    """By the script the form stays as it is; without one it comes back, to be sent again."""
+    async with signed_in(browser, guarded, scripted=scripted) as (page, elsewhere, own, key):
         (id,) = await own.submit(submission(new_id(), 4))
-        async with opened(browser, guarded.address, Watch()) as page:
-            await enter(page, key)
-            await page.get_by_role("button", name="Sign out").wait_for()
-            await page.goto(f"/console/reviews/{id}")
-            reply = page.get_by_label("Text, shown with the review")
-            await reply.fill("Thank you, Anna.")
-            elsewhere = await page.context.new_page()
-            await elsewhere.goto("/console/reviews")
-            await elsewhere.get_by_role("button", name="Sign out").click()
-            await elsewhere.get_by_text("You are signed out.").wait_for()
-            save = page.get_by_role("button", name="Save the reply")
-            await save.click()
-            await page.get_by_role("alert").filter(has_text="You are signed out").wait_for()
-            assert await reply.input_value() == "Thank you, Anna."
-            await enter(elsewhere, key)
-            await elsewhere.get_by_role("button", name="Sign out").wait_for()
-            await save.click()
-            await page.get_by_role("status").filter(has_text="The reply is saved.").wait_for()
-        assert (await own.review(id))["reply"]["text"] == "Thank you, Anna."
+        await page.goto(f"/console/reviews/{id}")
+        reply = page.get_by_label("Text, shown with the review")
+        await reply.fill("Thank you, Anna.\nYour shop")
+        await leave(elsewhere)
+        save = page.get_by_role("button", name="Save the reply")
+        await save.click()
+        await page.get_by_role("alert").filter(has_text="You are signed out").wait_for()
+        if scripted:
+            assert await reply.input_value() == "Thank you, Anna.\nYour shop"
+        await enter_again(elsewhere, key)
+        await (save if scripted else page.get_by_role("button", name="Send it again")).click()
+        await page.get_by_role("status").filter(has_text="The reply is saved.").wait_for()
+        assert (await own.review(id))["reply"]["text"] == "Thank you, Anna.\nYour shop"
+
+
+async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded: Service) -> None:
+    """An open queue by itself, and a link at the page of signing in, which then leads where it was meant to."""
+    async with signed_in(browser, guarded) as (page, elsewhere, own, key):
+        await own.submit(submission(new_id(), 4))
+        await page.goto("/console/queue")
+        await page.locator("#list > li").first.wait_for()
+        await leave(elsewhere)
+        notice = page.locator("#news .signed-out")
+        await notice.wait_for()
+        await page.keyboard.press("a")
+        await page.locator("#list > li.failed", has_text="You are signed out.").wait_for()
+        await enter_again(elsewhere, key)
+        await notice.wait_for(state="detached")
+        await page.keyboard.press("a")
+        await page.locator("#list > li", has_text="Approved.").first.wait_for()
+        await leave(elsewhere)
+        await page.get_by_role("link", name="Reviews").click()
+        await page.get_by_text("Your session has ended. Sign in to go on where you were.").wait_for()
+        await page.get_by_label("API key").fill(key)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.wait_for_url("**/console/reviews")
+
+
+async def test_what_was_typed_outlives_a_service_out_of_reach(browser: Browser, guarded: Service) -> None:
+    async with signed_in(browser, guarded) as (page, _, own, _):
+        (id,) = await own.submit(submission(new_id(), 4))
+        await page.goto(f"/console/reviews/{id}")
+        await page.get_by_label("Text, shown with the review").fill("Thank you.")
+        save = page.get_by_role("button", name="Save the reply")
+        await page.context.set_offline(True)
+        await save.click()
+        await page.get_by_role("alert").filter(has_text="The service can't be reached.").wait_for()
+        await page.context.set_offline(False)
+        await save.dblclick()
+        await page.get_by_role("status").filter(has_text="The reply is saved.").wait_for()
+        assert (await own.review(id))["reply"]["text"] == "Thank you."

@@ -1,0 +1,154 @@
+"""Nobody decides about what he hasn't seen in the console, or writes over it: pages carry marks of what they show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.console_pages import forms, text_of
+from tests.support.facade import Facade, new_id, submission
+from tests.support.orders import Returns
+
+LATE = "Look at it as it is now first"
+
+
+async def form_of(http: httpx.AsyncClient, page: str, action: str, last: bool = False) -> dict[str, str]:
+    """The fields of the form of a page that goes there."""
+    found = [each.fields for each in forms((await http.get(page)).text) if each.action == action]
+    return found[-1 if last else 0]
+
+
+async def send(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> httpx.Response:
+    return await http.post(path, data=form)
+
+
+async def edited_by_author(facade: Facade, id: str, entity: str, text: str) -> None:
+    edit = submission(entity, 4, id=id, title="As it was", review=text)
+    assert [each["outcome"] for each in await facade.command("POST", "/api/customerReviews", [edit])] == ["applied"]
+
+
+@pytest.fixture
+async def review(facade: Facade) -> tuple[str, str]:
+    """A review that waits, and its object."""
+    entity = new_id()
+    (id,) = await facade.submit(submission(entity, 4, title="As it was", review="Harmless"))
+    return id, entity
+
+
+async def test_a_text_that_changed_since_it_was_read_is_not_approved(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
+) -> None:
+    """Neither on its page, nor in the queue by one button, with others, or by a key."""
+    id, entity = review
+    here, path = f"/console/reviews/{id}", f"/console/reviews/{id}/decide"
+    queue = f"/console/queue?q={entity}"
+    on_page, in_row = await form_of(http, here, path), await form_of(http, queue, path)
+    marks = (await form_of(http, queue, "/console/queue/bulk")) | {"ids": id, f"seen-{id}": in_row["seen"]}
+    await edited_by_author(facade, id, entity, "Buy at www.example.com")
+    for form in (on_page, in_row):
+        late = await send(http, path, {**form, "action": "approve"})
+        assert (late.status_code, "has changed it meanwhile" in late.text) == (409, True), late.text
+        assert f'href="{form["back"].replace("&", "&amp;")}"' in late.text
+    late = await send(http, "/console/queue/bulk", {**marks, "action": "approve"})
+    assert "1 left alone: they were changed meanwhile" in text_of(late.text)
+    late = await send(http, "/console/queue/decisions", {**marks, "action": "approve", "expected": "New"})
+    assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "changed"}]
+    assert (await facade.review(id))["reviewStatus"] == "New"
+    now = await form_of(http, here, path)
+    assert (await send(http, path, {**now, "action": "approve"})).status_code == 303
+    assert (await facade.review(id))["reviewStatus"] == "Approved"
+
+
+async def test_those_that_say_the_same_are_decided_beside_one_that_changed(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
+) -> None:
+    id, entity = review
+    (same,) = await facade.submit(submission(entity, 5))
+    marks = {}
+    for each in (id, same):
+        form = await form_of(http, f"/console/reviews/{each}", f"/console/reviews/{each}/decide")
+        marks[f"seen-{each}"] = form["seen"]
+    await edited_by_author(facade, id, entity, "Other words")
+    sent = {**marks, "ids": [id, same], "action": "reject", "reasonCode": "spam"}
+    late = await send(http, "/console/queue/decisions", {**sent, "expected": "New", "key": new_id("key")})
+    assert {each["id"]: each["outcome"] for each in late.json()["results"]} == {id: "refused", same: "applied"}
+    assert [(await facade.review(each))["reviewStatus"] for each in (id, same)] == ["New", "Rejected"]
+
+
+async def test_who_was_faster_is_told_in_words(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
+) -> None:
+    id, _ = review
+    path = f"/console/reviews/{id}/decide"
+    form = await form_of(http, f"/console/reviews/{id}", path)
+    await facade.moderate("reject", id)
+    late = await send(http, path, {**form, "action": "approve"})
+    assert late.status_code == 409
+    assert "Somebody else was faster: it is Rejected. Nothing was changed." in text_of(late.text)
+    assert f'href="/console/reviews/{id}"' in late.text
+
+
+async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
+) -> None:
+    id, entity = review
+    here, path = f"/console/reviews/{id}", f"/console/reviews/{id}/edit"
+    form = await form_of(http, here, path)
+    await edited_by_author(facade, id, entity, "The author's newer words")
+    typed = {**form, "rating": "3"}
+    late = await send(http, path, typed)
+    assert (late.status_code, LATE in late.text) == (409, True), late.text
+    assert "The author&#39;s newer words" in late.text
+    again = next(each.fields for each in forms(late.text) if each.action == path)
+    assert (again["review"], again["rating"]) == ("Harmless", "3")
+    stored = await facade.review(id)
+    assert (stored["review"], stored["rating"]) == ("The author's newer words", 4)
+    assert (await send(http, path, again)).status_code == 303
+    assert (await facade.review(id))["review"] == "Harmless"
+
+
+async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
+) -> None:
+    """The second finds what the first has done, which nobody else did."""
+    id, _ = review
+    here = f"/console/reviews/{id}"
+    for name, typed in (("edit", {"title": "Mended"}), ("reply", {"text": "Thanks", "author": "Shop"})):
+        form = {**await form_of(http, here, f"{here}/{name}"), **typed}
+        answers = [await send(http, f"{here}/{name}", form) for _ in range(2)]
+        assert [each.status_code for each in answers] == [303, 303], name
+    place = f"/console/returns/{await returns.create(await returns.ordered({'a': 3}), {'a': 1})}"
+    for name, typed in (("lines", {"quantity": "2", "reason": "Torn"}), ("status", {"resolution": "Refund"})):
+        form = {**await form_of(http, place, f"{place}/{name}"), **typed}
+        form |= {"status": "Approved"} if name == "status" else {}
+        answers = [await send(http, f"{place}/{name}", form) for _ in range(2)]
+        assert [each.status_code for each in answers] == [303, 303], name
+
+
+async def test_a_reply_of_somebody_else_is_not_written_over(
+    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
+) -> None:
+    id, _ = review
+    path = f"/console/reviews/{id}/reply"
+    form = await form_of(http, f"/console/reviews/{id}", path)
+    await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": "Berta's", "author": "Shop"})
+    for typed in ({"text": "Mine"}, {"action": "remove", "text": ""}):
+        late = await send(http, path, {**form, **typed, "key": new_id("key")})
+        assert (late.status_code, LATE in late.text) == (409, True), late.text
+    assert (await facade.review(id))["reply"]["text"] == "Berta's"
+
+
+async def test_quantities_of_a_return_are_not_written_over(http: httpx.AsyncClient, returns: Returns) -> None:
+    id = await returns.create(await returns.ordered({"a": 9}), {"a": 1})
+    place = f"/console/returns/{id}"
+    form = await form_of(http, place, f"{place}/lines")
+    await returns.change(id, resolution="Refund")
+    late = await send(http, f"{place}/lines", {**form, "quantity": "7"})
+    assert (late.status_code, LATE in late.text) == (409, True), late.text
+    again = next(each.fields for each in forms(late.text) if each.action == f"{place}/lines")
+    assert again["quantity"] == "7"
+    assert (await send(http, f"{place}/lines", again)).status_code == 303
+    row = await returns.existing(id)
+    assert (row["lineItems"][0]["quantity"], row["resolution"]) == (7, "Refund")

@@ -1,0 +1,200 @@
+"""Forms of the console that can't be taken: what comes back, and that nothing in them breaks a page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from console.app import add_console
+from console.doors import Door
+from console.fields import place_in_words
+from domain.permissions import Permission
+from tests.support.app import app_without_servers, client_of
+from tests.support.console_pages import forms, text_of
+
+HOSTILE = '"><script>alert(1)</script>\n'
+AGAIN = "Send it again"
+
+
+class GuardedDoor(Door):
+    """A door that takes any credential of a header."""
+
+    is_open = False
+    routes = ()
+
+    async def credential(self, request: Request) -> str | None:
+        return request.headers.get("x-credential")
+
+
+def form_of(page: httpx.Response) -> dict[str, str]:
+    (form,) = [each for each in forms(page.text) if each.action.startswith("/console/reviews/")]
+    return {"action": form.action, **form.fields}
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[httpx.AsyncClient]:
+    """A console that is entered by credentials; none is known."""
+    async with app_without_servers() as app:
+        add_console(app, GuardedDoor())
+        async with client_of(app) as http:
+            yield http
+
+
+async def test_a_form_of_somebody_signed_out_comes_back_to_be_sent_again(guarded: httpx.AsyncClient) -> None:
+    typed = {"key": "k-1", "text": HOSTILE, "author": "Shop"}
+    page = await guarded.post("/console/reviews/a%2Fb/reply?x=1", data=typed, headers={"sec-fetch-site": "same-origin"})
+    assert page.status_code == 401
+    assert "nothing that you typed is lost" in page.text
+    assert HOSTILE.strip() not in page.text
+    assert form_of(page) == {"action": "/console/reviews/a%2Fb/reply?x=1", **typed}
+
+
+@pytest.mark.parametrize("headers", [{}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}])
+async def test_nobody_else_puts_a_form_on_our_page(guarded: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    """One click there would send it with the visitor's cookie."""
+    answer = await guarded.post("/console/reviews/1/delete", data={"reason": "evil"}, headers=headers)
+    assert (answer.status_code, answer.headers.get("location")) in ((303, "/console/sign-in"), (403, None))
+    assert "evil" not in answer.text
+
+
+async def test_what_is_too_large_to_come_back_leads_to_the_way_in(guarded: httpx.AsyncClient) -> None:
+    headers = {"sec-fetch-site": "same-origin"}
+    answer = await guarded.post("/console/reviews/1/reply", data={"text": "x" * 300_000}, headers=headers)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in?done=ended")
+
+
+async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
+    """To those whom a page of ours led here, and not to those who come."""
+    for site, path, ended in (("same-origin", "/queue", True), ("none", "/queue", False), ("same-origin", "", False)):
+        answer = await guarded.get(f"/console{path}", headers={"sec-fetch-site": site})
+        told = httpx.URL(answer.headers["location"]).params
+        assert (told["to"], told.get("done")) == (f"/console{path}", "ended" if ended else None)
+
+
+async def test_a_form_comes_back_while_servers_are_away() -> None:
+    typed = {"key": "k-2", "text": "Thank you", "author": ""}
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            page = await http.post("/console/reviews/1/reply", data=typed)
+            assert page.status_code == 503
+            assert "this page keeps what you typed" in text_of(page.text)
+            assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
+            assert AGAIN not in (await http.get("/console/reviews/1")).text
+
+
+@pytest.mark.parametrize("quantity", ["9" * 5_000, "²", "1e400", "nan", "-1"])
+async def test_no_quantity_breaks_a_page(quantity: str) -> None:
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            form = {"orderId": "1", "line": "a", "quantity": quantity, "reason": ""}
+            assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is away
+
+
+@pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
+async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> None:
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            page = await http.get(path, params={"only": "flaged"})
+            assert page.status_code == 422
+            assert "There is no filter flaged. There are: flagged, reported" in page.text
+            decided = await http.post(path, params={"only": "flaged"}, data={"action": "approve"})
+            assert decided.status_code in (405, 422)
+
+
+def _faked(permissions: list[str], answers: dict[str, Any]) -> FastAPI:
+    """A console over an interface that gives these answers by path, each a status and a body."""
+    app = FastAPI()
+    me = {"subject": "anna", "permissions": permissions, "stores": None}
+
+    @app.get("/api/me")
+    async def read_me() -> JSONResponse:
+        return JSONResponse(me)
+
+    @app.api_route("/api/{path:path}", methods=["GET", "POST"])
+    async def answer(path: str) -> JSONResponse:
+        status, body = answers.get(path, (404, {}))
+        return JSONResponse(body, status)
+
+    add_console(app)
+    return app
+
+
+ROW: dict[str, Any] = {
+    **dict.fromkeys(("title", "storeId", "storeName", "language", "source", "moderator", "reasonCode"), None),
+    **dict.fromkeys(("moderationReason", "reply", "entityName"), None),
+    **dict.fromkeys(("helpful", "notHelpful", "reports"), 0),
+    **{"id": "r", "review": "Good", "rating": 4, "userName": "Ann", "userId": "u", "reviewStatus": "New"},
+    **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},
+    **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
+}
+
+
+@pytest.mark.parametrize(("status", "is_told"), [(200, False), (503, True)])
+async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status: int, *, is_told: bool) -> None:
+    permissions = [Permission.READ_REVIEWS.value, Permission.READ_AUDIT.value]
+    answers = {
+        "customerReviews/r": (200, ROW),
+        "customerReviews/reviewList": (status, {"results": []}),
+        "audit": (200, {"results": []}),
+    }
+    async with client_of(_faked(permissions, answers)) as http:
+        words = text_of((await http.get("/console/reviews/r")).text)
+    assert ("can't be told: the author's other reviews" in words) is is_told
+    assert ("No other review" in words) is not is_told
+
+
+async def test_nobody_is_led_to_where_he_may_not_go() -> None:
+    """A moderator who may not read reviews has no queue; and links to other screens are words without the right."""
+    answers = {"customerReviews/r": (200, ROW), "customerReviews/reviewList": (200, {"results": []})}
+    entry: dict[str, Any] = {
+        **dict.fromkeys(("subject", "reasonCode", "reason", "storeId"), None),
+        "fields": [],
+        "action": "approve",
+    }
+    entries = [{**entry, "at": ROW["createdDate"], "kind": "review", "reviewId": "r", "entityId": "camera"}]
+    answers["audit"] = (200, {"results": entries})
+    everything = [each.value for each in Permission]
+    cases = (
+        (Permission.MODERATE_REVIEWS, "/console", "/console/queue"),
+        (Permission.READ_AUDIT, "/console/audit", "/console/reviews/r"),
+        (Permission.READ_REVIEWS, "/console/reviews/r", "/console/objects/Product/1"),
+    )
+    for permission, path, link in cases:
+        for held, is_there in (([permission.value], False), (everything, True)):
+            async with client_of(_faked(held, answers), follow_redirects=True) as http:
+                if path == "/console" and is_there:
+                    continue  # its first page is the queue
+                page = await http.get(path)
+                assert (f'href="{link}"' in page.text) is is_there, (path, held)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "words"),
+    [
+        ("/0/rating", "Rating, 1 to 5"),
+        ("/settings/storefrontOrigins/1", "Web pages 2"),
+        ("/reminder/maxAgeDays", "Reminder, max age days"),
+        ("/lineItems/0/quantity", "Line items 1, quantity"),
+        ("/a~1b", "A/b"),
+        ("/9", ""),
+        ("", ""),
+    ],
+)
+def test_places_are_told_in_words(pointer: str, words: str) -> None:
+    labels = {"rating": "Rating, 1 to 5", "settings.storefrontOrigins": "Web pages"}
+    assert place_in_words(pointer, labels) == words
+
+
+def test_a_place_of_many_digits_is_told() -> None:
+    assert place_in_words(f"/words/{'9' * 5_000}").startswith("Words ")
+    assert quote(place_in_words("/ü")) == "%C3%9C"
