@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -35,6 +36,7 @@ from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.mailer import check_sender
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running
+from plaudit.processes.waiting import patiently
 from storage.database import Database
 from storage.stores import StoreRepository
 
@@ -109,7 +111,9 @@ async def _start(
         if not await StoreRepository(database).all():
             report(f"Registering the sample store {SAMPLE_STORE['id']}")
             topic = settings.topics.name(Topic.STORE_UPDATES)
-            await publisher.publish([Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)])
+            store = Envelope("/plaudit/up").wrap(topic, "Electronics", "store.update", SAMPLE_STORE)
+            # A busy machine takes longer than a publication may.
+            await patiently("Kafka", partial(publisher.publish, [store]))
         # The store can only be seen once the worker consumes: then all is ready.
         await _until_a_store(database)
         if settings.smtp.host:

@@ -126,12 +126,6 @@ async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers,
     assert "here" in listed.stdout
 
 
-@pytest.mark.parametrize("command", ["list", "summary", "replay --dry-run"])
-async def test_a_prefix_without_topics_is_told(servers: Servers, tmp_path: Path, command: str) -> None:
-    told = await Service(servers, tmp_path).run("dlq", *command.split(), code=1)
-    assert "PLAUDIT_KAFKA__TOPIC_PREFIX" in told.stderr
-
-
 async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     environment = service.command_environment()

@@ -15,13 +15,14 @@ from tests.support.forks import ForkedCommand
 from tests.support.service import Servers, Service
 from tests.support.waiting import eventually, free_port
 
-PUBLISHING = (
+OF_TOPICS = (
     *("ratings rebuild", "privacy erase --customer 4711 --yes", "reminders run", "reviews republish", "migrate"),
-    *("dlq replay", "dlq discard --all --reason test", "topics grow 8"),
+    *("dlq replay", "dlq replay --dry-run", "dlq discard --all --reason test", "dlq list", "dlq summary"),
+    *("topics grow 8", "privacy export --customer 4711"),
 )
-"""Commands that write to topics, or change how they are read."""
+"""Commands that read topics, write to them, or change how they are read."""
 
-READING = (
+OF_THE_DATABASE = (
     *("ratings verify", "ratings rebuild", "privacy erase --customer 4711 --yes", "privacy export --customer 4711"),
     *("export", "keys list", "keys create shop --permission settings:read", "reviews report", "reviews republish"),
     *("audit archive audit.gz --before 2026-01-01", "reminders preview", "reminders run", "migrate", "topics grow 8"),
@@ -45,7 +46,7 @@ async def topics_of(servers: Servers, prefix: str) -> Sequence[str]:
         return [name for name in await admin.list_topics() if name.startswith(prefix)]
 
 
-@pytest.mark.parametrize("command", PUBLISHING)
+@pytest.mark.parametrize("command", OF_TOPICS)
 async def test_another_prefix_is_told_before_anything_is_done(service: Service, tmp_path: Path, command: str) -> None:
     mistyped = beside(service, tmp_path, PLAUDIT_KAFKA__TOPIC_PREFIX="mistyped.")
     said = " ".join((await mistyped.run(*command.split(), code=1)).stderr.split())
@@ -57,7 +58,7 @@ async def test_another_prefix_is_told_before_anything_is_done(service: Service, 
         assert await database["outbox"].count_documents({"messages.0.0": {"$regex": r"^mistyped\."}}) == 0
 
 
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("command", OF_THE_DATABASE)
 async def test_another_database_is_told(service: Service, tmp_path: Path, command: str) -> None:
     (tmp_path / "reviews.csv").write_text("entityId\n")
     mistyped = beside(service, tmp_path, PLAUDIT_MONGO__DATABASE="mistyped")
