@@ -172,6 +172,14 @@ def _config_problems(configs: Mapping[str, Mapping[str, str]], expected: Expecte
             "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention and run `plaudit init`: else a deleted review "
             "can come back from an old submission.",
         )
+    days = expected.layout.retention_days
+    short = [name for name, ms in kept.items() if "retention.ms" in configs[name] and 0 <= ms < days * _DAY_MS]
+    if short:
+        yield warn(
+            "retention",
+            f"shorter than PLAUDIT_KAFKA__RETENTION_DAYS ({days}), which new topics get, in {', '.join(short)}",
+            f"Have kafka-configs.sh set retention.ms={days * _DAY_MS}: else records of a longer outage are lost.",
+        )
     yield from _unsafe_topics(configs, expected.layout.in_sync)
     yield from _small_topics(configs)
 
