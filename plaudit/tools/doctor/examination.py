@@ -27,6 +27,7 @@ from plaudit.processes.connections import connected_database
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
 from plaudit.tools.doctor.last_words import last_words
+from plaudit.tools.doctor.mail import check_mail
 from storage.checks import check_documents, check_mongo, check_rights
 from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
@@ -64,7 +65,8 @@ async def _findings() -> AsyncIterator[Finding]:
         return
     for finding in check_configuration(settings):
         yield finding
-    for server, check in (("mongodb", _mongo), ("kafka", _kafka), ("images", check_images)):
+    servers = (("mongodb", _mongo), ("kafka", _kafka), ("images", check_images), ("mail server", check_mail))
+    for server, check in servers:
         found: list[Finding] = []
         try:
             async with asyncio.timeout(_LIMIT_S):
