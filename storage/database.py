@@ -39,6 +39,7 @@ SOON_S: Final = 1.0
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions at the server."""
 
+_REFUSALS: Final = frozenset({13, 18})  # Unauthorized, AuthenticationFailed
 _FINAL_CODES: Final = frozenset(
     {
         2,  # BadValue
@@ -100,6 +101,11 @@ def is_database_away(error: BaseException) -> bool:
     if isinstance(error, OperationFailure):
         return error.code not in _FINAL_CODES
     return isinstance(error, PyMongoError) and not isinstance(error, InvalidOperation | ConfigurationError)
+
+
+def is_refused(error: BaseException) -> bool:
+    """True where MongoDB doesn't let the user in, or do this: a process waits for the right, a person wants to know."""
+    return isinstance(error, OperationFailure) and error.code in _REFUSALS
 
 
 async def ids_of_objects(collection: AsyncCollection[Document], matching: Document) -> set[str]:

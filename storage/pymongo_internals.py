@@ -7,6 +7,7 @@ docs/library-proposals.md proposes mends.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from pymongo.errors import InvalidOperation
 T = TypeVar("T")
 
 _KEY: Final = " dup key:"
+_COMMAND: Final = re.compile(r"( to execute command \{ \w+: [^,]*),.*", re.DOTALL)
 _MOST_FAILURES: Final = 3
 
 
@@ -47,9 +49,11 @@ def tell_no_documents() -> None:
 def _without_documents(message: str, details: Mapping[str, Any] | Sequence[Any] | None) -> str:
     found = details if isinstance(details, Mapping) else {}
     failures = [*found.get("writeErrors", ()), *found.get("writeConcernErrors", ())]
-    # The key of a duplicate is a value, too: the id of a customer may be a mail address.
     told = dict.fromkeys(f"{each.get('errmsg')} ({each.get('code')})" for each in failures)
-    return "; ".join(each.partition(_KEY)[0] for each in [message, *list(told)[:_MOST_FAILURES]])
+    # The key of a duplicate is a value, too, and so are those of a command that isn't allowed: the id of a customer may
+    # be a mail address.
+    texts = (_COMMAND.sub(r"\1 }", each.partition(_KEY)[0]) for each in [message, *list(told)[:_MOST_FAILURES]])
+    return "; ".join(texts)
 
 
 def is_of_closed_client(error: BaseException) -> bool:

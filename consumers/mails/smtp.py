@@ -88,6 +88,10 @@ class SmtpConnection:
             raise
         self._sent += 1
 
+    async def greet(self) -> None:
+        """Connect and log in, unless that is done. Raises ServerAwayError."""
+        await self._open()
+
     async def close(self) -> None:
         """Say goodbye, if there is a connection."""
         client, self._client = self._client, None

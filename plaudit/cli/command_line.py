@@ -81,6 +81,7 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
 
         from messaging.topics import TopicNotMadeError
         from plaudit.processes.waiting import NotDurableError
+        from storage.database import is_refused
         from storage.indexes import IndexNotMadeError
         from storage.schema import SchemaRefusedError
         from storage.unit_of_work import is_unavailable
@@ -89,6 +90,8 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, Any]]) -> Any:
             fail(str(error))
         if isinstance(error, SchemaRefusedError):
             fail(str(error), code=2)
+        if is_refused(error):
+            fail(f"MongoDB refuses: {short(error)}. Check the user in PLAUDIT_MONGO__URI, and its rights.")
         if is_unavailable(error):
             fail(f"A server is away: {short(error)}. `plaudit doctor` says which. Run this again once it is back.")
         # The log of a process wants to know where.
@@ -142,7 +145,7 @@ def _wrong_json(error: SettingsError) -> str:
 def short(error: BaseException) -> str:
     """The text of an error for one line, without credentials. PyMongo goes on about its settings and each server."""
     text = str(error).partition(" (configured timeouts")[0]
-    return without_credentials(text)[:_LONGEST_ERROR] or type(error).__name__
+    return without_credentials(text)[:_LONGEST_ERROR].rstrip(".") or type(error).__name__
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

@@ -79,8 +79,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array
 
     # The clients log at length what the findings say in a line.
     configure_logs(LogSettings(level="error"))
-    for talkative in ("aiokafka", "asyncio"):
-        logging.getLogger(talkative).setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     if not uvloop.run(examine(out, as_json=as_json)):
         raise typer.Exit(1)
 

@@ -18,15 +18,21 @@ _JWT: Final = "PLAUDIT_AUTH__JWT__"
 
 
 def check_authentication(settings: Settings) -> None:
-    """Raises ConfigurationError where the API must not start: open to others without anybody having chosen that, or
-    with a mode whose settings are missing or of no use."""
+    """Raises ConfigurationError where the API must not start: open to others, or beside rules for tokens, without
+    anybody having chosen that, or with a mode whose settings are missing or of no use."""
     if settings.auth.mode is None and not is_loopback(settings.http.host):
         raise ConfigurationError(
             f"{_MODE}: the API would be open to everyone who reaches {settings.http.host}. Choose api_key or jwt, or "
             "none if it is protected otherwise; or let it listen on a loopback address (PLAUDIT_HTTP__HOST=127.0.0.1)."
         )
+    jwt = settings.auth.jwt
+    if settings.auth.mode is None and any((jwt.issuer, jwt.audience, jwt.jwks_url, jwt.public_key_file)):
+        raise ConfigurationError(
+            f"{_MODE}: without it everyone is let in, and {_JWT}* have no effect. Set it to jwt, or to none or api_key "
+            "if tokens aren't to count."
+        )
     if settings.auth.mode == "jwt":
-        issuer_keys(settings.auth.jwt)
+        issuer_keys(jwt)
 
 
 def authenticator(settings: Settings, database: Database) -> Authenticator:

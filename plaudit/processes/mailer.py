@@ -28,7 +28,7 @@ async def run_mailer(settings: Settings) -> None:
 
     Raises MissingAddressError or ConfigurationError.
     """
-    server = _server(settings)
+    server = mail_server(settings)
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
 
     async def send_mails(database: Database, publisher: Publisher, probes: Probes) -> None:
@@ -58,7 +58,8 @@ async def check_sender(settings: Settings, stores: StoreRepository) -> None:
         raise ConfigurationError(f"Set PLAUDIT_SMTP__SENDER: the address that mails are from{stores_named}.")
 
 
-def _server(settings: Settings) -> SmtpServer:
+def mail_server(settings: Settings) -> SmtpServer:
+    """The mail server of the configuration; raises MissingAddressError or ConfigurationError."""
     smtp = settings.smtp
     if not smtp.host:
         raise MissingAddressError("Set PLAUDIT_SMTP__HOST: the server that mails are sent by.")

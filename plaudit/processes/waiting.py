@@ -135,7 +135,9 @@ async def existing_cluster(connection: KafkaConnection) -> str:
     return await patiently("Kafka", ask)
 
 
-async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+async def patiently(
+    what: str, attempt: Callable[[], Awaitable[T]], heals: Callable[[BaseException], bool] = is_unavailable
+) -> T:
     """Try until it works; gives up only on errors that waiting doesn't heal."""
 
     def report(state: RetryCallState) -> None:
@@ -149,7 +151,7 @@ async def patiently(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         log.log(level, f"waiting for {what}", attempt=attempt, error=error, advice=_ADVICE)
 
     retrying = AsyncRetrying(
-        retry=retry_if_exception(is_unavailable),
+        retry=retry_if_exception(heals),
         wait=wait_exponential_jitter(multiplier=0.1, max=_LONGEST_PAUSE_S),
         before_sleep=report,
         reraise=True,

@@ -11,8 +11,9 @@ from plaudit.cli.command_line import CommandError
 from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import existing_topics, patiently
-from storage.database import Database
+from storage.database import Database, is_refused
 from storage.schema import SchemaMarks
+from storage.unit_of_work import is_unavailable
 
 
 @asynccontextmanager
@@ -22,7 +23,7 @@ async def reached(settings: Settings, *topics: Topic) -> AsyncIterator[tuple[Dat
     Raises what `check_database` and `check_topics` do, and SchemaRefusedError.
     """
     async with connected(settings) as (database, publisher):
-        await patiently("MongoDB", SchemaMarks(database).check)
+        await patiently("MongoDB", SchemaMarks(database).check, _heals)
         await check_database(database)
         if topics:
             await check_topics(settings, [settings.topics.name(topic) for topic in topics])
@@ -34,11 +35,16 @@ async def check_database(database: Database) -> None:
 
     In one of another name nothing is found, and a command would tell of its success.
     """
-    if await patiently("MongoDB", SchemaMarks(database).is_blank):
+    if await patiently("MongoDB", SchemaMarks(database).is_blank, _heals):
         raise CommandError(
             f"The database {database.name} holds nothing of Plaudit: is PLAUDIT_MONGO__DATABASE that of the service? "
             "`plaudit init` prepares a new one."
         )
+
+
+def _heals(error: BaseException) -> bool:
+    # Nobody who looks on waits for a password to become right.
+    return is_unavailable(error) and not is_refused(error)
 
 
 async def check_topics(settings: Settings, names: Collection[str]) -> None:

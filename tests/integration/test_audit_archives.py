@@ -25,9 +25,11 @@ OLD: Final = 400
 
 
 @pytest.fixture
-def log(servers: Servers, tmp_path: Path) -> Service:
+async def log(servers: Servers, tmp_path: Path) -> Service:
     """An audit log that nothing writes to."""
-    return Service(servers, tmp_path)
+    service = Service(servers, tmp_path)
+    await service.mark()
+    return service
 
 
 async def fill(service: Service, old: int, young: int = 3) -> set[str]:

@@ -117,7 +117,7 @@ async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers,
     data.mkdir()
     endpoints = {"http": "http://127.0.0.1:9137", "kafka": servers.kafka, "mongo": servers.mongo}
     (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": service.database}))
-    await service.run("init")
+    await service.mark()
     await service.run("keys", "create", "here", "--permission", "settings:read")
     beside = {name: value for name, value in environment.items() if not name.startswith("PLAUDIT_MONGO__")}
     with (data / "lock").open("w") as lock:

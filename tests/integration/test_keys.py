@@ -32,9 +32,11 @@ READ = frozenset({Permission.READ_REVIEWS})
 
 
 @pytest.fixture
-def command_line(servers: Servers, tmp_path: Path) -> Service:
+async def command_line(servers: Servers, tmp_path: Path) -> Service:
     """Commands on a database of their own."""
-    return Service(servers, tmp_path)
+    service = Service(servers, tmp_path)
+    await service.mark()
+    return service
 
 
 @pytest.fixture

@@ -282,7 +282,10 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
         await eventually(admin.list_topics, lambda there: gone not in there)
     await broken.publish("review-submissions", Message(None, b"{}"))
     away = Service(Servers(f"127.0.0.1:{free_port()}", f"mongodb://127.0.0.1:{free_port()}", is_tansu=False), tmp_path)
+    broken.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "8"
     said, unreachable = await asyncio.gather(run(broken, "doctor", code=1), run(away, "doctor", code=1))
+    assert "shorter than PLAUDIT_KAFKA__RETENTION_DAYS (8)" in said
+    assert "kafka-configs.sh set retention.ms=691200000" in said
     missing = {"indexes": "reviews.newest", "topics": broken.topic("order-events")}
     for check, name in missing.items():
         assert re.search(rf"^fail {check} +missing {name}  → `plaudit init`", said, re.MULTILINE), said

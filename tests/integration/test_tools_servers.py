@@ -83,3 +83,12 @@ async def test_a_database_that_is_away_is_waited_for(servers: Servers, tmp_path:
     finally:
         waiting.kill()
     assert "Traceback" not in log.read_text()
+
+
+async def test_a_user_who_is_not_let_in_is_told(service: Service, tmp_path: Path) -> None:
+    stranger = beside(service, tmp_path)
+    host = service.servers.mongo.partition("://")[2].rpartition("@")[2]
+    stranger.environment["PLAUDIT_MONGO__URI"] = f"mongodb://nobody:pass-of-nobody@{host}"
+    said = " ".join((await stranger.run("ratings", "verify", code=1)).stderr.split())
+    assert "MongoDB refuses: Authentication failed. Check the user in PLAUDIT_MONGO__URI" in said
+    assert "pass-of" not in said

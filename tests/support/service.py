@@ -22,6 +22,7 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
 from storage.database import Database, connect
+from storage.schema import SchemaMarks
 from tests.support.forks import ForkedCommand, run_forked
 
 from .messages import Message
@@ -82,6 +83,11 @@ class Service:
             "PLAUDIT_DATA": str(self.folder),
             **self.environment,
         }
+
+    async def mark(self) -> None:
+        """Mark the database as `plaudit init` does, without whatever else that makes."""
+        async with self.mongo() as database:
+            await SchemaMarks(database).mark_fresh()
 
     def start(self, command: str, name: str | None = None) -> None:
         """Start `plaudit <command>` as a process of that name."""

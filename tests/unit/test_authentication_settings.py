@@ -35,6 +35,14 @@ def test_not_open_to_others_unless_somebody_chose_that(host: str) -> None:
     check_authentication(_settings(host, "api_key"))
 
 
+def test_not_open_beside_rules_for_tokens_unless_somebody_chose_that() -> None:
+    # As behind a proxy on the same machine, where the mode was forgotten.
+    for given in (JWT, {"jwks_url": "https://issuer.test/keys"}, {"public_key_file": "key.pem"}):
+        with pytest.raises(ConfigurationError, match="PLAUDIT_AUTH__MODE: without it everyone is let in"):
+            check_authentication(_settings("127.0.0.1", **given))
+        check_authentication(_settings("127.0.0.1", "none", **given))
+
+
 @pytest.mark.parametrize(
     ("given", "names"),
     [

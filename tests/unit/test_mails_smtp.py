@@ -95,6 +95,14 @@ async def test_a_server_without_trust_is_no_fault_of_the_mail(
     assert tls_server.mails == []
 
 
+async def test_authorities_that_are_gone_are_no_fault_of_the_mail(tls_server: MailServer, tmp_path: Path) -> None:
+    # As while a secret that is mounted changes; before, the mail was a dead letter after a day.
+    connection = connection_to(tls_server, "starttls", PASSWORD.decode(), tmp_path / "gone.pem")
+    with pytest.raises(ServerAwayError) as away:
+        await connection.send(a_mail())
+    assert away.value.is_silent
+
+
 async def test_without_starttls_nothing_is_sent(plain_server: MailServer) -> None:
     with pytest.raises(ServerAwayError):
         await connection_to(plain_server, "starttls").send(a_mail())

@@ -9,7 +9,13 @@ from typing import Any
 import pymongo.lock
 import pytest
 from pymongo import AsyncMongoClient
-from pymongo.errors import BulkWriteError, DuplicateKeyError, InvalidOperation, ServerSelectionTimeoutError
+from pymongo.errors import (
+    BulkWriteError,
+    DuplicateKeyError,
+    InvalidOperation,
+    OperationFailure,
+    ServerSelectionTimeoutError,
+)
 
 from storage.database import is_database_away
 from storage.pymongo_internals import cancel_and_wait, is_of_closed_client
@@ -91,3 +97,5 @@ def test_errors_tell_what_the_server_said_and_not_what_was_written() -> None:
     assert bulk.details["writeErrors"] == [failure, failure]
     key = 'E11000 duplicate key error collection: shop.reviews index: _id_ dup key: { _id: "ann@example.com" }'
     assert str(DuplicateKeyError(key, 11000, {"errmsg": key})) == key.partition(" dup key")[0]
+    refused = 'not authorized on shop to execute command { find: "orders", filter: { customer: "ann@example.com" } }'
+    assert str(OperationFailure(refused, 13, {})) == 'not authorized on shop to execute command { find: "orders" }'

@@ -26,6 +26,8 @@ from plaudit.credentials import without_credentials
 from plaudit.processes.connections import connected_database
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
+from plaudit.tools.doctor.last_words import last_words
+from plaudit.tools.doctor.mail import check_mail
 from storage.checks import check_documents, check_mongo, check_rights
 from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
@@ -35,6 +37,8 @@ _LIMIT_S: Final = 15.0
 
 _REACH_S: Final = 4.0
 """To reach a server at all."""
+
+_LONGEST_WORDS: Final = 200
 
 _STYLE: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
@@ -61,7 +65,8 @@ async def _findings() -> AsyncIterator[Finding]:
         return
     for finding in check_configuration(settings):
         yield finding
-    for server, check in (("mongodb", _mongo), ("kafka", _kafka), ("images", check_images)):
+    servers = (("mongodb", _mongo), ("kafka", _kafka), ("images", check_images), ("mail server", check_mail))
+    for server, check in servers:
         found: list[Finding] = []
         try:
             async with asyncio.timeout(_LIMIT_S):
@@ -94,28 +99,35 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
+    with last_words("aiokafka") as heard:
+        try:
+            async for finding in _examined_kafka(settings):
+                yield finding
+        except (KafkaError, TimeoutError, OSError, ValueError) as error:
+            why = without_credentials(heard.text)[:_LONGEST_WORDS] or short(error)
+            advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
+            yield failed("kafka", f"does not answer: {why}", advice)
+
+
+async def _examined_kafka(settings: Settings) -> AsyncIterator[Finding]:
     connection = settings.kafka_connection()
     options = connection.client_options()
-    try:
-        async with AsyncExitStack() as stack:
-            async with asyncio.timeout(_REACH_S):
-                admin = await stack.enter_async_context(admin_client(connection))
-                consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
-                stack.push_async_callback(consumer.stop)
-                await consumer.start()
-            are_topics_there = True
-            expected = ExpectedTopics(settings.topics, settings.topic_layout, settings.remember_days)
-            async for finding in check_kafka(admin, consumer, expected):
-                are_topics_there &= (finding.check, finding.level) != ("topics", Level.FAIL)
+    async with AsyncExitStack() as stack:
+        async with asyncio.timeout(_REACH_S):
+            admin = await stack.enter_async_context(admin_client(connection))
+            consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
+            stack.push_async_callback(consumer.stop)
+            await consumer.start()
+        are_topics_there = True
+        expected = ExpectedTopics(settings.topics, settings.topic_layout, settings.remember_days)
+        async for finding in check_kafka(admin, consumer, expected):
+            are_topics_there &= (finding.check, finding.level) != ("topics", Level.FAIL)
+            yield finding
+        yield _durability("kafka", await why_not_in_kafka(admin, settings.topics.all()), settings)
+        if are_topics_there:
+            async for finding in check_consumption(admin, connection, settings.topics):
                 yield finding
-            yield _durability("kafka", await why_not_in_kafka(admin, settings.topics.all()), settings)
-            if are_topics_there:
-                async for finding in check_consumption(admin, connection, settings.topics):
-                    yield finding
-            yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, await _settled(settings)))
-    except (KafkaError, TimeoutError, OSError, ValueError) as error:
-        advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
-        yield failed("kafka", f"does not answer: {short(error)}", advice)
+        yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, await _settled(settings)))
 
 
 def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:

@@ -1,0 +1,53 @@
+"""`plaudit doctor` on the mail server: one that lets us in, one that doesn't, and none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from domain.findings import Finding, Level
+from plaudit.config import Settings, SmtpSettings
+from plaudit.tools.doctor.mail import check_mail
+from tests.support.mail_server import PASSWORD, running_mail_server
+from tests.support.waiting import free_port
+from tests.unit.test_mails_smtp import certificate, tls_context
+
+__all__ = ["certificate"]
+
+
+async def examined(port: int, password: str | None = None, ca: Path | None = None) -> Finding:
+    smtp = SmtpSettings(
+        host="127.0.0.1",
+        port=port,
+        security="starttls" if ca else "none",
+        username="shop" if password else None,
+        password=SecretStr(password) if password else None,
+        tls_ca_file=ca,
+    )
+    (finding,) = [each async for each in check_mail(Settings(smtp=smtp))]
+    assert finding.check == "mail server"
+    return finding
+
+
+async def test_a_server_that_lets_the_mailer_in(certificate: tuple[Path, Path]) -> None:
+    async with running_mail_server(tls=tls_context(certificate)) as server:
+        assert (await examined(server.port, PASSWORD.decode(), certificate[0])).level is Level.OK
+        wrong = await examined(server.port, "pass-of-nobody", certificate[0])
+        assert server.mails == []
+    assert (wrong.level, wrong.text) == (Level.FAIL, "127.0.0.1 doesn't let the mailer in: 535")
+    assert "pass-of-nobody" not in wrong.advice
+
+
+async def test_a_server_that_is_away() -> None:
+    assert (await examined(free_port())).level is Level.FAIL
+
+
+async def test_settings_that_have_no_effect(tmp_path: Path) -> None:
+    smtp = SmtpSettings(host="127.0.0.1", tls_ca_file=tmp_path / "ca.pem")
+    (finding,) = [each async for each in check_mail(Settings(smtp=smtp))]
+    assert (finding.level, "PLAUDIT_SMTP__TLS_CA_FILE" in finding.text) == (Level.FAIL, True)
+
+
+async def test_no_server() -> None:
+    assert [each async for each in check_mail(Settings(smtp=SmtpSettings()))] == []
