@@ -75,7 +75,7 @@ def subscribed_broker(
     """A FastStream broker with one batch subscriber for each share of an inbox, not yet started.
 
     Offsets are committed once `Inbox.deliver` has returned for the batch, and only then: if it is stopped before, the
-    batch is delivered again.
+    batch is delivered again. What is in a transaction of its producer is delivered once that is committed.
     """
     broker = KafkaBroker(
         connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
@@ -95,6 +95,7 @@ def subscribed_broker(
             batch=True,
             group_id=f"{group_prefix}{inbox.topic}",
             auto_offset_reset="earliest",
+            isolation_level="read_committed",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
             fetch_max_bytes=_FETCH_BYTES,
