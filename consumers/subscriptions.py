@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 from faststream.kafka.message import KafkaAckableMessage
@@ -25,6 +27,8 @@ from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.record_batches import read_within_bounds
 from messaging.topics import TopicNames
 from storage.topics_growth import GrowthRepository
+
+log = structlog.get_logger()
 
 _LOOK_MS: Final = 1_000
 """A consumer waits for records so long at a time; a record that arrives wakes it."""
@@ -53,11 +57,16 @@ class Batch:
     records: Sequence[RawRecord]
 
     async def commit(self) -> None:
-        """Commit that these records were processed."""
+        """Commit that these records were processed; whoever has their partitions by now gets them again."""
         processed = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in self.records}
         assigned = self.consumer.assignment()
         if offsets := {place: offset for place, offset in processed.items() if place in assigned}:
-            await self.consumer.commit(offsets)
+            try:
+                await self.consumer.commit(offsets)
+            except CommitFailedError:
+                log.warning(
+                    "a batch isn't committed: its partitions have been assigned anew", topic=self.records[0].topic
+                )
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go back, so that the records are delivered again."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError
+from aiokafka.errors import (
+    CommitFailedError,
+    ConsumerStoppedError,
+    IllegalStateError,
+)
 
 from messaging.decoding import RawRecord
-from messaging.kafka.aiokafka_internals import wait_in_fetches
+from messaging.kafka.aiokafka_internals import assignment_end, wait_in_fetches
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
 
@@ -117,17 +122,30 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return frozenset(self._cleared)
 
     async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, after which the records of the last poll are processed."""
-        await super().commit(offsets)
+        """Commit these offsets, after which the records of the last poll are processed.
+
+        aiokafka repeats a commit for as long as the topic isn't there, and would commit the offsets of a deleted topic
+        to the one that is made in its place. Raises CommitFailedError once partitions have been assigned anew.
+        """
+        committing = asyncio.ensure_future(super().commit(offsets))
+        try:
+            await asyncio.wait([committing, assignment_end(self)], return_when=asyncio.FIRST_COMPLETED)
+            if not committing.done():
+                raise CommitFailedError("Partitions have been assigned anew")
+            committing.result()
+        finally:
+            committing.cancel()
         self._is_settled = True
 
     async def _commit_past_markers(self) -> None:
         """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
-        read = {place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None}
-        if read == self._told:
-            return
         try:
-            await self.commit(read)
+            read = {
+                place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None
+            }
+            # Without partitions, as when its topic was deleted, there is nothing to commit, and aiokafka refuses that.
+            if read and read != self._told:
+                await self.commit(read)
         except (CommitFailedError, IllegalStateError):
             return  # a rebalance: the new owner commits
         self._told = read

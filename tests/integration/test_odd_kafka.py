@@ -2,19 +2,108 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import CommitFailedError
 
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.patient_consumer import PatientConsumer
 from tests.support.facade import new_id, submission
 from tests.support.messages import Message, review_message
-from tests.support.service import Service
+from tests.support.service import PARTITIONS, Servers, Service
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 TOPIC = "review-submissions"
+
+
+@asynccontextmanager
+async def admin_of(servers: Servers) -> AsyncIterator[AIOKafkaAdminClient]:
+    async with admin_client(KafkaConnection(servers.kafka)) as admin:
+        yield admin
+
+
+async def create(servers: Servers, topic: str, partitions: int) -> None:
+    """Create a topic, as soon as the one that it replaces is gone."""
+
+    async def is_created() -> bool:
+        async with admin_of(servers) as admin:
+            response = await admin.create_topics([NewTopic(topic, partitions, 1)])
+            return all(not code for _, code, *_ in response.topic_errors)
+
+    await eventually(is_created)
+
+
+async def delete(servers: Servers, topic: str) -> None:
+    async with admin_of(servers) as admin:
+        await admin.delete_topics([topic])
+
+
+async def submit(service: Service, count: int = 12) -> set[str]:
+    """Publish so many reviews, of different objects; returns their ids."""
+    ids = {new_id("review") for _ in range(count)}
+    await service.publish(TOPIC, *(review_message(submission(new_id(), id=id)) for id in ids))
+    return ids
+
+
+async def until_stored(service: Service, ids: set[str]) -> None:
+    async def stored() -> set[str]:
+        async with service.mongo() as database:
+            return set(await database["reviews"].distinct("_id"))
+
+    await eventually(stored, lambda found: found >= ids, deadline_s=60)
+
+
+async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> None:
+    servers, topic = own_service.servers, own_service.topic(TOPIC)
+    await until_stored(own_service, await submit(own_service, 40))
+    await delete(servers, topic)
+    await eventually(lambda: f"No partition metadata for topic {topic}" in own_service.log("worker"))
+    # It looks for records, and finds no partitions to look in.
+    await asyncio.sleep(3)
+    await create(servers, topic, PARTITIONS)
+    # More than the deleted one had: offsets of that one would be in the middle.
+    await until_stored(own_service, await submit(own_service, 400))
+    assert "Traceback" not in own_service.log("worker")
+
+
+async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(servers: Servers) -> None:
+    topic, group = new_id("topic"), new_id("group")
+    place = TopicPartition(topic, 0)
+
+    async def publish(count: int) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+            for _ in range(count):
+                await producer.send_and_wait(topic, b"value")
+
+    await create(servers, topic, 1)
+    await publish(3)
+    options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, metadata_max_age_ms=1_000, **options)
+    await consumer.start()
+    try:
+        async with asyncio.timeout(60):
+            await consumer.getmany(timeout_ms=1_000)
+            await delete(servers, topic)
+            with pytest.raises(CommitFailedError):
+                await consumer.commit({place: 3})
+            await create(servers, topic, 1)
+            await publish(9)
+            read: list[int] = []
+            while len(read) < 9:
+                read += [record.offset for record in (await consumer.getmany(timeout_ms=1_000))[place]]
+        assert read == list(range(9))
+    finally:
+        await consumer.stop()
 
 
 async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> None:

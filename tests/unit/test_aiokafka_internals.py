@@ -132,7 +132,29 @@ async def check_fetches(ours: Any) -> None:
         await consumer.stop()
 
 
-CHECKS: list[Check] = [check_queue, check_closed_queue, check_close, check_connection, check_batches, check_fetches]
+async def check_assignment(ours: Any) -> None:
+    """What is assigned ends with the next assignment, also where that has the same partitions."""
+    consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1")
+    try:
+        consumer._subscription.assign_from_subscribed([PLACE])
+        end = ours.assignment_end(consumer)
+        assert not end.done()
+        consumer._subscription.assign_from_subscribed([PLACE])
+        assert end.done()
+        assert not ours.assignment_end(consumer).done()
+    finally:
+        await consumer.stop()
+
+
+CHECKS: list[Check] = [
+    check_queue,
+    check_closed_queue,
+    check_close,
+    check_connection,
+    check_batches,
+    check_fetches,
+    check_assignment,
+]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
     ("aiokafka.producer.message_accumulator", "_append_batch", check_queue),
@@ -143,6 +165,9 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.conn", "send", check_connection),
     ("aiokafka.consumer.consumer", "_fetcher", check_fetches),
     ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
+    ("aiokafka.consumer.subscription_state", "subscription", check_assignment),
+    ("aiokafka.consumer.subscription_state", "assignment", check_assignment),
+    ("aiokafka.consumer.subscription_state", "unassign_future", check_assignment),
 ]
 
 
