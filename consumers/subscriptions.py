@@ -103,7 +103,7 @@ def subscribed_broker(
             topics.name(inbox.topic),
             batch=True,
             group_id=f"{group_prefix}{inbox.topic}",
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",  # that is up to the consumer, which tells what is lost
             isolation_level="read_committed",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import CommitFailedError
 
 from messaging.kafka.administration import admin_client
@@ -87,7 +88,7 @@ async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(ser
 
     await create(servers, topic, 1)
     await publish(3)
-    options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none"}
     consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, metadata_max_age_ms=1_000, **options)
     await consumer.start()
     try:
@@ -119,3 +120,18 @@ async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> No
         assert set(await eventually(titles, lambda found: "kept too" in found)) == {"kept", "kept too"}
     # Neither is what was aborted a backlog.
     await eventually(partial(service.lag, TOPIC), lambda lag: lag == 0)
+
+
+async def test_records_that_are_deleted_unread_are_told(own_service: Service) -> None:
+    await until_stored(own_service, await submit(own_service))
+    await own_service.idle()
+    assert await own_service.stop("worker") == 0
+    await submit(own_service, 40)
+    places = own_service.partitions_of(TOPIC)
+    async with admin_of(own_service.servers) as admin, own_service.consumer() as consumer:
+        ends = await consumer.end_offsets(places)
+        await admin.delete_records({place: RecordsToDelete(before_offset=ends[place]) for place in places})
+    own_service.start("worker")
+    await until_stored(own_service, await submit(own_service))
+    lost = [line for line in own_service.log("worker").splitlines() if "deleted before they were read" in line]
+    assert sum(int(line.partition("count=")[2].split()[0]) for line in lost) == 40
