@@ -9,11 +9,15 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+import structlog
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import OutgoingMessage
+from messaging.kafka.publisher import TOO_LARGE
 from storage.database import Database, Session
+
+log = structlog.get_logger()
 
 COLLECTION: Final = "outbox"
 
@@ -52,22 +56,50 @@ class Outbox:
             await self._outbox.insert_many(documents, session=session)
         return owed
 
-    async def settle(self, owed: Iterable[Owed]) -> None:
-        """Publish messages that are owed, and forget them."""
+    async def settle(self, owed: Iterable[Owed]) -> list[ObjectId]:
+        """Publish messages that are owed, and forget them; returns the ids of what is owed on.
+
+        A message that is too large for its topic has taken effect, and nobody can be told: it is owed until the topic
+        takes it, and what was owed with it is published.
+        """
+        kept = []
         for each in owed:
-            await self._publish(each.messages)
-            await self._outbox.delete_one({"_id": each.id})
+            left = await self._refused(each.messages)
+            if not left:
+                await self._outbox.delete_one({"_id": each.id})
+                continue
+            kept.append(each.id)
+            if len(left) < len(each.messages):
+                await self._outbox.update_one({"_id": each.id}, {"$set": {"messages": [_packed(m) for m in left]}})
+        return kept
 
     async def settle_overdue(self) -> int:
         """Publish what processes that died still owe, the oldest first. Returns how many batches there were."""
-        count = 0
-        while owed := await self._overdue():
-            await self.settle(owed)
+        count, kept = 0, list[ObjectId]()
+        while owed := await self._overdue(kept):
+            kept += await self.settle(owed)
             count += len(owed)
-        return count
+        return count - len(kept)
 
-    async def _overdue(self) -> list[Owed]:
-        before = {"at": {"$lt": datetime.now(UTC) - OVERDUE}}
+    async def _refused(self, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        """Publish messages; returns those that are too large for their topics."""
+        try:
+            await self._publish(messages)
+        except TOO_LARGE:
+            if len(messages) > 1:
+                return [refused for message in messages for refused in await self._refused([message])]
+            (message,) = messages
+            log.error(
+                "a message is too large for its topic, and waits: raise its max.message.bytes",
+                topic=message.topic,
+                bytes=len(message.value or b""),
+            )
+            return [message]
+        return []
+
+    async def _overdue(self, kept: Sequence[ObjectId]) -> list[Owed]:
+        """What is overdue, but for what was found to be owed on."""
+        before = {"at": {"$lt": datetime.now(UTC) - OVERDUE}, **({"_id": {"$nin": kept}} if kept else {})}
         found = self._outbox.find(before).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(_PAGE)
         return [Owed(d["_id"], [_unpacked(*fields) for fields in d["messages"]]) async for d in found]
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web.problems import ProblemError, ProblemKind, problem_response, unavailable
 from messaging.kafka.connection import is_broker_away
+from messaging.kafka.publisher import TOO_LARGE
 from storage.database import is_database_away, is_too_slow
 from storage.images_files import is_store_away
 
@@ -77,6 +78,10 @@ def _problem(scope: Scope, error: Exception) -> ProblemError:
     if is_broker_away(error):
         _log.warning("Kafka unavailable", path=scope["path"], error=repr(error))
         return unavailable("The message broker")
+    if isinstance(error, TOO_LARGE):
+        _log.error("A message is too large for its topic: raise its max.message.bytes", path=scope["path"])
+        detail = "The request makes a message that is larger than the message broker takes. Send less at once."
+        return ProblemError(ProblemKind.TOO_LARGE, detail)
     if is_store_away(error):
         _log.warning("Store of images unavailable", path=scope["path"], error=repr(error)[:300])
         return unavailable("The store of images")

@@ -19,6 +19,9 @@ from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES, Topic
 from messaging.tracing import trace_publication
 
+TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+"""The errors of a message that is too large for its topic, by itself or with others of its batch: no wait helps."""
+
 _STOP_GRACE_S: Final = 1.0
 
 
@@ -70,8 +73,8 @@ class Publisher:
             if producer is not None:
                 self._discard(producer)
             raise BrokerAwayError("Kafka did not acknowledge in time") from error
-        except (MessageSizeTooLargeError, RecordListTooLargeError):
-            raise  # it will never fit, so waiting doesn't help
+        except TOO_LARGE:
+            raise
         except KafkaError as error:
             if producer is not None:
                 self._discard(producer)

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, MessageSizeTooLargeError
 
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
-from tests.support.facade import new_id, submission
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
 from tests.support.messages import Message, review_message
 from tests.support.service import PARTITIONS, Servers, Service
 from tests.support.waiting import eventually
@@ -135,3 +136,48 @@ async def test_records_that_are_deleted_unread_are_told(own_service: Service) ->
     await until_stored(own_service, await submit(own_service))
     lost = [line for line in own_service.log("worker").splitlines() if "deleted before they were read" in line]
     assert sum(int(line.partition("count=")[2].split()[0]) for line in lost) == 40
+
+
+async def limit(service: Service, topic: str, most_bytes: int) -> None:
+    """Have a topic take no records with more bytes; returns once it doesn't."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, service.topic(topic), {"max.message.bytes": f"{most_bytes}"})
+    async with admin_of(service.servers) as admin:
+        await admin.alter_configs([resource])
+    async with AIOKafkaProducer(bootstrap_servers=service.servers.kafka) as producer:
+
+        async def is_limited() -> bool:
+            try:
+                await producer.send_and_wait(service.topic(topic), b"x" * 3_000)
+            except MessageSizeTooLargeError:
+                return True
+            return False
+
+        await eventually(is_limited, (most_bytes < 3_000).__eq__)
+
+
+async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
+    own_service: Service, own_facade: Facade
+) -> None:
+    product = new_id()
+    (id,) = await own_facade.submit(submission(product))
+
+    async def reply() -> int:
+        path, text = f"{REVIEWS}/{id}/reply", {"text": "x" * 3_000}
+        return (await own_facade.http.post(path, json=text, headers=WAIT)).status_code
+
+    async def told(kind: str) -> bool:
+        return kind in [each for each, _ in await own_service.events(f"Product:{product}")]
+
+    await limit(own_service, "events", 1_500)
+    assert await reply() == 200
+    # First by the consumer, then by the housekeeping of every worker.
+    await eventually(lambda: own_service.log("worker").count("is too large for its topic") > 2)
+    assert await own_facade.moderate("approve", id) == ["applied"]
+    await eventually(partial(told, "ReviewApproved"))
+    assert not await told("ReviewReplied")
+    await limit(own_service, "review-feedback", 1_500)
+    assert await reply() == 413
+    await limit(own_service, "events", 100_000)
+    await eventually(partial(told, "ReviewReplied"))
+    assert own_service.processes["worker"].poll() is None
+    assert await own_service.dead_letters() == []
