@@ -126,7 +126,7 @@ class QueueNews:
 
 def _news_in(record: Any) -> News | None:
     """The news in a record; None where it is none for a queue. Raises ValueError, KeyError or TypeError."""
-    kind = dict(record.headers).get(_TYPE, b"").decode().removeprefix("plaudit.")
+    kind = (dict(record.headers).get(_TYPE) or b"").decode().removeprefix("plaudit.")
     if record.value is None or kind not in {*_DECISIONS, *_TOLD, "ReviewClaimed"}:
         return None
     told = orjson.loads(record.value)

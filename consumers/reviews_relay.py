@@ -17,7 +17,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.fenced_publisher import FencedPublisher
 from messaging.kafka.reading import TopicReader
 from messaging.metrics import note_wait
-from messaging.reviews_state import review_state, state_record, tombstone
+from messaging.reviews_state import review_id_of, review_state, state_record, tombstone
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.leases import LeaseRepository, new_holder
@@ -182,7 +182,7 @@ class _Flow:
         partitions = await self.publisher.partitions(self.topic)
         async with TopicReader.opened(self.connection) as reader:
             async for records in reader.batches(partitions):
-                ids = {record.key.decode() for record in records if record.key and record.value is not None}
+                ids = {id for record in records if record.value is not None and (id := review_id_of(record.key))}
                 states = await self.changes.states(ids)
                 await self._publish(States([], states.gone, []))
                 yield step

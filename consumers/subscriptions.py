@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 from faststream.kafka.message import KafkaAckableMessage
@@ -25,6 +27,8 @@ from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.record_batches import read_within_bounds
 from messaging.topics import TopicNames
 from storage.topics_growth import GrowthRepository
+
+log = structlog.get_logger()
 
 _LOOK_MS: Final = 1_000
 """A consumer waits for records so long at a time; a record that arrives wakes it."""
@@ -53,11 +57,16 @@ class Batch:
     records: Sequence[RawRecord]
 
     async def commit(self) -> None:
-        """Commit that these records were processed."""
+        """Commit that these records were processed; whoever has their partitions by now gets them again."""
         processed = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in self.records}
         assigned = self.consumer.assignment()
         if offsets := {place: offset for place, offset in processed.items() if place in assigned}:
-            await self.consumer.commit(offsets)
+            try:
+                await self.consumer.commit(offsets)
+            except CommitFailedError:
+                log.warning(
+                    "a batch isn't committed: its partitions have been assigned anew", topic=self.records[0].topic
+                )
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go back, so that the records are delivered again."""
@@ -75,7 +84,7 @@ def subscribed_broker(
     """A FastStream broker with one batch subscriber for each share of an inbox, not yet started.
 
     Offsets are committed once `Inbox.deliver` has returned for the batch, and only then: if it is stopped before, the
-    batch is delivered again.
+    batch is delivered again. What is in a transaction of its producer is delivered once that is committed.
     """
     broker = KafkaBroker(
         connection.bootstrap_servers.split(","),  # FastStream takes a text for one address
@@ -94,7 +103,8 @@ def subscribed_broker(
             topics.name(inbox.topic),
             batch=True,
             group_id=f"{group_prefix}{inbox.topic}",
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",  # that is up to the consumer, which tells what is lost
+            isolation_level="read_committed",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_LOOK_MS,
             fetch_max_bytes=_FETCH_BYTES,

@@ -81,6 +81,9 @@ BATCH_SECONDS: Final = _histogram(
 )
 PUBLISHED: Final = _counter("published_messages", "Messages acknowledged by Kafka, dead letters apart", "topic")
 DEAD_LETTERS: Final = _counter("dead_letters", "Dead letters acknowledged by Kafka", "topic", "code")
+MISSED: Final = _counter(
+    "missed_records", "Records that were deleted from a topic before its group had read them, and are lost", "topic"
+)
 RETRIES: Final = _counter(
     "retries",
     "Waits for a server that was away: `where` is a topic, a task or `start`, `what` is mongodb, kafka, images or smtp",

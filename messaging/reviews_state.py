@@ -148,6 +148,14 @@ def state_record(topic: str, state: ReviewState) -> OutgoingMessage:
     return _ENVELOPE.wrap(topic, state["id"], "ReviewState", state)
 
 
+def review_id_of(key: bytes | None) -> str | None:
+    """The id that a record's key is; None for a key that we never wrote, so that no tombstone of ours would have it."""
+    try:
+        return key.decode() if key else None
+    except UnicodeDecodeError:
+        return None
+
+
 def tombstone(topic: str, review_id: str) -> OutgoingMessage:
     """The record of a review that is gone: a key without a value, which removes those before it in time."""
     return _ENVELOPE.wrap(topic, review_id, "ReviewGone", None)._replace(value=None)

@@ -89,7 +89,8 @@ class Outbox:
                 raise
             if len(messages) == 1:
                 (message,) = messages
-                log.error("too large for its topic, and waits", topic=message.topic, bytes=len(message.value or b""))
+                advice = "a message is too large for its topic, and waits: raise its max.message.bytes"
+                log.error(advice, topic=message.topic, bytes=len(message.value or b""))
                 return messages
             return [left for message in messages for left in await self._published([message])]
         return ()

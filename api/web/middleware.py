@@ -9,7 +9,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web.problems import ProblemError, ProblemKind, problem_response, unavailable
-from messaging.kafka.connection import is_broker_away
+from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import is_database_away, is_too_slow
 from storage.images_files import is_store_away
 
@@ -77,6 +77,10 @@ def _problem(scope: Scope, error: Exception) -> ProblemError:
     if is_broker_away(error):
         _log.warning("Kafka unavailable", path=scope["path"], error=repr(error))
         return unavailable("The message broker")
+    if is_too_large(error):
+        _log.error("A message is too large for its topic: raise its max.message.bytes", path=scope["path"])
+        detail = "The request makes a message that is larger than the message broker takes. Send less at once."
+        return ProblemError(ProblemKind.TOO_LARGE, detail)
     if is_store_away(error):
         _log.warning("Store of images unavailable", path=scope["path"], error=repr(error)[:300])
         return unavailable("The store of images")

@@ -106,6 +106,16 @@ def wait_in_fetches(consumer: AIOKafkaConsumer, milliseconds: int) -> None:
     fetches._fetch_max_wait_ms = milliseconds
 
 
+def assignment_end(consumer: AIOKafkaConsumer) -> asyncio.Future[None]:
+    """Done once a subscribed consumer has other partitions than now, or the same ones anew: `_subscription`, its
+    `subscription`, of that the `assignment`, and its `unassign_future`.
+
+    A listener hears of a rebalance when it begins, and only the one that was subscribed with.
+    """
+    end: asyncio.Future[None] = consumer._subscription.subscription.assignment.unassign_future
+    return end
+
+
 def replace_batch_reader(reader: type) -> None:
     """Have all consumers read the batches of a fetch by this class: replaces `MemoryRecords` of the fetcher.
 

@@ -206,7 +206,8 @@ async def _progress(
     for topic, partition, offset in standing[:_MOST_READ]:
         async with TopicReader.opened(connection) as reader:
             record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
-        if record is not None and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
+        # One without a time may have come just now.
+        if record is not None and record.timestamp >= 0 and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
             came = from_milliseconds(record.timestamp)
             text = (
                 f"partition {partition} of {topic} stands at offset {offset}, a record of {came:%Y-%m-%d %H:%M:%S} UTC"

@@ -86,13 +86,15 @@ class ConsumerLag:
         return True
 
     async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float]:
-        """The times in these records, one for each partition, in seconds of Unix time; without those that are gone."""
+        """The times in these records, one for each partition, in seconds of Unix time; without those that are gone, or
+        say none since 1970."""
         places = {TopicPartition(self._topics.name(place[0]), place[1]): place for place in offsets}
         spans = {partition: range(offsets[place], offsets[place] + 1) for partition, place in places.items()}
         times = {}
         async with asyncio.timeout(_READING_S), TopicReader.opened(self._connection) as reader:
             async for record, *_ in reader.between(spans):
-                times[places[TopicPartition(record.topic, record.partition)]] = record.timestamp / 1000
+                if record.timestamp >= 0:
+                    times[places[TopicPartition(record.topic, record.partition)]] = record.timestamp / 1000
         return times
 
     async def stop(self) -> None:

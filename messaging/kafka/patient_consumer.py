@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError
+from aiokafka.errors import (
+    CommitFailedError,
+    ConsumerStoppedError,
+    IllegalStateError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 
 from messaging.decoding import RawRecord
-from messaging.kafka.aiokafka_internals import wait_in_fetches
+from messaging.kafka.aiokafka_internals import assignment_end, wait_in_fetches
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import UNDECODABLE, Allowance, UnreadableValue, allowance
+from messaging.metrics import MISSED, topic_label
 
 log = structlog.get_logger()
 
@@ -43,6 +51,10 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     has taken out of the others is gone. So after any exception all partitions go back to what is committed, and each
     is read by itself, record by record, up to the one that raises. That one is handed over as an unreadable record
     once it has raised TRIES times. Records are delivered at least once.
+
+    A partition that its group never committed is read from its oldest record on, as is one whose records at the
+    committed offset are gone; that is told, with their number. Give `auto_offset_reset="none"`: aiokafka's own way to
+    go on there tells nobody.
 
     While nothing comes it asks brokers less often. `readable` tells how many partitions of a topic, by its full name,
     may be read at the moment, None for all: the others, of a topic that grows, are left alone.
@@ -77,7 +89,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             try:
                 # To aiokafka none are all.
                 wanted = partitions or tuple(self._cleared) or (_NOWHERE,)
-                found = await super().getmany(*wanted, timeout_ms=timeout_ms, max_records=max_records)
+                found = await self._fetched(*wanted, timeout_ms=timeout_ms, max_records=max_records)
                 wait_in_fetches(self, _BUSY_FETCH_MS if found else _IDLE_FETCH_MS)
             except ConsumerStoppedError:
                 raise
@@ -92,6 +104,33 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 await self._commit_past_markers()
         self._is_settled = False
         return found
+
+    async def _fetched(self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None) -> Found:
+        """What aiokafka has fetched; nothing once where a partition has to be read from its oldest record on."""
+        try:
+            found: Found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+            return found
+        except NoOffsetForPartitionError as error:
+            (partition,) = error.args
+            await self.seek_to_beginning(partition)
+        except OffsetOutOfRangeError as error:
+            (offsets,) = error.args
+            for partition, offset in offsets.items():
+                await self._go_on_at_oldest(partition, offset)
+        return {}
+
+    async def _go_on_at_oldest(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at the oldest record that is left, where there is none at this offset, and tell what was lost."""
+        oldest = (await self.beginning_offsets([partition]))[partition]
+        place = {"topic": partition.topic, "partition": partition.partition, "offset": offset, "oldest": oldest}
+        if oldest > offset:
+            MISSED.labels(topic_label(partition.topic)).inc(oldest - offset)
+            log.error(
+                "records were deleted before they were read: have them sent again", count=oldest - offset, **place
+            )
+        else:
+            log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **place)
+        self.seek(partition, oldest)
 
     async def _clear(self) -> None:
         """Find out which of the partitions that have been assigned may be read; once that is clear, it stays so."""
@@ -117,17 +156,30 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return frozenset(self._cleared)
 
     async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, after which the records of the last poll are processed."""
-        await super().commit(offsets)
+        """Commit these offsets, after which the records of the last poll are processed.
+
+        aiokafka repeats a commit for as long as the topic isn't there, and would commit the offsets of a deleted topic
+        to the one that is made in its place. Raises CommitFailedError once partitions have been assigned anew.
+        """
+        committing = asyncio.ensure_future(super().commit(offsets))
+        try:
+            await asyncio.wait([committing, assignment_end(self)], return_when=asyncio.FIRST_COMPLETED)
+            if not committing.done():
+                raise CommitFailedError("Partitions have been assigned anew")
+            committing.result()
+        finally:
+            committing.cancel()
         self._is_settled = True
 
     async def _commit_past_markers(self) -> None:
         """Commit offsets behind control records, such as the ends of transactions: they would look like a backlog."""
-        read = {place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None}
-        if read == self._told:
-            return
         try:
-            await self.commit(read)
+            read = {
+                place: await self.position(place) for place in self.assignment() if self.highwater(place) is not None
+            }
+            # Without partitions, as when its topic was deleted, there is nothing to commit, and aiokafka refuses that.
+            if read and read != self._told:
+                await self.commit(read)
         except (CommitFailedError, IllegalStateError):
             return  # a rebalance: the new owner commits
         self._told = read
@@ -155,7 +207,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             position = await self.position(partition)
             try:
                 wait = 0 if records else _LOOK_MS
-                one = await super().getmany(partition, timeout_ms=wait, max_records=1)
+                one = await self._fetched(partition, timeout_ms=wait, max_records=1)
             except ConsumerStoppedError:
                 raise
             except Exception as error:

@@ -74,10 +74,10 @@ class Publisher:
             why = f", and has no topic {', '.join(sorted(absent))}" if absent else ""
             raise BrokerAwayError(f"Kafka did not acknowledge in time{why}") from error
         except KafkaError as error:
-            if producer is not None:
-                self._discard(producer)
             if is_too_large(error):
                 raise  # waiting doesn't help
+            if producer is not None:
+                self._discard(producer)
             raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
 
     async def missing(self, topics: Collection[str]) -> list[str]:

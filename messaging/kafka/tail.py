@@ -12,7 +12,9 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from domain.timestamps import from_milliseconds, milliseconds
+from messaging.decoding import LATEST_MS
 from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.record_batches import read_within_bounds
 
 _log = structlog.get_logger(__name__)
 
@@ -30,8 +32,9 @@ class Tail:
         """The records that came since this moment, and all that come, in the order of each partition.
 
         While Kafka is away it is waited for; then it goes on at the moment of the last record: that one may come
-        again.
+        again. One that can't be decoded is among them, with an unreadable value.
         """
+        read_within_bounds()
         failures = 0
         while True:
             try:
@@ -44,7 +47,9 @@ class Tail:
                     await self._seek(consumer, since)
                     async for record in consumer:
                         failures = 0
-                        since = from_milliseconds(record.timestamp)
+                        # Whatever a producer wrote there: one that tells no time is no place to go on from.
+                        if 0 <= record.timestamp <= LATEST_MS:
+                            since = from_milliseconds(record.timestamp)
                         yield record
             except (KafkaError, OSError) as error:
                 pause = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]

@@ -1,7 +1,8 @@
-"""Records as no careful producer sends them: headers without a value, and times that can't be."""
+"""Records as no careful producer sends them: headers without a value, times that can't be, keys that nobody has."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command
+from tests.support.raw_batches import batch, produce, record
+from tests.support.reviews_topic import until_equal
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
@@ -74,3 +77,47 @@ async def test_times(returns: Returns, facade: Facade, service: Service) -> None
     assert await facade.listed("title", entityIds=[product]) == ["As good as they say"]
     assert await facade.rating(product) == (0, 0)
     assert await returns.available(order) == {"a": 9}
+
+
+async def test_news_in_the_console(own_facade: Facade, own_service: Service) -> None:
+    odd = [Message("key", b"{}", (("ce_type", None),)), Message(None, b"{}", timestamp=IMPOSSIBLE[-1])]
+    unreadable = batch(record(b"{}", headers=[(b"\xff", b"")]))
+    async with own_service.client() as client, client.stream("GET", "/console/queue/news") as answer:
+        lines = answer.aiter_lines()
+
+        async def until(told: str) -> None:
+            while told not in await anext(lines):
+                pass
+
+        # The topics are read from their ends on, once they are read.
+        first = asyncio.create_task(until("event: new"))
+        while not first.done():
+            await own_facade.submit(submission(new_id()))
+        for topic in ("events", "review-claims"):
+            await own_service.publish(topic, *odd)
+            await produce(own_service.servers.kafka, own_service.topic(topic), 0, unreadable)
+        (id,) = await own_facade.submit(submission(new_id()))
+        async with asyncio.timeout(30):
+            await until(id)
+
+
+@pytest.mark.kafka
+async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Service) -> None:
+    await own_facade.submit(submission(new_id()))
+    await until_equal(own_service)
+    name, kafka = own_service.topic("reviews"), own_service.servers.kafka
+    for key in (b"\xff\xfe", b"", None, b"\0", b"x" * 100_000):
+        await produce(kafka, name, 0, batch(record(b"{}", key=key)))
+    await own_service.run("reviews", "republish")
+    await own_facade.submit(submission(new_id()))
+    await eventually(lambda: "all reviews are published" in own_service.log("worker"))
+    assert "the relay of reviews failed" not in own_service.log("worker")
+
+
+@pytest.mark.kafka
+async def test_a_time_at_which_a_partition_stands(own_service: Service) -> None:
+    assert await own_service.stop("worker") == 0
+    await own_service.publish("order-events", Message("order", b"{}", timestamp=IMPOSSIBLE[-1]))
+    told = await own_service.run("doctor", code=None)
+    assert "order-events (1)" in told.stdout
+    assert "Traceback" not in told.stdout + told.stderr

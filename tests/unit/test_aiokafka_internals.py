@@ -150,8 +150,29 @@ async def check_questions(ours: Any) -> None:
             module.MetadataRequest = one
 
 
+async def check_assignment(ours: Any) -> None:
+    """What is assigned ends with the next assignment, also where that has the same partitions."""
+    consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1")
+    try:
+        consumer._subscription.assign_from_subscribed([PLACE])
+        end = ours.assignment_end(consumer)
+        assert not end.done()
+        consumer._subscription.assign_from_subscribed([PLACE])
+        assert end.done()
+        assert not ours.assignment_end(consumer).done()
+    finally:
+        await consumer.stop()
+
+
 CHECKS: list[Check] = [
-    *(check_queue, check_closed_queue, check_close, check_connection, check_batches, check_fetches, check_questions)
+    check_queue,
+    check_closed_queue,
+    check_close,
+    check_connection,
+    check_batches,
+    check_fetches,
+    check_assignment,
+    check_questions,
 ]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
@@ -163,6 +184,9 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.conn", "send", check_connection),
     ("aiokafka.consumer.consumer", "_fetcher", check_fetches),
     ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
+    ("aiokafka.consumer.subscription_state", "subscription", check_assignment),
+    ("aiokafka.consumer.subscription_state", "assignment", check_assignment),
+    ("aiokafka.consumer.subscription_state", "unassign_future", check_assignment),
 ]
 
 

@@ -1,0 +1,183 @@
+"""Kafka as administrators and upstream systems leave it: topics made anew, records removed, transactions aborted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.errors import CommitFailedError, MessageSizeTooLargeError
+
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.patient_consumer import PatientConsumer
+from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.messages import Message, review_message
+from tests.support.service import PARTITIONS, Servers, Service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+TOPIC = "review-submissions"
+
+
+@asynccontextmanager
+async def admin_of(servers: Servers) -> AsyncIterator[AIOKafkaAdminClient]:
+    async with admin_client(KafkaConnection(servers.kafka)) as admin:
+        yield admin
+
+
+async def create(servers: Servers, topic: str, partitions: int) -> None:
+    """Create a topic, as soon as the one that it replaces is gone."""
+
+    async def is_created() -> bool:
+        async with admin_of(servers) as admin:
+            response = await admin.create_topics([NewTopic(topic, partitions, 1)])
+            return all(not code for _, code, *_ in response.topic_errors)
+
+    await eventually(is_created)
+
+
+async def delete(servers: Servers, topic: str) -> None:
+    async with admin_of(servers) as admin:
+        await admin.delete_topics([topic])
+
+
+async def submit(service: Service, count: int = 12) -> set[str]:
+    """Publish so many reviews, of different objects; returns their ids."""
+    ids = {new_id("review") for _ in range(count)}
+    await service.publish(TOPIC, *(review_message(submission(new_id(), id=id)) for id in ids))
+    return ids
+
+
+async def until_stored(service: Service, ids: set[str]) -> None:
+    async def stored() -> set[str]:
+        async with service.mongo() as database:
+            return set(await database["reviews"].distinct("_id"))
+
+    await eventually(stored, lambda found: found >= ids, deadline_s=60)
+
+
+async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> None:
+    servers, topic = own_service.servers, own_service.topic(TOPIC)
+    await until_stored(own_service, await submit(own_service, 40))
+    await delete(servers, topic)
+    await eventually(lambda: f"No partition metadata for topic {topic}" in own_service.log("worker"))
+    # It looks for records, and finds no partitions to look in.
+    await asyncio.sleep(3)
+    await create(servers, topic, PARTITIONS)
+    # More than the deleted one had: offsets of that one would be in the middle.
+    await until_stored(own_service, await submit(own_service, 400))
+    assert "Traceback" not in own_service.log("worker")
+
+
+async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(servers: Servers) -> None:
+    topic, group = new_id("topic"), new_id("group")
+    place = TopicPartition(topic, 0)
+
+    async def publish(count: int) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+            for _ in range(count):
+                await producer.send_and_wait(topic, b"value")
+
+    await create(servers, topic, 1)
+    await publish(3)
+    options: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none"}
+    consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, metadata_max_age_ms=1_000, **options)
+    await consumer.start()
+    try:
+        async with asyncio.timeout(60):
+            await consumer.getmany(timeout_ms=1_000)
+            await delete(servers, topic)
+            with pytest.raises(CommitFailedError):
+                await consumer.commit({place: 3})
+            await create(servers, topic, 1)
+            await publish(9)
+            read: list[int] = []
+            while len(read) < 9:
+                read += [record.offset for record in (await consumer.getmany(timeout_ms=1_000))[place]]
+        assert read == list(range(9))
+    finally:
+        await consumer.stop()
+
+
+async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> None:
+    product, options = new_id(), {"transactional_id": new_id("upstream"), "bootstrap_servers": service.servers.kafka}
+    async with AIOKafkaProducer(**options) as producer:
+        for title, is_kept in (("aborted", False), ("kept", True), ("aborted too", False), ("kept too", True)):
+            await producer.begin_transaction()
+            sent: Message = review_message(submission(product, title=title))
+            await producer.send_and_wait(service.topic(TOPIC), sent.value, b"key")
+            await (producer.commit_transaction() if is_kept else producer.abort_transaction())
+    async with service.mongo() as database:
+        titles = partial(database["reviews"].distinct, "title", {"entityId": product})
+        assert set(await eventually(titles, lambda found: "kept too" in found)) == {"kept", "kept too"}
+    # Neither is what was aborted a backlog.
+    await eventually(partial(service.lag, TOPIC), lambda lag: lag == 0)
+
+
+async def test_records_that_are_deleted_unread_are_told(own_service: Service) -> None:
+    await until_stored(own_service, await submit(own_service))
+    await own_service.idle()
+    assert await own_service.stop("worker") == 0
+    await submit(own_service, 40)
+    places = own_service.partitions_of(TOPIC)
+    async with admin_of(own_service.servers) as admin, own_service.consumer() as consumer:
+        ends = await consumer.end_offsets(places)
+        await admin.delete_records({place: RecordsToDelete(before_offset=ends[place]) for place in places})
+    own_service.start("worker")
+    await until_stored(own_service, await submit(own_service))
+    lost = [line for line in own_service.log("worker").splitlines() if "deleted before they were read" in line]
+    assert sum(int(line.partition("count=")[2].split()[0]) for line in lost) == 40
+
+
+async def limit(service: Service, topic: str, most_bytes: int) -> None:
+    """Have a topic take no records with more bytes; returns once it doesn't."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, service.topic(topic), {"max.message.bytes": f"{most_bytes}"})
+    async with admin_of(service.servers) as admin:
+        await admin.alter_configs([resource])
+    async with AIOKafkaProducer(bootstrap_servers=service.servers.kafka) as producer:
+
+        async def is_limited() -> bool:
+            try:
+                await producer.send_and_wait(service.topic(topic), b"x" * 3_000)
+            except MessageSizeTooLargeError:
+                return True
+            return False
+
+        await eventually(is_limited, (most_bytes < 3_000).__eq__)
+
+
+async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
+    own_service: Service, own_facade: Facade
+) -> None:
+    product = new_id()
+    (id,) = await own_facade.submit(submission(product))
+
+    async def reply() -> int:
+        path, text = f"{REVIEWS}/{id}/reply", {"text": "x" * 3_000}
+        return (await own_facade.http.post(path, json=text, headers=WAIT)).status_code
+
+    async def told(kind: str) -> bool:
+        return kind in [each for each, _ in await own_service.events(f"Product:{product}")]
+
+    await limit(own_service, "events", 1_500)
+    assert await reply() == 200
+    # First by the consumer, then by the housekeeping of every worker.
+    await eventually(lambda: own_service.log("worker").count("is too large for its topic") > 2)
+    assert await own_facade.moderate("approve", id) == ["applied"]
+    await eventually(partial(told, "ReviewApproved"))
+    assert not await told("ReviewReplied")
+    await limit(own_service, "review-feedback", 1_500)
+    assert await reply() == 413
+    await limit(own_service, "events", 100_000)
+    await eventually(partial(told, "ReviewReplied"))
+    assert own_service.processes["worker"].poll() is None
+    assert await own_service.dead_letters() == []
