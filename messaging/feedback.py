@@ -1,6 +1,4 @@
-"""Messages of feedback: replies to reviews, votes on them, and reports. The one codec of `domain.feedback.Feedback`:
-for its topic, for parked commands and for dead letters.
-"""
+"""Messages of feedback (replies, votes, reports) by one codec: for its topic, for parked commands, for dead letters."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from storefront.negotiation import has_it, takes_gzip
 FOLDER: Final = Path(__file__).parent / "static"
 _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"
 _BYTES_OF_TAG: Final = 12
-_COMMENT_OR_INDENT: Final = re.compile(r"^\s*/\*\*.*?\*/\s*|^\s+", re.MULTILINE | re.DOTALL)
+_COMMENT_OR_INDENT: Final = re.compile(r"/\*\*.*?\*/\s*|^\s+", re.MULTILINE | re.DOTALL)
 _MEDIA_TYPES: Final = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
 
 

@@ -103,19 +103,11 @@ export function report(shop, review) {
       dialog.replaceChildren(h('div', { class: 'stack' }, h('p', { role: 'status' }, say('reported')), close));
       close.focus();
     } catch (error) {
-      problem.textContent = problemOf(shop, error).join(' ');
+      problem.textContent = shop.problems(error).join(' ');
     }
     isSending = false;
   }
 
   dialog.append(form);
   dialog.showModal();
-}
-
-/** The words for what went wrong, in the page's language: for what is known by its code, else by its status. @param {Shop} shop @param {any} problem @returns {string[]} */
-export function problemOf(shop, problem) {
-  const { errors = [], results = [], status = 0 } = /** @type {import('./types').Problem} */ (problem);
-  const known = [...errors, ...results].map(({ code, reason }) => 'refused.' + (code ?? reason)).filter((key) => key in shop.words);
-  const general = [415, 429, 503].includes(status) ? 'status.' + status : 'problem';
-  return (known.length ? known : [general]).map((key) => shop.say(key));
 }

@@ -1,6 +1,6 @@
 /** The form of `<plaudit-reviews>`: a review with photos, and the proof of work that a store may ask for. */
 
-import { dress, problemOf } from './plaudit-dialogs.js';
+import { dress } from './plaudit-dialogs.js';
 import { h, stars } from './plaudit-stars.js';
 
 /** @typedef {import('./types').Shop} Shop */
@@ -9,8 +9,26 @@ const SLICE = 500;
 const UPLOAD_MS = 300_000;
 const WAIT = { Prefer: 'wait=10' };
 const PREVIEW = 176;
+const FINAL = [409, 413, 415];
+const DRAFT = 'plaudit:draft/';
 
 const sleep = /** @param {number} ms */ (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** The words that wait in this tab to be sent, by their fields. @param {Shop} shop @returns {Record<string, string>} */
+function kept({ place }) {
+  try {
+    return JSON.parse(sessionStorage.getItem(DRAFT + place) ?? '{}');
+  } catch {
+    return {};
+  }
+}
+
+/** Keep them where that is allowed. @param {Shop} shop @param {Record<string, FormDataEntryValue>} words */
+function keep({ place }, words) {
+  try {
+    sessionStorage.setItem(DRAFT + place, JSON.stringify(words));
+  } catch {}
+}
 
 /** The proof that a number was searched for, as the service reads it. @param {import('./types').Check} check */
 export async function solve({ algorithm, challenge, salt, maxnumber, signature }) {
@@ -31,7 +49,7 @@ export async function solve({ algorithm, challenge, salt, maxnumber, signature }
 /** The photos of a review that is being written. @param {Shop} shop @param {() => import('./types').Form} current */
 function photosOf(shop, current) {
   const { say } = shop;
-  /** @type {Map<Element, Promise<string | undefined>>} */
+  /** @type {Map<Element, () => Promise<string>>} */
   const uploads = new Map();
   const list = h('ul', { class: 'stack' });
   const most = current().mostImages;
@@ -57,35 +75,51 @@ function photosOf(shop, current) {
       h('button', { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), click: remove }, say('remove')));
     list.append(row);
     preview(file, canvas);
-    const refuse = /** @param {string} text */ (text) => {
-      uploads.delete(row);
-      state.className = 'wrong';
+    const tell = /** @param {string} text @param {string} [kind] */ (text, kind = 'soft') => {
+      state.className = kind;
       state.textContent = text;
-      return undefined;
     };
-    if (uploads.size >= most) return refuse(say('tooMany', { n: most }));
-    const { mostImageBytes, stamp } = current();
-    if (file.size > mostImageBytes) return refuse(say('tooLarge', { n: mostImageBytes / 1e6 }));
-    state.textContent = say('uploading');
+    if (uploads.size >= most) return tell(say('tooMany', { n: most }), 'wrong');
+    /** It stays so until the photo is removed. @param {unknown} error */
+    const refuse = (error) => uploads.set(row, () => Promise.reject(error));
     const headers = { 'Content-Type': 'application/octet-stream', ...WAIT, 'Idempotency-Key': shop.random() };
-    const options = { method: 'POST', body: file, headers, signal: AbortSignal.timeout(UPLOAD_MS) };
-    uploads.set(row, shop.ask('/images?' + new URLSearchParams({ stamp }), options).then(
-      (answer) => {
-        state.textContent = say('uploaded');
-        return answer.id;
-      },
-      (error) => refuse(problemOf(shop, error).join(' ')),
-    ));
+    async function send() {
+      tell(say('uploading'));
+      const options = { method: 'POST', body: file, headers, signal: AbortSignal.timeout(UPLOAD_MS) };
+      try {
+        const { id } = await shop.ask('/images?' + new URLSearchParams({ stamp: current().stamp }), options);
+        tell(say('uploaded'));
+        return id;
+      } catch (error) {
+        sent = undefined;
+        tell(shop.problems(error).join(' '), 'wrong');
+        if (FINAL.includes(/** @type {import('./types').Problem} */ (error).status ?? 0)) refuse(error);
+        throw error;
+      }
+    }
+    /** @type {Promise<string> | undefined} */
+    let sent;
+    const { mostImageBytes } = current();
+    if (file.size > mostImageBytes) {
+      tell(say('tooLarge', { n: mostImageBytes / 1e6 }), 'wrong');
+      refuse({ errors: [{ code: 'image-too-costly' }] });
+    } else {
+      /** Sent once, and anew with the review where that was cut off. */
+      const upload = () => (sent ??= send());
+      uploads.set(row, upload);
+      upload().catch(() => {});
+    }
     input.disabled = uploads.size >= most;
   }
 
   const field = h('label', {}, say('addPhotos', { n: most }), input);
-  /** The photos' ids, once all are there. Throws where one of them can't be had: its row says why. */
+  /** The photos' ids, once all are there. Throws what is wrong with one of them that hasn't been removed. */
   const ids = async () => {
-    const made = await Promise.all([...uploads].map(async ([row, id]) => ({ row, id: await id })));
-    const wanted = made.filter(({ row }) => row.isConnected).map(({ id }) => id);
-    if (wanted.includes(undefined)) throw new Error('an upload failed');
-    return wanted;
+    const made = await Promise.all([...uploads].map(async ([row, upload]) => {
+      const id = await upload().catch((error) => uploads.has(row) && Promise.reject(error));
+      return uploads.has(row) && id;
+    }));
+    return made.filter(Boolean);
   };
   return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids };
 }
@@ -140,7 +174,7 @@ export async function open(shop, place) {
   const photos = photosOf(shop, () => form);
   const field = /** @param {string} name @param {string} key @param {Record<string, any>} more */ (name, key, more) =>
     h('label', {}, say(key), h(name == 'review' ? 'textarea' : 'input', { name, dir: 'auto', ...more }));
-  const fields = h('form', { submit: send, input: () => proof().catch(() => {}) },
+  const fields = h('form', { submit: send, input: write },
     rating(shop),
     field('title', 'headline', { maxlength: 200 }),
     field('review', 'text', { maxlength: 20_000, required: true }),
@@ -160,9 +194,17 @@ export async function open(shop, place) {
     }
   }
 
+  const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
+
+  /** A page that is loaded again, or a phone that needs its memory, takes no words away. */
+  function write() {
+    keep(shop, written());
+    proof().catch(() => {});
+  }
+
   /** What the form says, as the service takes it. */
   async function given() {
-    const { rating, ...texts } = Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
+    const { rating, ...texts } = written();
     const check = await proof();
     const images = await photos.ids();
     const more = { ...(shop.token && { token: shop.token }), ...(check && { check }) };
@@ -171,10 +213,10 @@ export async function open(shop, place) {
 
   /** Send it; a stamp or a check that has become too old is renewed once. @param {boolean} [isAgain] @returns {Promise<any>} */
   async function deliver(isAgain) {
-    const body = await given();
-    await sleep(opened + form.leastSeconds * 1000 - Date.now());
-    if (body != attempt.body) attempt = { body, key: shop.random() };
     try {
+      const body = await given();
+      await sleep(opened + form.leastSeconds * 1000 - Date.now());
+      if (body != attempt.body) attempt = { body, key: shop.random() };
       return await shop.send('/reviews', body, { ...WAIT, 'Idempotency-Key': attempt.key });
     } catch (error) {
       const { errors = [] } = /** @type {import('./types').Problem} */ (error);
@@ -195,18 +237,20 @@ export async function open(shop, place) {
     state.textContent = say('sending');
     try {
       const answer = await deliver();
+      keep(shop, {});
       const thanks = h('p', { tabindex: -1, role: 'status' }, say('thanks'));
       place.replaceChildren(thanks);
       thanks.focus();
       shop.fire('submitted', { id: answer.ids?.[0], rating: Number(new FormData(fields).get('rating')) });
     } catch (error) {
       state.textContent = '';
-      problems.append(...problemOf(shop, error).map((text) => h('p', {}, text)));
+      problems.append(...shop.problems(error).map((text) => h('p', {}, text)));
       const wrong = /** @type {import('./types').Problem} */ (error).errors?.map(({ pointer }) => pointer?.slice(1)) ?? [];
       for (const each of fields.querySelectorAll('[name]')) each.ariaInvalid = wrong.includes(each.getAttribute('name') ?? '') ? 'true' : null;
     }
     isSending = false;
   }
 
+  for (const [name, text] of Object.entries(kept(shop))) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
   place.replaceChildren(fields);
 }

@@ -1,6 +1,6 @@
 /** Reviews of an object, to read and to write: `<plaudit-reviews store type entity>`. */
 
-import { h, languageOf, serviceOf, sheet, stars } from './plaudit-stars.js';
+import { closest, h, languageOf, serviceOf, sheet, stars } from './plaudit-stars.js';
 
 /** @typedef {import('./types').Review} Review */
 /** @typedef {import('./types').Page} Page */
@@ -12,14 +12,16 @@ const TAKE = '10';
 const ORDERS = ['newest', 'helpful', 'highest', 'lowest'];
 const PATIENCE_MS = 20_000;
 const LONG = 700;
+const LINES = 7;
 const VOTES = 'plaudit:votes';
 const VOTER = 'plaudit:voter';
 
 const SHEET = sheet(`
-:host{--accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
+:host(:not([hidden])){--accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
 --soft:var(--plaudit-muted,light-dark(#4a5361,#a9b1bc));--line:var(--plaudit-line,light-dark(#cfd5dd,#454d5a));
 --paper:var(--plaudit-background,Canvas);--round:var(--plaudit-radius,8px);
-display:block;container-type:inline-size;color:var(--ink);font-family:var(--plaudit-font,inherit);line-height:1.5}
+display:block;container-type:inline-size;color:var(--ink);font-family:var(--plaudit-font,inherit);line-height:1.5;
+text-align:start;text-indent:0;text-transform:none;letter-spacing:normal;word-spacing:normal;white-space:normal;cursor:auto}
 *{box-sizing:border-box}
 h2,h3,p,ol,ul,fieldset,figure{margin:0;padding:0;border:0;list-style:none;min-width:0}
 h2{font-size:1.4em;line-height:1.25}
@@ -33,7 +35,7 @@ section{gap:1.5em}
 .sum b{font-size:3em;line-height:1.1;font-variant-numeric:tabular-nums}
 .sum .stars{height:1.6em}
 .soft,time{color:var(--soft);font-size:.9em}
-.text,h3{overflow-wrap:anywhere}
+.text,h3,bdi,b{overflow-wrap:anywhere}
 .text{white-space:pre-line;max-width:70ch;justify-self:start}
 button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--line);
 border-radius:var(--round);padding:.45em .9em;max-width:100%}
@@ -49,7 +51,7 @@ button:disabled{cursor:default;opacity:.6}
 .bar svg{width:100%;height:.6em;border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
 .bar svg:dir(rtl){transform:scaleX(-1)}
 .bar :last-child{text-align:end;font-variant-numeric:tabular-nums}
-li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em}
+li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-margin:6px}
 .mark{color:light-dark(#137a43,#5fd39a);font-size:.9em}
 .photos button{padding:0;overflow:hidden;line-height:0}
 .photos img{width:5.5em;height:5.5em;object-fit:cover}
@@ -65,17 +67,21 @@ li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em}
 .wrong{color:light-dark(#b3261e,#ff9a92)}
 @container(min-width:38em){.top{grid-template-columns:auto minmax(0,26em);justify-content:start}.two{display:grid;grid-template-columns:1fr 1fr;gap:1em}}`);
 
-/** What this browser has kept; nothing where it keeps nothing. @param {string} key @returns {any} */
+/** @type {Record<string, any>} What a browser that keeps nothing knows until the page is gone. */
+const here = {};
+
+/** What this browser has kept. @param {string} key @returns {any} */
 function kept(key) {
   try {
-    return JSON.parse(localStorage.getItem(key) ?? 'null');
+    return JSON.parse(localStorage.getItem(key) ?? 'null') ?? here[key];
   } catch {
-    return null;
+    return here[key];
   }
 }
 
 /** Keep it where that is allowed; else it is forgotten with the page. @param {string} key @param {any} value */
 function keep(key, value) {
+  here[key] = value;
   try {
     localStorage.setItem(key, JSON.stringify(value));
   } catch {}
@@ -84,19 +90,20 @@ function keep(key, value) {
 /** @param {HTMLElement} element @param {HTMLElement} box @returns {Shop} */
 function shopOf(element, box) {
   const service = serviceOf(element);
-  const [store, type, entity] = ['store', 'type', 'entity'].map((name) => encodeURIComponent(element.getAttribute(name) ?? ''));
+  const place = ['store', 'type', 'entity'].map((name) => encodeURIComponent(element.getAttribute(name) ?? '')).join('/');
   const number = new Intl.NumberFormat(box.lang, { maximumFractionDigits: 1 });
   const plural = new Intl.PluralRules(box.lang);
   const status = h('p', { class: 'gone', role: 'status' });
   /** @type {Shop} */
   const shop = {
     service,
+    place,
     box,
     status,
     words: SERVICE_AWAY,
     token: element.getAttribute('token') ?? new URLSearchParams(location.search).get('token'),
     async ask(path, options) {
-      const address = path[0] == '/' ? `/${store}/${type}/${entity}${path}` : '/' + path;
+      const address = path[0] == '/' ? `/${place}${path}` : '/' + path;
       const signal = AbortSignal.timeout(PATIENCE_MS);
       const response = await fetch(`${service}/storefront/v1${address}`, { credentials: 'omit', signal, ...options });
       const body = await response.json().catch(() => ({}));
@@ -117,6 +124,10 @@ function shopOf(element, box) {
     tell(text) {
       status.textContent = text;
     },
+    problems({ errors = [], results = [], status = 0 }) {
+      const known = [...errors, ...results].map(({ code, reason }) => 'refused.' + (code ?? reason)).filter((key) => key in shop.words);
+      return (known.length ? known : [[415, 429, 503].includes(status) ? 'status.' + status : 'problem']).map((key) => shop.say(key));
+    },
     random: () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(''),
     fire(name, detail) {
       element.dispatchEvent(new CustomEvent('plaudit:' + name, { bubbles: true, composed: true, detail }));
@@ -130,8 +141,8 @@ function day(shop, iso) {
   return h('time', { datetime: iso }, new Intl.DateTimeFormat(shop.box.lang, { dateStyle: 'long' }).format(new Date(iso)));
 }
 
-/** @param {Shop} shop @param {Review} review */
-function votes(shop, review) {
+/** @param {Shop} shop @param {Review} review @param {(text: string) => void} complain */
+function votes(shop, review, complain) {
   const counts = { true: review.helpful, false: review.notHelpful };
   /** @type {boolean | undefined} */
   let chosen = kept(VOTES)?.[review.id];
@@ -151,8 +162,10 @@ function votes(shop, review) {
   };
   /** @param {boolean} helpful */
   const vote = async (helpful) => {
-    const before = chosen;
-    if (before === helpful) return;
+    /** Perhaps in another tab. */
+    const before = (chosen = kept(VOTES)?.[review.id] ?? chosen);
+    complain('');
+    if (before === helpful) return draw();
     choose(helpful);
     const voter = kept(VOTER) ?? shop.random();
     keep(VOTER, voter);
@@ -160,9 +173,9 @@ function votes(shop, review) {
       await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }));
       keep(VOTES, { ...kept(VOTES), [review.id]: helpful });
       shop.tell(shop.say('voted'));
-    } catch {
+    } catch (error) {
       choose(before);
-      shop.tell(shop.say('problem'));
+      complain(shop.problems(error)[0]);
     }
   };
   const buttons = [true, false].map((helpful) => ({
@@ -181,16 +194,21 @@ const written = (text, language) => h('span', { dir: 'auto', lang: language, cla
 /** @param {Shop} shop @param {Review} review */
 function body(shop, review) {
   const text = h('p', { dir: 'auto', lang: review.language, class: 'text' }, review.text);
-  if (review.text.length < LONG) return [text];
+  if (review.text.length < LONG && review.text.split('\n').length <= LINES) return [text];
   text.classList.add('cut');
-  const unfold = h('button', { class: 'plain', click: () => (text.classList.remove('cut'), unfold.remove()) }, shop.say('readAll'));
+  const click = () => {
+    text.classList.remove('cut');
+    text.tabIndex = -1;
+    text.focus();
+    unfold.remove();
+  };
+  const unfold = h('button', { class: 'plain', click }, shop.say('readAll'));
   return [text, unfold];
 }
 
-/** @param {Shop} shop @param {Review} review */
-function photos(shop, review) {
+/** @param {Shop} shop @param {Review} review @param {(index: number) => void} open */
+function photos(shop, review, open) {
   const count = review.images.length;
-  const open = /** @param {number} index */ (index) => import('./plaudit-dialogs.js').then((they) => they.lightbox(shop, review, index));
   const small = review.images.map((image, index) => {
     const alt = shop.say('photo', { n: index + 1, count });
     return h('button', { click: () => open(index) }, h('img', { src: shop.service + image.small, alt, loading: 'lazy' }));
@@ -202,18 +220,30 @@ function photos(shop, review) {
 function item(shop, review) {
   const { reply } = review;
   const rating = h('span', { role: 'img', 'aria-label': shop.say('rated', { value: review.rating }) }, stars(review.rating));
-  const report = () => import('./plaudit-dialogs.js').then((they) => they.report(shop, review));
+  const wrong = h('span', { class: 'wrong', role: 'status' });
+  const complain = /** @param {string} text */ (text) => (wrong.textContent = text);
+  /** @param {(they: typeof import('./plaudit-dialogs.js')) => void} use */
+  const dialog = async (use) => {
+    complain('');
+    try {
+      const they = await import('./plaudit-dialogs.js');
+      shop.box.querySelector('dialog') ?? use(they);
+    } catch {
+      complain(shop.say('status.503'));
+    }
+  };
+  const report = () => dialog((they) => they.report(shop, review));
   return h('li', { class: 'one stack', tabindex: -1 },
     h('div', { class: 'row' }, rating, review.title && h('h3', {}, written(review.title, review.language))),
     h('p', { class: 'row soft' }, h('bdi', {}, review.author || shop.say('anonymous')), day(shop, review.date),
       review.verified && h('span', { class: 'mark' }, '✓ ' + shop.say('bought')),
       review.incentivized && h('span', { class: 'soft' }, shop.say('incentivized'))),
     ...body(shop, review),
-    photos(shop, review),
+    photos(shop, review, (index) => dialog((they) => they.lightbox(shop, review, index))),
     reply && h('div', { class: 'reply stack' },
       h('p', { class: 'row soft' }, h('b', {}, shop.say('replyOf', { name: reply.author || shop.say('shop') })), day(shop, reply.date)),
       h('p', { dir: 'auto', class: 'text' }, reply.text)),
-    h('div', { class: 'row' }, votes(shop, review), h('button', { class: 'plain soft', click: report }, shop.say('report'))));
+    h('div', { class: 'row' }, votes(shop, review, complain), h('button', { class: 'plain soft', click: report }, shop.say('report')), wrong));
 }
 
 /** Reviews page by page, filtered and sorted, with what narrows them. @param {Shop} shop */
@@ -225,6 +255,8 @@ function listOf(shop) {
   let toggles = [];
   /** @type {string | null} */
   let after = null;
+  /** @type {Set<string>} */
+  let shown = new Set();
   let turn = 0;
   const items = h('ol');
   const note = h('p', { class: 'soft' });
@@ -236,8 +268,12 @@ function listOf(shop) {
   /** @param {Page} found @param {boolean} [isMore] */
   function put(found, isMore) {
     after = found.next;
-    const rows = found.results.map((review) => item(shop, review));
-    if (!isMore) items.replaceChildren();
+    if (!isMore) {
+      items.replaceChildren();
+      shown = new Set();
+    }
+    /** What moved in the meantime, by votes, comes again. */
+    const rows = found.results.filter(({ id }) => !shown.has(id) && shown.add(id)).map((review) => item(shop, review));
     items.append(...rows);
     more.hidden = !after;
     note.replaceChildren();
@@ -348,16 +384,26 @@ class PlauditReviews extends HTMLElement {
   #root = this.attachShadow({ mode: 'open' });
   /** @type {HTMLElement | undefined} */
   #box;
+  #shown = '';
 
+  /** Show it, unless that is what is shown: pages move elements and set attributes anew, while somebody writes. */
   connectedCallback() {
     const language = languageOf(this);
-    const dir = this.closest('[dir]') ? getComputedStyle(this).direction : language.startsWith('ar') ? 'rtl' : 'ltr';
+    const dir = closest(this, '[dir]') ? getComputedStyle(this).direction : language.startsWith('ar') ? 'rtl' : 'ltr';
+    const wanted = JSON.stringify([language, dir, ...PlauditReviews.observedAttributes.map((name) => this.getAttribute(name))]);
+    if (wanted == this.#shown) return;
+    this.#shown = wanted;
+    this.#show(language, dir);
+  }
+
+  /** @param {string} language @param {string} dir */
+  #show(language, dir) {
     const bones = Array.from({ length: 6 }, () => h('div', { class: 'bone' }));
     const box = h('section', { lang: language, dir, 'aria-busy': 'true' }, ...bones);
     this.#root.adoptedStyleSheets = [SHEET];
     this.#root.replaceChildren(box);
     this.#box = box;
-    // Several attributes that change together are one change.
+    /** Several attributes that change together are one change. */
     queueMicrotask(() => this.#box == box && this.#fill(box));
   }
 
@@ -375,7 +421,7 @@ class PlauditReviews extends HTMLElement {
     box.ariaBusy = null;
     if (!found) {
       await words;
-      const again = h('button', { class: 'plain', click: () => this.connectedCallback() }, shop.say('retry'));
+      const again = h('button', { class: 'plain', click: () => this.#show(box.lang, box.dir) }, shop.say('retry'));
       box.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('failed'), ' ', again));
       return;
     }

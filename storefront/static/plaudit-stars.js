@@ -43,10 +43,19 @@ export function serviceOf(element) {
   return src.replace(/\/+$/, '');
 }
 
+/** The closest element around it, also outside of shadow roots. @type {(element: Element | undefined, selector: string) => Element | undefined} */
+export const closest = (element, selector) =>
+  element && (element.closest(selector) ?? closest(/** @type {ShadowRoot} */ (element.getRootNode()).host, selector));
+
 /** A language that there are words in, as the page has it: `de-AT`. @param {Element} element */
 export function languageOf(element) {
-  const tag = element.closest('[lang]')?.getAttribute('lang') || navigator.language;
-  return /^[a-z]{2}(-\w+)*$/.test(tag) && tag.slice(0, 2) in WORDS ? tag : 'en';
+  let tag = closest(element, '[lang]')?.getAttribute('lang') || navigator.language;
+  try {
+    [tag] = Intl.getCanonicalLocales(tag);
+  } catch {
+    tag = tag.slice(0, 2);
+  }
+  return tag.split('-')[0] in WORDS ? tag : 'en';
 }
 
 /** @param {string} css */
@@ -59,7 +68,7 @@ export function sheet(css) {
   return made;
 }
 
-const SHEET = sheet(':host{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}');
+const SHEET = sheet('*{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}');
 
 /** @type {Map<string, Set<PlauditStars>>} Those that wait, by the address to ask. */
 const waiting = new Map();

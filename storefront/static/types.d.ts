@@ -75,6 +75,8 @@ export type Words = Record<string, string | Record<string, string>>;
 export interface Shop {
   /** The service, without a slash at its end. */
   service: string;
+  /** The store, the type and the object, as they stand in an address. */
+  place: string;
   /** All that is shown, in its language and direction. */
   box: HTMLElement;
   status: HTMLElement;
@@ -87,6 +89,8 @@ export interface Shop {
   say(key: string, values?: Record<string, string | number>): string;
   /** Tell people who can't see what has changed. */
   tell(text: string): void;
+  /** What went wrong, in the language of the page: by the codes that are known, else by the status. */
+  problems(problem: any): string[];
   /** An id that nobody else has. */
   random(): string;
   fire(name: string, detail: unknown): void;

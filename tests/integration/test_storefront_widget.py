@@ -5,69 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.async_api import Browser, Locator, Page, Route, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import facade_of, new_id, submission
-from tests.support.images import Images, picture
-from tests.support.orders import Returns
-from tests.support.service import Servers, Service, running_service
-from tests.support.shop_page import HOST, ShopSite, shop_site
+from tests.support.images import picture
+from tests.support.service import Servers
+from tests.support.shop_page import HOST
 from tests.support.waiting import eventually
+from tests.support.widget import PATIENCE_MS, WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
 
 pytestmark = pytest.mark.slow
 
 HOSTILE: Final[Sequence[str]] = json.loads((Path(__file__).parents[1] / "support" / "xss.json").read_text())
-RATINGS: Final = [5, 4, 1, *[5, 4] * 6]
-WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-PATIENCE_MS: Final = 60_000
 ATTACKED: Final = "an attack ran"
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A service that asks for a proof of work, a shop's site in front of it, and a product with reviews."""
-
-    service: Service
-    site: ShopSite
-    store: str
-    product: str
-
-    def show(self, path: str, product: str | None = None, *, attributes: str = "", **options: Any) -> str:
-        """Show a page with the widget; returns its address."""
-        element = f'<plaudit-reviews store="{self.store}" type="Product" entity="{product or self.product}"'
-        return self.site.show(path, self.service.address, f"{element} {attributes}></plaudit-reviews>", **options)
 
 
 @pytest.fixture(scope="module")
 async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
-    folder = tmp_path_factory.mktemp("widget")
-    async with (
-        running_service(servers, folder, PLAUDIT_STOREFRONT__CHECK="true") as service,
-        facade_of(service) as facade,
-        shop_site() as site,
-    ):
-        store, product = await facade.open_store(storefrontOrigins=[site.origin]), new_id("camera")
-        photos = [await Images(facade.http).upload(picture((60, 40), "JPEG", colour)) for colour in ("teal", "navy")]
-        first: dict[str, Any] = {"images": photos, "incentivized": True, "review": "Sharp, day and night. " * 50}
-        given = [
-            submission(product, rating, storeId=store, userId=f"u{n}", title=f"Title {n}", **(first if n == 0 else {}))
-            for n, rating in enumerate(RATINGS)
-        ]
-        ids = await facade.submit_approved(*given)
-        await facade.command("POST", f"/api/customerReviews/{ids[2]}/reply", {"text": "We are sorry.", "author": "Us"})
-        await Returns(service, facade.http).ordered({product: 1}, storeId=store, customerId="u0")
-        address = f"/storefront/v1/{store}/Product/{product}/reviews"
-        await eventually(
-            lambda: facade.get(address, verified="true", photos="true"), lambda page: len(page["results"]) == 1
-        )
-        yield Filled(service, site, store, product)
+    async with filled_service(servers, tmp_path_factory.mktemp("widget")) as filled:
+        yield filled
 
 
 @pytest.fixture(scope="module")
@@ -75,29 +36,6 @@ async def browser() -> AsyncIterator[Browser]:
     expect.set_options(timeout=PATIENCE_MS)
     async with chromium() as browser:
         yield browser
-
-
-@asynccontextmanager
-async def shopping(browser: Browser, address: str, watch: Watch | None = None, **options: Any) -> AsyncIterator[Page]:
-    async with opened(browser, address, watch or Watch(), **options) as page:
-        page.set_default_timeout(PATIENCE_MS)
-        await page.goto(address)
-        yield page
-
-
-async def until_loaded(page: Page, heading: str = "Customer reviews") -> None:
-    await page.get_by_role("heading", name=heading).wait_for()
-
-
-async def open_form(page: Page) -> Locator:
-    await until_loaded(page)
-    await page.get_by_role("button", name="Write a review").click()
-    await page.get_by_role("button", name="Send review").wait_for()
-    return page.locator("plaudit-reviews form")
-
-
-def titles(page: Page) -> Locator:
-    return page.locator("plaudit-reviews h3")
 
 
 async def test_a_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None:
@@ -294,12 +232,15 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         # In the row of the photo, and at the form: the review didn't go without it.
         await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(2)
         assert len(keys) == 3
+        # The next time the photo is sent, too.
+        await page.unroute("**/images?*")
         await page.unroute(pattern)
         told = {"status": 429, "detail": "5 per hour of 203.0.113.7"}
         allowed = {"access-control-allow-origin": "*"}
         await page.route(pattern, lambda route: route.fulfill(status=429, headers=allowed, json=told))
         await form.get_by_role("button", name="Send review").click()
         await expect(form.get_by_role("alert")).to_have_text("That was too much at once. Please try again later.")
+        await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(1)
         await page.unroute(pattern)
         await form.get_by_role("button", name="Send review").click()
         await form.get_by_role("alert").get_by_text("The link is not valid.").wait_for()

@@ -1,0 +1,221 @@
+"""The widget on pages and in browsers as they are: moved, hidden, in other languages, under foreign styles, cut off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Browser, Page, Request, expect
+
+from tests.support.chromium import Watch, chromium, opened
+from tests.support.facade import facade_of, new_id, submission
+from tests.support.images import picture
+from tests.support.service import Servers
+from tests.support.widget import PATIENCE_MS, WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
+
+pytestmark = pytest.mark.slow
+
+WORDS: Final = "Words that took an hour."
+AGAIN: Final = "Nothing that you typed is lost"
+
+
+@pytest.fixture(scope="module")
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
+    async with filled_service(servers, tmp_path_factory.mktemp("pages")) as filled:
+        yield filled
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with chromium() as browser:
+        yield browser
+
+
+async def test_what_is_written_outlives_what_pages_do(browser: Browser, filled: Filled) -> None:
+    product = new_id("camera")
+    async with shopping(browser, filled.show("/kept", product)) as page:
+        form = await open_form(page)
+        await form.get_by_label("Your review").fill(WORDS)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        for change in ("document.body.append(one)", "one.setAttribute('entity', one.getAttribute('entity'))"):
+            await page.evaluate(f"const one = document.querySelector('plaudit-reviews'); {change}")
+            await expect(form.get_by_label("Your review")).to_have_value(WORDS)
+        await page.reload()
+        form = await open_form(page)
+        await expect(form.get_by_label("Your review")).to_have_value(WORDS)
+        await expect(form.get_by_role("radio", name="4 stars")).to_be_checked()
+        await form.get_by_role("button", name="Send review").click()
+        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+        await page.reload()
+        form = await open_form(page)
+        await expect(form.get_by_label("Your review")).to_have_value("")
+
+
+@pytest.mark.parametrize(
+    ("html", "language"),
+    [
+        *(('lang="DE"', "de"), ('lang="de-at"', "de-AT"), ('lang="en-USA"', "en"), ('lang="de_DE"', "de")),
+        ('lang="de-DE-formal"', "de-DE-formal"),
+    ],
+)
+async def test_languages_as_pages_write_them(browser: Browser, filled: Filled, html: str, language: str) -> None:
+    async with shopping(browser, filled.show("/language", html=html)) as page:
+        await until_loaded(page, "Kundenbewertungen" if language.startswith("de") else "Customer reviews")
+        assert await page.locator("plaudit-reviews section").get_attribute("lang") == language
+
+
+async def test_late_in_a_shadow_root_of_an_arabic_page(browser: Browser, filled: Filled) -> None:
+    late = """([store, entity]) => {
+        const one = document.createElement('plaudit-reviews');
+        document.querySelector('#late').attachShadow({ mode: 'open' }).append(one);
+        for (const [name, value] of Object.entries({ store, type: 'Product', entity })) one.setAttribute(name, value);
+    }"""
+    address = filled.site.show("/late", filled.service.address, '<div id="late"></div>', html='lang="ar" dir="rtl"')
+    async with shopping(browser, address) as page:
+        await page.evaluate(late, [filled.store, filled.product])
+        await until_loaded(page, "مراجعات العملاء")
+        box = page.locator("plaudit-reviews section")
+        assert await box.evaluate("(box) => getComputedStyle(box).direction") == "rtl"
+
+
+async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
+    hidden = f'<plaudit-stars hidden store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-stars>'
+    one = f'<plaudit-reviews store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-reviews>'
+    address = filled.site.show("/styles", filled.service.address, one + hidden)
+    async with shopping(browser, address, bypass_csp=True, viewport={"width": 320, "height": 700}) as page:
+        await until_loaded(page)
+        await expect(page.locator("plaudit-stars")).to_be_hidden()
+        style = "main { white-space: nowrap; text-transform: uppercase; text-align: center; letter-spacing: 9px }"
+        await page.add_style_tag(content=f"{style} h1 {{ display: none }}")
+        text = page.get_by_role("listitem").locator("p.text").first
+        found = await text.evaluate(
+            "(one) => { const { textTransform, textAlign } = getComputedStyle(one); return [textTransform, textAlign] }"
+        )
+        assert found == ["none", "start"]
+        assert await page.evaluate(WIDE) is False
+        await page.evaluate("document.querySelector('plaudit-reviews').hidden = true")
+        await expect(page.locator("plaudit-reviews")).to_be_hidden()
+
+
+async def test_names_and_texts_that_are_too_much(browser: Browser, filled: Filled) -> None:
+    product = new_id("camera")
+    async with facade_of(filled.service) as facade:
+        long: dict[str, Any] = {"userName": "N" * 128, "title": "T" * 200, "review": "x" * 400}
+        tall: dict[str, Any] = {"userName": "T", "title": "Tall", "review": "line\n" * 100}
+        given = [submission(product, storeId=filled.store, **each) for each in (tall, {**long, "userId": "bert"})]
+        _, id = await facade.submit_approved(*given)
+        await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": "Ah.", "author": "R" * 128})
+    async with shopping(browser, filled.show("/much", product), viewport={"width": 320, "height": 700}) as page:
+        await until_loaded(page)
+        await expect(titles(page)).to_have_count(2)
+        assert await page.evaluate(WIDE) is False
+        text = page.get_by_text("line").first
+        assert await text.evaluate("(one) => one.offsetHeight") < 300
+        await page.get_by_role("button", name="Read all of it").press("Enter")
+        # Who reads on by keyboard or by ear goes on here, not at the top of the page.
+        await expect(text).to_be_focused()
+        assert await text.evaluate("(one) => one.offsetHeight") > 1_000
+
+
+async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
+    """Where the browser keeps nothing, in two tabs, and where it can't be sent: then everybody is told."""
+    voters: list[str] = []
+    refusing = (
+        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })"
+    )
+
+    def hear(request: Request) -> None:
+        if request.url.endswith("/votes") and request.method == "POST":
+            voters.append(json.loads(request.post_data or "")["voter"])
+
+    async def vote(page: Page, word: str) -> None:
+        await page.get_by_role("button", name=word, exact=True).first.click()
+        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+
+    address = filled.show("/one-vote")
+    async with opened(browser, filled.site.origin, Watch()) as page:
+        page.on("request", hear)
+        await page.add_init_script(refusing)
+        await page.goto(address)
+        await until_loaded(page)
+        await vote(page, "Yes")
+        await page.get_by_role("button", name="No", exact=True).first.click()
+        await expect(page.get_by_role("button", name="No (1)").first).to_be_visible()
+    assert len(voters) == 2
+    assert len(set(voters)) == 1
+    async with shopping(browser, address) as page:
+        other = await page.context.new_page()
+        await other.goto(address)
+        await until_loaded(other)
+        await until_loaded(page)
+        last = page.get_by_role("group", name="Was this helpful?").last
+        await page.route("**/votes", lambda route: route.abort())
+        await last.get_by_role("button", name="Yes").click()
+        await expect(page.get_by_text(AGAIN)).to_be_in_viewport()
+        await page.unroute("**/votes")
+        await last.get_by_role("button", name="Yes").click()
+        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+        await expect(page.get_by_text(AGAIN)).to_have_count(0)
+        again = other.get_by_role("group", name="Was this helpful?").last.get_by_role("button", name="Yes")
+        await again.click()
+        await expect(again).to_have_attribute("aria-pressed", "true")
+        await expect(other.get_by_role("status").filter(has_text="your vote was counted")).to_have_count(0)
+
+
+async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/late-dialogs")) as page:
+        await until_loaded(page)
+        await page.route("**/plaudit-dialogs.js", lambda route: route.abort())
+        report = page.get_by_role("button", name="Report", exact=True).first
+        await report.click()
+        await expect(page.get_by_text("This is not possible at the moment.")).to_be_in_viewport()
+        await page.unroute("**/plaudit-dialogs.js")
+        await report.dblclick()
+        await page.get_by_role("dialog").wait_for()
+        await expect(page.locator("plaudit-reviews dialog")).to_have_count(1)
+
+
+async def test_what_moves_between_two_pages_is_shown_once(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/moving")) as page:
+        await until_loaded(page)
+        await page.get_by_label("Sort by").select_option("helpful")
+        last = titles(page).nth(9)
+        await expect(last).to_have_text("Title 5")
+        path = f"/storefront/v1/{filled.store}/Product/{filled.product}/reviews"
+        async with facade_of(filled.service) as facade:
+            first = await facade.get(path, sort="helpful")
+        # The page behind the first one begins with its last two reviews again.
+        behind: dict[str, Any] = {"results": first["results"][8:], "next": None}
+        allowed = {"access-control-allow-origin": "*"}
+        await page.route("**/reviews?*after=*", lambda route: route.fulfill(headers=allowed, json=behind))
+        await page.get_by_role("button", name="Show more reviews").click()
+        await expect(page.get_by_role("button", name="Show more reviews")).to_be_hidden()
+        await expect(titles(page)).to_have_count(10)
+
+
+async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: Browser, filled: Filled) -> None:
+    cut = picture((800, 600), "JPEG")[:300]
+    async with shopping(browser, filled.show("/cut", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(" ")
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_role("alert").get_by_text("Please write something").wait_for()
+        await form.get_by_label("Your review").fill(WORDS)
+        files: list[Any] = [
+            {"name": "cut.jpg", "mimeType": "image/jpeg", "buffer": cut},
+            {"name": "large.jpg", "mimeType": "image/jpeg", "buffer": b"\xff\xd8\xff" + bytes(10 * 1024 * 1024)},
+        ]
+        await form.get_by_label("photos").set_input_files(files)
+        await form.get_by_role("listitem").get_by_text("This photo could not be read.").wait_for()
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_role("alert").get_by_text("This photo could not be read.").wait_for()
+        await form.get_by_role("button", name="Remove cut.jpg").click()
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_role("alert").get_by_text("This photo is too large.").wait_for()
+        await form.get_by_role("button", name="Remove large.jpg").click()
+        await form.get_by_role("button", name="Send review").click()
+        await page.get_by_text("Your review will be shown once it is checked.").wait_for()

@@ -1,0 +1,86 @@
+"""The widget as shoppers meet it: a service with a filled product, the site of a shop, and what one does there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.async_api import Browser, Locator, Page
+
+from tests.support.chromium import Watch, opened
+from tests.support.facade import facade_of, new_id, submission
+from tests.support.images import Images, picture
+from tests.support.orders import Returns
+from tests.support.service import Servers, Service, running_service
+from tests.support.shop_page import ShopSite, shop_site
+from tests.support.waiting import eventually
+
+RATINGS: Final = [5, 4, 1, *[5, 4] * 6]
+WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+PATIENCE_MS: Final = 60_000
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A service that asks for a proof of work, a shop's site in front of it, and a product with reviews."""
+
+    service: Service
+    site: ShopSite
+    store: str
+    product: str
+
+    def show(self, path: str, product: str | None = None, *, attributes: str = "", **options: Any) -> str:
+        """Show a page with the widget; returns its address."""
+        element = f'<plaudit-reviews store="{self.store}" type="Product" entity="{product or self.product}"'
+        return self.site.show(path, self.service.address, f"{element} {attributes}></plaudit-reviews>", **options)
+
+
+@asynccontextmanager
+async def filled_service(servers: Servers, folder: Path) -> AsyncIterator[Filled]:
+    """A service with a product of 15 reviews, of which the first has photos and the third a reply."""
+    async with (
+        running_service(servers, folder, PLAUDIT_STOREFRONT__CHECK="true") as service,
+        facade_of(service) as facade,
+        shop_site() as site,
+    ):
+        store, product = await facade.open_store(storefrontOrigins=[site.origin]), new_id("camera")
+        photos = [await Images(facade.http).upload(picture((60, 40), "JPEG", colour)) for colour in ("teal", "navy")]
+        first: dict[str, Any] = {"images": photos, "incentivized": True, "review": "Sharp, day and night. " * 50}
+        given = [
+            submission(product, rating, storeId=store, userId=f"u{n}", title=f"Title {n}", **(first if n == 0 else {}))
+            for n, rating in enumerate(RATINGS)
+        ]
+        ids = await facade.submit_approved(*given)
+        await facade.command("POST", f"/api/customerReviews/{ids[2]}/reply", {"text": "We are sorry.", "author": "Us"})
+        await Returns(service, facade.http).ordered({product: 1}, storeId=store, customerId="u0")
+        address = f"/storefront/v1/{store}/Product/{product}/reviews"
+        await eventually(
+            lambda: facade.get(address, verified="true", photos="true"), lambda page: len(page["results"]) == 1
+        )
+        yield Filled(service, site, store, product)
+
+
+@asynccontextmanager
+async def shopping(browser: Browser, address: str, watch: Watch | None = None, **options: Any) -> AsyncIterator[Page]:
+    async with opened(browser, address, watch or Watch(), **options) as page:
+        page.set_default_timeout(PATIENCE_MS)
+        await page.goto(address)
+        yield page
+
+
+async def until_loaded(page: Page, heading: str = "Customer reviews") -> None:
+    await page.get_by_role("heading", name=heading).wait_for()
+
+
+async def open_form(page: Page) -> Locator:
+    await until_loaded(page)
+    await page.get_by_role("button", name="Write a review").click()
+    await page.get_by_role("button", name="Send review").wait_for()
+    return page.locator("plaudit-reviews form")
+
+
+def titles(page: Page) -> Locator:
+    return page.locator("plaudit-reviews h3")
