@@ -99,6 +99,15 @@ async def test_no_quantity_breaks_a_page(quantity: str) -> None:
             assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is away
 
 
+@pytest.mark.parametrize("key", ["ü", "\u202e", "\r\nx: y", "\0"])
+async def test_no_key_of_a_form_breaks_a_page(key: str) -> None:
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            form = {"action": "approve", "expected": "New", "key": key}
+            assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503  # nothing is there
+
+
 @pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
 async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> None:
     async with app_without_servers() as app:
