@@ -83,12 +83,18 @@ def marks_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
 
 async def changed(visit: Visit, seen: Mapping[str, str]) -> set[str]:
     """The ids of those reviews that no longer say what the page showed. `seen` has the marks by id, empty for a review
-    that nobody says to have seen. Raises Refused."""
+    that nobody says to have seen. None while the database is away, when decisions are taken all the same: they take
+    effect once it is back, on reviews that are in the same status. Raises Refused."""
     marked = {id: mark for id, mark in seen.items() if mark}
     if not marked or not visit.may("customerReviews:read"):
         return set()
     search = {"ids": [*marked], "take": len(marked), "withTotal": False}
-    found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
+    try:
+        found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
+    except Refused as refused:
+        if refused.status != 503:
+            raise
+        return set()
     return {row["id"] for row in found["results"] if mark_of_review(row) != marked[row["id"]]}
 
 

@@ -5,6 +5,7 @@ So a page shows what the same caller would get by HTTP, and does nothing that he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +20,7 @@ Json = Any
 WAIT_S: Final = 5
 """For so long a page waits until its command has taken effect."""
 _TIMEOUT_S: Final = 40
+_DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
 
 @dataclass
@@ -108,6 +110,8 @@ class Facade:
         self, method: str, path: str, body: Json, query: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> httpx.Response:
         given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        # An id of dots is a part of the address as any other, and leads nowhere else.
+        path = _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), path)
         if body is None:
             return await self._http.request(method, path, params=given, headers=headers)
         return await self._http.request(method, path, json=body, params=given, headers=headers)

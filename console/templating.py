@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import category
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -42,6 +43,11 @@ def moment(text: str) -> str:
 def at(text: str) -> Markup:
     """A moment as an element of the page: in UTC, until the console's script puts the visitor's own time there."""
     return Markup('<time class="at" datetime="{}">{}</time>').format(text, moment(text))
+
+
+def legible(text: str | None) -> str:
+    """The text, empty where nothing of it can be seen: it may be what a link is clicked by."""
+    return text if text and any(category(each)[0] not in "CZ" for each in text) else ""
 
 
 def day(text: str) -> str:
@@ -91,6 +97,7 @@ def _pages() -> Environment:
     environment.filters.update(
         in_words=in_words,
         place_in_words=place_in_words,
+        legible=legible,
         mark_of_reply=mark_of_reply,
         mark_of_return=mark_of_return,
         mark_of_review=mark_of_review,

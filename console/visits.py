@@ -150,8 +150,10 @@ class Visit:
 
 
 def key_of(form: FormData) -> str:
-    """The idempotency key of a form; a form that lost it is a new request each time."""
-    return str(form.get("key") or token_urlsafe())
+    """The idempotency key of a form; a form that lost it is a new request each time, and one that has another than ours
+    as well."""
+    key = str(form.get("key", ""))
+    return key if key.isascii() and key.isprintable() and key else token_urlsafe()
 
 
 def policy(nonce: str, images: str = "") -> str:

@@ -140,9 +140,10 @@ async def test_what_was_typed_outlives_the_session(browser: Browser, guarded: Se
 async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded: Service) -> None:
     """An open queue by itself, and a link at the page of signing in, which then leads where it was meant to."""
     async with signed_in(browser, guarded) as (page, elsewhere, own, key):
-        await own.submit(submission(new_id(), 4))
-        await page.goto("/console/queue")
-        await page.locator("#list > li").first.wait_for()
+        word = new_id("word")
+        (id,) = await own.submit(submission(new_id(), 4, title=word))
+        await page.goto(f"/console/queue?q={word}")
+        await page.locator("#list > li").wait_for()
         await leave(elsewhere)
         notice = page.locator("#news .signed-out")
         await notice.wait_for()
@@ -151,7 +152,8 @@ async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded
         await enter_again(elsewhere, key)
         await notice.wait_for(state="detached")
         await page.keyboard.press("a")
-        await page.locator("#list > li", has_text="Approved.").first.wait_for()
+        await page.get_by_text("No review that waits is like this.").wait_for()
+        assert (await own.review(id))["reviewStatus"] == "Approved"
         await leave(elsewhere)
         await page.get_by_role("link", name="Reviews").click()
         await page.get_by_text("Your session has ended. Sign in to go on where you were.").wait_for()

@@ -99,6 +99,15 @@ async def test_no_quantity_breaks_a_page(quantity: str) -> None:
             assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is away
 
 
+@pytest.mark.parametrize("key", ["ü", "\u202e", "\r\nx: y", "\0"])
+async def test_no_key_of_a_form_breaks_a_page(key: str) -> None:
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            form = {"action": "approve", "expected": "New", "key": key}
+            assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503  # nothing is there
+
+
 @pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
 async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> None:
     async with app_without_servers() as app:
@@ -176,6 +185,15 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
                     continue  # its first page is the queue
                 page = await http.get(path)
                 assert (f'href="{link}"' in page.text) is is_there, (path, held)
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
+    """Not to the list, which is no store."""
+    answers = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
+    async with client_of(_faked([Permission.READ_SETTINGS.value], answers)) as http:
+        page = await http.get(f"/console/stores/{dots.replace('.', '%2E')}/rules")
+        assert page.status_code == 404
 
 
 @pytest.mark.parametrize(
