@@ -9,7 +9,17 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 from aiokafka import ConsumerRebalanceListener
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    stop_any,
+    stop_never,
+    wait_exponential_jitter,
+)
+from tenacity.stop import StopBaseT
 
 from consumers.telemetry import about_command
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
@@ -28,6 +38,9 @@ LONGEST_PAUSE_S: Final = 5.0
 """Between attempts while MongoDB or Kafka is unavailable; far below Kafka's max.poll.interval, so that waits cost no
 rebalance."""
 
+_TRIED: Final = stop_any(stop_after_attempt(5), stop_after_delay(30))
+"""A batch of several records is halved then."""
+
 T = TypeVar("T")
 Handler = Callable[[Sequence[Received[T]]], Awaitable[Sequence[DeadLetter] | None]]
 
@@ -42,10 +55,12 @@ class Inbox(Generic[T]):
     partitions in one worker: with two of them one decodes while MongoDB writes for the other. `listener` hears which
     partitions are assigned to us.
 
-    While MongoDB or Kafka is unavailable a batch is retried, for as long as it takes. Any other exception is put down
-    to a record: the batch is halved, in order, until the culprit stands alone, and that becomes a dead letter. One that
-    fails for a document of ours (StoredDocumentError) says so: it is sent again once the document is mended. At a stop
-    of the process nothing is put down to anybody, and a batch that isn't done is delivered again.
+    While MongoDB or Kafka is unavailable a record is retried, for as long as it takes. A batch is halved, in order,
+    once it has failed so a few times, or for long: what is too much for a server at once, for its cache or its time,
+    isn't in parts. Any other exception is put down to a record: the batch is halved until the culprit stands alone,
+    and that becomes a dead letter. One that fails for a document of ours (StoredDocumentError) says so: it is sent
+    again once the document is mended. At a stop of the process nothing is put down to anybody, and a batch that isn't
+    done is delivered again.
     """
 
     topic: Topic
@@ -61,12 +76,14 @@ class Inbox(Generic[T]):
         """Deliver a batch; returns once its offsets may be committed."""
         try:
             with about_command(records):
-                await self._retry(lambda: self._process(records))
+                await self._retry(lambda: self._process(records), stop_never if len(records) == 1 else _TRIED)
         except Exception as error:
             if is_of_closed_client(error):
                 # This process stops, and that is no record's fault: they are delivered again to another one.
                 raise asyncio.CancelledError from error
             if len(records) > 1:
+                if is_unavailable(error):
+                    log.warning("going on in halves", topic=self.topic.value, records=len(records))
                 middle = len(records) // 2
                 await self.deliver(records[:middle])
                 await self.deliver(records[middle:])
@@ -99,8 +116,8 @@ class Inbox(Generic[T]):
             log.exception("dead letter can't be kept whole", topic=letter.record.topic, offset=letter.record.offset)
             await self._retry(lambda: self.publish([bare_dead_letter(letter)]))
 
-    async def _retry(self, attempt: Callable[[], Awaitable[None]]) -> None:
-        """Repeat an attempt while MongoDB or Kafka is unavailable."""
+    async def _retry(self, attempt: Callable[[], Awaitable[None]], stop: StopBaseT = stop_never) -> None:
+        """Repeat an attempt while MongoDB or Kafka is unavailable; raises its error where `stop` says so."""
 
         def report(state: RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
@@ -108,6 +125,7 @@ class Inbox(Generic[T]):
 
         async for trial in AsyncRetrying(
             retry=retry_if_exception(is_unavailable),
+            stop=stop,
             wait=wait_exponential_jitter(multiplier=0.1, max=LONGEST_PAUSE_S),
             before_sleep=report,
             reraise=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -32,14 +32,16 @@ log = structlog.get_logger()
 _RETURNS_WITHOUT_ID = UUID("b3b9a5d4-5d4c-5b8e-8e57-2f0f4c7d1a90")
 
 _ORDERS_AT_ONCE = 50
-"""So many orders are written in one transaction, with all that has waited for them."""
+"""So many orders are written in one transaction, with all that has waited for them: they can have a MiB each."""
+
+Fresh = tuple[ReturnRequest, ReturnCommand]
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
     """Fresh commands, orders to look for parked ones, and the moment before which those have waited long enough."""
 
-    fresh: Sequence[tuple[ReturnRequest, ReturnCommand]] = ()
+    fresh: Sequence[Fresh] = ()
     order_ids: Collection[str] = ()
     before: datetime | None = None
     settings: GeneralSettings = field(default_factory=GeneralSettings)
@@ -63,7 +65,8 @@ class ReturnConsumer:
 
     async def __call__(self, batch: Sequence[Received[ReturnCommand]]) -> None:
         """Apply a batch."""
-        await self._run(_Work([(_request(received), received.message) for received in batch]))
+        for part in _in_parts((_request(received), received.message) for received in batch):
+            await self._run(_Work(part))
 
     async def release(self, order_ids: Collection[str]) -> None:
         """Apply the commands that wait for these orders, which are stored by now."""
@@ -137,6 +140,19 @@ class ReturnConsumer:
         return numbers
 
 
+def _in_parts(fresh: Iterable[Fresh]) -> Iterator[Sequence[Fresh]]:
+    """Fresh commands in parts about so many orders, in their order; a change may not name its own."""
+    part, orders = list[Fresh](), set[str]()
+    for each in fresh:
+        order = each[0].order_id or each[0].id
+        if order not in orders and len(orders) == _ORDERS_AT_ONCE:
+            yield part
+            part, orders = [], set()
+        part.append(each)
+        orders.add(order)
+    yield part
+
+
 async def _stored(wanted: _Work, work: UnitOfWork) -> tuple[dict[str, StoredReturn], list[ParkedReturn]]:
     """The documents under the ids of all the returns, and the commands that wait for their orders."""
     repositories, session = work.repositories, work.session
@@ -172,7 +188,7 @@ def _released(
     return released, given_up
 
 
-def _early(batch: ReturnBatch, fresh: Iterable[tuple[ReturnRequest, ReturnCommand]]) -> list[ParkedReturn]:
+def _early(batch: ReturnBatch, fresh: Iterable[Fresh]) -> list[ParkedReturn]:
     """Apply fresh commands; returns those that have to wait for their order."""
     early, now = [], datetime.now(UTC)
     for unplaced, command in fresh:

@@ -238,7 +238,7 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     assert await returns.available(order) == {"a": 0}
 
     # The key of an applied change is remembered even where the same change would not be possible any more.
-    change: Json = {"id": chosen, "lineItems": lines_of({"a": 1}), "status": "New"}
+    change: Json = {"id": chosen, "lineItems": lines_of({"a": 1}), "status": "Approved"}
     key = once()
     assert (await http.put(RETURNS, json=change, headers=key)).status_code == 200
     await returns.change(chosen, status="Canceled")

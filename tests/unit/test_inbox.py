@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,6 +99,22 @@ async def test_a_batch_is_retried_while_a_server_is_unavailable() -> None:
 
     await deliver(broker, handle, records(b"1", b"2"))
     assert attempts == [[1, 2]] * 3
+    assert broker.letters == []
+
+
+async def test_what_is_too_much_for_a_server_at_once_is_not_in_parts() -> None:
+    broker, attempts, handled = Broker(), Counter[int](), list[int]()
+
+    async def handle(batch: Sequence[Received[int]]) -> None:
+        attempts[len(batch)] += 1
+        if len(batch) > 2 or attempts[1] in range(1, 20):
+            raise BrokerAwayError("too much, or away")
+        handled.extend(message for _, message in batch)
+
+    await deliver(broker, handle, records(b"1", b"2", b"3", b"4", b"5", b"6", b"7"))
+    assert handled == [1, 2, 3, 4, 5, 6, 7]
+    # One alone is tried until it is done.
+    assert attempts == {7: 5, 3: 5, 4: 5, 2: 3, 1: 20}
     assert broker.letters == []
 
 
