@@ -131,6 +131,11 @@ async def test_a_prefix_without_topics_is_told(servers: Servers, tmp_path: Path,
     assert "PLAUDIT_KAFKA__TOPIC_PREFIX" in told.stderr
 
 
+def test_a_server_of_its_own_that_can_not_run_is_told(tmp_path: Path) -> None:
+    said = plaudit(tmp_path, "up", code=1, PLAUDIT_BROKER="kafka", JAVA_HOME="/nowhere").stderr
+    assert said.startswith("JAVA_HOME is /nowhere, which has no bin/java. Install Java")
+
+
 async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     environment = service.command_environment()
