@@ -30,7 +30,7 @@ export interface Answer<T> {
 }
 
 type Data<T> = T extends Record<string | number, unknown>
-  ? Extract<FetchResponse<T, object, `${string}/${string}`>, { error?: never }>["data"]
+  ? Exclude<Extract<FetchResponse<T, object, `${string}/${string}`>, { error?: never }>["data"], undefined>
   : never;
 
 type Needed<T> = object extends T ? [options?: T] : [options: T];

@@ -58,7 +58,7 @@ def _short_retentions(configs: Configs, expected: ExpectedTopics) -> Iterator[Fi
     if short:
         yield warn(
             "retention",
-            f"shorter than PLAUDIT_KAFKA__RETENTION_DAYS ({days}), or bounded by retention.bytes, in {', '.join(short)}",
+            f"shorter than PLAUDIT_KAFKA__RETENTION_DAYS ({days}), or bounded by retention.bytes: {', '.join(short)}",
             "What no worker has read by then is lost: have kafka-configs.sh set "
             f"retention.ms={days * _DAY_MS},retention.bytes=-1, or set PLAUDIT_KAFKA__RETENTION_DAYS to what is meant.",
         )

@@ -17,7 +17,7 @@ import httpx
 from pydantic import SecretStr
 
 from devservers.broker import Broker, embedded_kafka
-from devservers.errors import EmbeddedServerError, Report
+from devservers.errors import Report
 from devservers.kafka import USER as KAFKA_USER
 from devservers.lock import FolderLock
 from devservers.mongo import MongoProcess, embedded_mongo
@@ -181,8 +181,8 @@ async def _servers(settings: Settings, stack: AsyncExitStack, report: Report) ->
                 group.create_task(mongo())
             if not settings.kafka.bootstrap_servers:
                 group.create_task(kafka())
-    except* EmbeddedServerError as group_error:
-        raise group_error.exceptions[0] from group_error
+    except ExceptionGroup as failures:  # not by `except*`: before Python 3.11.4 what is raised there is a group again
+        raise failures.exceptions[0] from failures
     return servers
 
 

@@ -77,6 +77,11 @@ async def test_the_example_does_what_it_says(built: Path, service: Service, faca
     assert await facade.rating(product) == (4, 1)
 
 
+async def test_the_example_compiles_in_a_project_that_is_merely_strict(built: Path) -> None:
+    usual = ("--strict", "--noEmit", "--target", "es2022", "--module", "nodenext")
+    await run(built.parent, str(built.parent / "node_modules/.bin/tsc"), *usual, "example.ts")
+
+
 async def test_commands_and_problems(built: Path, service: Service, facade: Facade) -> None:
     store, product = await facade.open_store(), new_id()
     png = b64encode(picture()).decode()

@@ -126,6 +126,11 @@ async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers,
     assert "here" in listed.stdout
 
 
+def test_a_server_of_its_own_that_can_not_run_is_told(tmp_path: Path) -> None:
+    said = plaudit(tmp_path, "up", code=1, PLAUDIT_BROKER="kafka", JAVA_HOME="/nowhere").stderr
+    assert said.startswith("JAVA_HOME is /nowhere, which has no bin/java. Install Java")
+
+
 async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     environment = service.command_environment()
