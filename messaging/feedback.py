@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
 
@@ -18,8 +17,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from domain.addresses import bare_address, mailbox
-from domain.commands import mark_from
-from domain.delivery import RecordPosition
 from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason, Settlement
 from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply
@@ -38,7 +35,6 @@ from messaging.schemas import (
     Readable,
     Stores,
     usable,
-    without_blank,
 )
 from messaging.tracing import cause_of
 
@@ -280,27 +276,3 @@ def _settled(report: Report) -> dict[str, Any]:
     action, moderator, at = report.settled
     by = {"moderator": moderator} if moderator is not None else {}
     return {"settled": {"action": action.value, **by, "at": timestamp(at)}}
-
-
-def parked_feedback(feedback: Feedback) -> dict[str, Any]:
-    """The value for MongoDB: the command, and where it came from."""
-    origin = feedback.origin
-    fields = {
-        "kind": KIND,
-        "reviewId": feedback.review_id,
-        "commandId": feedback.command_id,
-        "source": list(origin.source),
-        "commandMark": str(origin.mark) if origin.mark else None,
-        "identity": origin.identity,
-        "traceparent": origin.trace or None,
-        "command": feedback_value(feedback),
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def feedback_from(value: Mapping[str, Any]) -> Feedback:
-    """The feedback in a value that `parked_feedback` made, once MongoDB has kept it."""
-    source, mark = RecordPosition(*value["source"]), mark_from(value.get("commandMark"))
-    origin = Origin(source, mark, value.get("identity"), value.get("traceparent", ""))
-    command = without_blank(value["command"], "userId", "commandId")
-    return FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)

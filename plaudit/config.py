@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, BeforeValidator, Field, SecretStr
+from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from devservers.lock import is_let_go
 from messaging.kafka.connection import KafkaConnection, SaslMechanism, SecurityProtocol
 from messaging.topics import TopicLayout, TopicNames
 from plaudit.console_settings import ConsoleSettings
+from plaudit.data_folder import DataFolder
 from plaudit.http_settings import HttpSettings
 from plaudit.image_settings import ImageSettings
 from plaudit.review_token_settings import ReviewTokenSettings
@@ -167,20 +167,6 @@ class LogSettings(BaseModel):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-def _folder(told: str | Path) -> Path:
-    """The path, where a folder is or can be, `~` being the user's home; raises ValueError."""
-    if not told:
-        raise ValueError("it is empty: name a folder, or leave it out")
-    try:
-        path = Path(told).expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{told} can't be used: {error}") from error
-    there = next((each for each in (path, *path.parents) if os.access(each, os.F_OK)), None)
-    if there is not None and not there.is_dir():
-        raise ValueError(f"{there} is not a folder")
-    return path
-
-
 class Settings(BaseSettings):
     """All settings."""
 
@@ -205,7 +191,7 @@ class Settings(BaseSettings):
     production: Annotated[bool, Field(description="Start only where one server can be lost without losing data")] = (
         False
     )
-    data: Annotated[Path, BeforeValidator(_folder)] = Path(".plaudit")
+    data: DataFolder = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"], Field(description="What `plaudit up` runs, with no address")
     ] = "auto"

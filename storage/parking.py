@@ -13,7 +13,8 @@ from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition, in_turn
 from domain.feedback import Feedback
 from domain.moderation import Moderation, parked_in_turn
-from messaging.feedback import KIND, feedback_from, parked_feedback
+from messaging.feedback import KIND
+from messaging.feedback_parked import feedback_from, parked_feedback
 from messaging.moderation import moderation_from, parked_value
 from storage.database import Database, Session
 

@@ -23,7 +23,7 @@ from domain.privacy import (
 from domain.reminders import SentReminders
 from domain.returns import Return
 from domain.reviews import Review
-from messaging.feedback import feedback_from
+from messaging.feedback_parked import feedback_from
 from messaging.moderation import moderation_from
 from storage.audit import AuditEntry, AuditLog, AuditSearch
 from storage.database import Database, Document, Session, in_transaction

@@ -37,8 +37,9 @@ from domain.feedback import (
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply, Responses
-from messaging.feedback import FEEDBACK_COMMAND, feedback_from, feedback_value, parked_feedback
+from messaging.feedback import FEEDBACK_COMMAND, feedback_value
 from messaging.feedback import REPORT as GIVEN_REPORT
+from messaging.feedback_parked import feedback_from, parked_feedback
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 REVIEW = ReviewFeedback(Entity("Product", "p1"), "shop")

@@ -1,0 +1,36 @@
+"""Feedback that came before its review, as MongoDB keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.commands import mark_from
+from domain.delivery import RecordPosition
+from domain.feedback import Feedback, Origin
+from messaging.feedback import FEEDBACK_COMMAND, KIND, feedback_value
+from messaging.schemas import without_blank
+
+
+def parked_feedback(feedback: Feedback) -> dict[str, Any]:
+    """The value for MongoDB: the command, and where it came from."""
+    origin = feedback.origin
+    fields = {
+        "kind": KIND,
+        "reviewId": feedback.review_id,
+        "commandId": feedback.command_id,
+        "source": list(origin.source),
+        "commandMark": str(origin.mark) if origin.mark else None,
+        "identity": origin.identity,
+        "traceparent": origin.trace or None,
+        "command": feedback_value(feedback),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def feedback_from(value: Mapping[str, Any]) -> Feedback:
+    """The feedback in a value that `parked_feedback` made, once MongoDB has kept it."""
+    source, mark = RecordPosition(*value["source"]), mark_from(value.get("commandMark"))
+    origin = Origin(source, mark, value.get("identity"), value.get("traceparent", ""))
+    command = without_blank(value["command"], "userId", "commandId")
+    return FEEDBACK_COMMAND.validate_python(command, strict=False).feedback(origin)
