@@ -58,7 +58,7 @@ async def backlog(database: Database) -> Backlog:
 async def _waiting(database: Database, collection: str, moment: str) -> Waiting:
     """All documents of a collection, with the oldest by an indexed field."""
     count, oldest = await asyncio.gather(
-        database[collection].estimated_document_count(),
+        _number(database, collection),
         _first(database, collection, {}, moment),
     )
     return Waiting(count, oldest)
@@ -71,6 +71,10 @@ async def _owed_mails(database: Database) -> Waiting:
         _first(database, mails.COLLECTION, owed, "dueAt"),
     )
     return Waiting(count, first)
+
+
+async def _number(database: Database, collection: str) -> int:
+    return await database[collection].estimated_document_count()
 
 
 async def _first(database: Database, collection: str, condition: Document, moment: str) -> datetime | None:

@@ -72,7 +72,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "A number, or whether there is any, asked for every few seconds at most.": (
         "backlog._first",
-        "backlog._waiting",
+        "backlog._number",
         "checks._owed",
         "objects.ObjectRepository.is_any_closed",
         "schema.SchemaMarks._is_fresh",
