@@ -61,29 +61,28 @@ async def keep_house(
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
-    clock, tasks = ParkingClock(database), _Tasks(database, services, commands, returns, remember)
+    tasks = _Tasks(database, services, commands, returns, remember, ParkingClock(database))
     while True:
-        try:
-            now = datetime.now(UTC)
-            if away := await clock.tick(AWAY_FOR):
-                log.info("what is parked waits for longer: no worker was there", seconds=round(away.total_seconds()))
+        now = datetime.now(UTC)
+        # Nothing that is parked is given up before the time without any worker is left out of its time.
+        if await _apart(tasks.tick, now):
             for task in tasks.all():
                 await _apart(task, now)
-        except Exception as error:
-            if not is_unavailable(error):
-                raise
-            note_wait("housekeeping", error)
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _apart(task: Task, now: datetime) -> None:
-    """Do a task. What it stumbles over, as a document that can't be read, waits until somebody has mended that."""
+async def _apart(task: Task, now: datetime) -> bool:
+    """Do a task; False if it failed. Nothing else waits for the server that it has to wait for, as a store of images
+    that is away. What it stumbles over, as a document that can't be read, waits until somebody has mended that."""
     try:
         await task(now)
+        return True
     except Exception as error:
         if is_unavailable(error):
-            raise
-        log.exception("a task of the housekeeping failed", task=task.__name__)
+            note_wait("housekeeping", error)
+        else:
+            log.exception("a task of the housekeeping failed", task=task.__name__)
+        return False
 
 
 @dataclass(slots=True)
@@ -95,13 +94,19 @@ class _Tasks:
     commands: ParkedCommands
     returns: ReturnConsumer
     remember: timedelta
+    clock: ParkingClock
     forgotten: datetime = _NEVER
 
     def all(self) -> Sequence[Task]:
-        """All of them."""
+        """All but the first one, `tick`."""
         images = (self.forget, self.sweep_images, self.name_rated_objects)
         parked = (self.give_up_commands, self.publish_reviews, self.give_up_returns)
         return (*images, *parked, self.settle_outbox, self.abort_abandoned)
+
+    async def tick(self, _: datetime) -> None:
+        """Note that a worker is there."""
+        if away := await self.clock.tick(AWAY_FOR):
+            log.info("what is parked waits for longer: no worker was there", seconds=round(away.total_seconds()))
 
     async def forget(self, now: datetime) -> None:
         """Forget what has been gone for long, now and then."""

@@ -126,14 +126,17 @@ async def check_rights(database: Database) -> Finding:
     info = (await database.command("connectionStatus", showPrivileges=True))["authInfo"]
     if not info["authenticatedUsers"]:
         return ok("rights", "MongoDB asks for no user")
-    may: set[str] = set()
+    may, of_parts = set[str](), set[str]()
     for privilege in info["authenticatedUserPrivileges"]:
         resource = privilege["resource"]
-        if resource.get("db") == database.name and resource.get("collection"):
-            return ok("rights", "are given by collection, and not examined")
-        if resource.get("anyResource") or (resource.get("db") in ("", database.name) and not resource["collection"]):
+        db, collection = resource.get("db"), resource.get("collection")
+        if resource.get("anyResource") or (db in ("", database.name) and collection == ""):
             may |= set(privilege["actions"])
+        elif db == database.name and collection and not collection.startswith("system."):
+            of_parts |= set(privilege["actions"])
     missing = [action for action in _WRITES if action not in may]
+    if missing and of_parts.issuperset(missing):
+        return ok("rights", "are given by collection, and not examined")
     if missing:
         advice = "That does for the facade. Workers, scheduler, mailer and tools need `readWrite` on the database."
         return warn("rights", f"the user may not {', '.join(missing)} in {database.name}", advice)

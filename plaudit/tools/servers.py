@@ -61,5 +61,6 @@ async def check_topics(settings: Settings, names: Collection[str]) -> None:
 def missing_topic(settings: Settings, name: str, there: Collection[str]) -> CommandError:
     """The error of a topic that isn't there; the prefix is another one's where none of ours is."""
     has_ours = not set(there).isdisjoint(settings.topics.all())
-    question = "" if has_ours else "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service? "
+    doubt = "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service, and may this user see its topics (DESCRIBE)? "
+    question = "" if has_ours else doubt
     return CommandError(f"There is no topic {name}: {question}`plaudit init` creates what is missing.")

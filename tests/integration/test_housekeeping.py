@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
 
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import review_message
-from tests.support.service import Service
-from tests.support.waiting import eventually
+from tests.support.service import Servers, Service
+from tests.support.waiting import eventually, free_port
 
 
 async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: Service) -> None:
@@ -48,3 +51,23 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
         await eventually(lambda: places.count_documents({"_id": review["id"]}), lambda found: found == 0)
     (id,) = await own_facade.submit({**review, "id": new_id("review"), "userId": "bert"})
     assert (await own_facade.review(id))["flags"] == []
+
+
+@pytest.mark.kafka
+async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_path: Path) -> None:
+    away = {
+        "PLAUDIT_IMAGES__STORE": "s3://reviews/plaudit",
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "AWS_REGION": "eu-central-1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}",
+    }
+    service, key = Service(servers, tmp_path, environment=away), new_id()
+    async with service.running(api=False), service.mongo() as database:
+        await eventually(lambda: service.log("worker"), lambda log: "what=images where=housekeeping" in log)
+        # As a worker that died has left it.
+        message = [service.topic("events"), key.encode(), b"{}", []]
+        await database["outbox"].insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": [message]})
+        await eventually(lambda: database["outbox"].count_documents({}), lambda count: count == 0)
+        assert len(await service.keyed("events", key)) == 1

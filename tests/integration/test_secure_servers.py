@@ -123,7 +123,12 @@ async def test_with_tokens_it_works(secure: SecureServers, tmp_path: Path) -> No
 
 async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp_path: Path) -> None:
     service = await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-512")
-    said = (await service.run("topics", "grow", f"{2 * PARTITIONS}", code=1)).stderr
+
+    async def refused() -> str:
+        return (await service.run("topics", "grow", f"{2 * PARTITIONS}", code=1)).stderr
+
+    # A broker heeds new rights a moment after they are granted, and shows no topic until then.
+    said = await eventually(refused, lambda said: "There is no topic" not in said)
     assert "Nothing has changed. It takes the right ALTER" in said
     assert "Traceback" not in said
     async with secure.mongo.administrator() as client:
@@ -245,14 +250,12 @@ async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServer
         assert "not authorized" not in service.log("api")
 
 
-@pytest.mark.parametrize(
-    ("role", "says"), [("read", "may not insert, update, remove"), ("readWrite", "read and write")]
-)
+@pytest.mark.parametrize(("role", "says"), [("read", "not insert, update, remove"), ("readWrite", "read and write")])
 async def test_the_doctor_tells_what_the_user_may_do(
     secure: SecureServers, tmp_path: Path, role: str, says: str
 ) -> None:
     service = await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-512")
     async with secure.mongo.administrator() as client:
         await client.admin.command("updateUser", SERVICE, roles=[{"role": role, "db": service.database}])
-    said = (await service.run("doctor", code=0)).stdout
-    assert says in " ".join(said.split())
+    said = (await service.run("doctor", code=None)).stdout
+    assert re.search(rf"^(ok  |warn) rights +the user may {says}", said, re.MULTILINE), said

@@ -51,7 +51,7 @@ async def test_another_prefix_is_told_before_anything_is_done(service: Service, 
     mistyped = beside(service, tmp_path, PLAUDIT_KAFKA__TOPIC_PREFIX="mistyped.")
     said = " ".join((await mistyped.run(*command.split(), code=1)).stderr.split())
     assert "There is no topic mistyped." in said
-    assert "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service?" in said
+    assert "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service" in said
     assert await topics_of(service.servers, "mistyped.") == []
     async with service.mongo() as database:
         # What is owed to a topic that isn't there would keep all workers from what they owe.
