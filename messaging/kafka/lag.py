@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -74,7 +76,7 @@ class ConsumerLag:
                 partitions, ends, committed = await asyncio.gather(
                     partitions_of(admin, [name]),
                     reader.end_offsets(group.partitions),
-                    admin.list_consumer_group_offsets(name, group.coordinator),
+                    admin.list_consumer_group_offsets(name, group.coordinator, group.partitions),
                 )
         except BaseException:
             await self.stop()
@@ -121,11 +123,12 @@ class ConsumerLag:
         partitions = await partitions_of(admin, list(names))
         if not partitions:
             return {}
+        by_topic = {name: list(each) for name, each in groupby(partitions, key=attrgetter("topic"))}
         first, ends, *groups = await asyncio.gather(
             reader.beginning_offsets(partitions),
             reader.end_offsets(partitions),
-            # A group is named as its topic.
-            *(admin.list_consumer_group_offsets(name) for name in names),
+            # A group is named as its topic. Of its partitions by name: Tansu can't tell all that it knows.
+            *(admin.list_consumer_group_offsets(name, partitions=each) for name, each in by_topic.items()),
         )
         committed = {place: offset.offset for group in groups for place, offset in group.items() if offset.offset >= 0}
         # Records that retention has removed are no backlog.

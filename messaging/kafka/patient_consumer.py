@@ -122,15 +122,18 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def _go_on_at_oldest(self, partition: TopicPartition, offset: int) -> None:
         """Go on at the oldest record that is left, where there is none at this offset, and tell what was lost."""
         oldest = (await self.beginning_offsets([partition]))[partition]
+        try:
+            # First, so that it is told once: whoever is assigned the partition next finds this offset.
+            await self.commit({partition: oldest})
+            self.seek(partition, oldest)
+        except (CommitFailedError, IllegalStateError):
+            return  # a rebalance: the new owner finds the same
         place = {"topic": partition.topic, "partition": partition.partition, "offset": offset, "oldest": oldest}
         if oldest > offset:
             MISSED.labels(topic_label(partition.topic)).inc(oldest - offset)
-            log.error(
-                "records were deleted before they were read: have them sent again", count=oldest - offset, **place
-            )
+            log.error("records were deleted before they were read", count=oldest - offset, **place)
         else:
             log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **place)
-        self.seek(partition, oldest)
 
     async def _clear(self) -> None:
         """Find out which of the partitions that have been assigned may be read; once that is clear, it stays so."""

@@ -17,6 +17,10 @@ from devservers.kafka_jars import KafkaJars
 from devservers.kafka_setup import set_up_kafka
 from devservers.server import ServerProcess
 from devservers.tansu import TansuProcess
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.lag import Backlog, ConsumerLag
+from messaging.topics import Topic, TopicLayout, TopicNames, create_topics
 from tests.support.processes import Marked
 from tests.support.waiting import eventually
 
@@ -109,6 +113,27 @@ async def test_tansu(data: Path, progress: list[str]) -> None:
     async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
         assert server.address == address
     assert set(progress) == {"Starting Tansu"}
+
+
+async def test_lag_is_measured_on_tansu(data: Path, progress: list[str]) -> None:
+    """By all that wait for it: routers of commands, before the first one that they pass on."""
+    names = TopicNames("p.")
+    async with embedded_kafka(data, progress.append, broker=Broker.TANSU) as server:
+        connection = KafkaConnection(server.address, idempotence=False)
+        async with admin_client(connection) as admin:
+            await create_topics(admin, names, TopicLayout(partitions=2))
+        name = names.name(Topic.MODERATION_COMMANDS)
+        async with AIOKafkaConsumer(
+            bootstrap_servers=server.address, group_id=name, enable_auto_commit=False
+        ) as member:
+            member.assign([TopicPartition(name, 1)])
+            await member.commit({TopicPartition(name, 1): 0})
+        lag = ConsumerLag(connection, names)
+        try:
+            assert set((await lag.measure()).values()) == {Backlog(0, 0)}
+            assert await lag.is_read(Topic.MODERATION_COMMANDS)
+        finally:
+            await lag.stop()
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,30 @@ async def test_records_that_are_deleted_unread_are_told(own_service: Service) ->
         await admin.delete_records({place: RecordsToDelete(before_offset=ends[place]) for place in places})
     own_service.start("worker")
     await until_stored(own_service, await submit(own_service))
-    lost = [line for line in own_service.log("worker").splitlines() if "deleted before they were read" in line]
-    assert sum(int(line.partition("count=")[2].split()[0]) for line in lost) == 40
+
+    def lost() -> int:
+        lines = [line for line in own_service.log("worker").splitlines() if "deleted before they were read" in line]
+        return sum(int(line.partition("count=")[2].split()[0]) for line in lines)
+
+    await eventually(lost, lambda count: count >= 40)
+    await own_service.idle()
+    assert lost() == 40
+
+
+async def test_offsets_behind_the_end_of_a_topic(own_service: Service) -> None:
+    """As after a broker came back without its last records, or from an older copy."""
+    await own_service.idle()
+    assert await own_service.stop("worker") == 0
+    places = own_service.partitions_of(TOPIC)
+    async with own_service.group_member(TOPIC) as member:
+        member.assign(places)
+        await member.commit(dict.fromkeys(places, 1_000))
+    ids = await submit(own_service)
+    own_service.start("worker")
+    await until_stored(own_service, ids)
+    assert "the topic ends before the committed offset" in own_service.log("worker")
+    assert "deleted before they were read" not in own_service.log("worker")
+    await eventually(partial(own_service.lag, TOPIC), lambda lag: lag == 0)
 
 
 async def limit(service: Service, topic: str, most_bytes: int) -> None:
