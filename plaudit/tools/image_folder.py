@@ -49,8 +49,8 @@ def image_folder(folder: Path) -> Iterator[Path]:
     _remove(draft)
     try:
         yield draft
-        _remove(old)
         if folder.exists():
+            _remove(old)
             folder.rename(old)
         if draft.exists():
             draft.rename(folder)

@@ -253,6 +253,7 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     assert file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.kafka
 async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> None:
     anna = new_id("anna")
     await own_service.stop("worker")
