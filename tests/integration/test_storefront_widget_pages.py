@@ -67,6 +67,17 @@ async def test_languages_as_pages_write_them(browser: Browser, filled: Filled, h
         assert await page.locator("plaudit-reviews section").get_attribute("lang") == language
 
 
+async def test_stars_beside_products_that_cannot_be_asked_for(browser: Browser, filled: Filled) -> None:
+    """Ids that no object has, and so many long ones that they don't fit into one address."""
+    long = [f"{'Ж' * 100}{n}" for n in range(99)]
+    strange = ["x" * 129, "a,b", ",".join(map(str, range(101)))]
+    start = f'<plaudit-stars store="{filled.store}" type="Product"'
+    stars = "".join(f'{start} entity="{id}"></plaudit-stars>' for id in (*strange, *long, filled.product))
+    async with shopping(browser, filled.site.show("/strange", filled.service.address, stars)) as page:
+        await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(1)
+        await expect(page.get_by_role("img", name="0 reviews")).to_have_count(99)
+
+
 async def test_late_in_a_shadow_root_of_an_arabic_page(browser: Browser, filled: Filled) -> None:
     late = """([store, entity]) => {
         const one = document.createElement('plaudit-reviews');
