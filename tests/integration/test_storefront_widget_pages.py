@@ -179,11 +179,11 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
 async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/late-dialogs")) as page:
         await until_loaded(page)
-        await page.route("**/plaudit-dialogs.js", lambda route: route.abort())
+        await page.route("**/plaudit-dialogs.js*", lambda route: route.abort())
         report = page.get_by_role("button", name="Report", exact=True).first
         await report.click()
         await expect(page.get_by_text("This is not possible at the moment.")).to_be_in_viewport()
-        await page.unroute("**/plaudit-dialogs.js")
+        await page.unroute("**/plaudit-dialogs.js*")
         await report.dblclick()
         await page.get_by_role("dialog").wait_for()
         await expect(page.locator("plaudit-reviews dialog")).to_have_count(1)
