@@ -311,6 +311,8 @@ async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) 
         await page.unroute(everything)
         await again.click()
         await expect(titles(page)).to_have_text(["Title 0"])
+        # The button is gone, and whoever pressed it isn't at the top of the page.
+        await expect(page.get_by_label("Sort by")).to_be_focused()
 
 
 async def test_a_copy_of_the_widget_on_the_shop_itself(browser: Browser, filled: Filled) -> None:
