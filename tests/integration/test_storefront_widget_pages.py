@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
-from playwright.async_api import Browser, Page, Request, expect
+from playwright.async_api import Browser, Page, Request, Route, expect
 
 from tests.support.chromium import Watch, chromium, opened
 from tests.support.facade import facade_of, new_id, submission
@@ -235,3 +235,33 @@ async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: B
         await form.get_by_role("button", name="Remove large.jpg").click()
         await form.get_by_role("button", name="Send review").click()
         await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+
+
+async def test_a_lost_answer_makes_no_second_review(browser: Browser, filled: Filled) -> None:
+    """Sent, but the answer didn't come; when the shopper tries again, the form has become too old."""
+    product = new_id("camera")
+    sent: list[str] = []
+
+    async def lose(route: Route) -> None:
+        sent.append(route.request.headers["idempotency-key"])
+        if len(sent) == 1:
+            await route.fetch()
+            await route.abort()
+        elif len(sent) == 2:
+            old = {"status": 403, "errors": [{"pointer": "/stamp", "code": "stamp-expired"}]}
+            await route.fulfill(status=403, headers={"access-control-allow-origin": "*"}, json=old)
+        else:
+            await route.continue_()
+
+    async with shopping(browser, filled.show("/lost", product)) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await page.route("**/Product/*/reviews", lose)
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_role("alert").get_by_text(AGAIN).wait_for()
+        await form.get_by_role("button", name="Send review").click()
+        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+    assert (len(sent), len(set(sent))) == (3, 1)
+    async with facade_of(filled.service) as facade:
+        assert len(await facade.listed(entityIds=[product])) == 1
