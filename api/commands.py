@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any, Final, NotRequired
@@ -94,6 +94,10 @@ class Command:
         """The fields that its messages carry so that their outcomes are stored."""
         return {"commandId": self.id}
 
+    def saying(self, content: bytes) -> Command:
+        """The same, whose key stands for this content, whatever proofs come with it."""
+        return replace(self, content=_digest(content)) if self.repeatable else self
+
     def mark(self, items: int) -> CommandMark:
         """The mark that its messages carry, if they are about so many items."""
         return CommandMark(items, self.content, self.caller)
@@ -147,7 +151,11 @@ def _place(scope: Scope) -> str:
 
 def _content_digest(request: Request) -> str:
     content: bytes = getattr(request.state, "body_digest", b"")
-    return blake2b(content + request.scope["query_string"], digest_size=_DIGEST_BYTES).hexdigest()
+    return _digest(content + request.scope["query_string"])
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 Commanded = Annotated[Command, Depends(_CommandOf())]

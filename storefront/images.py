@@ -56,4 +56,5 @@ async def upload_on_page(
 ) -> Response:
     """Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
     removed after 24 hours if no review has it by then."""
-    return await take_upload(services, command, content, shopper.caller.subject)
+    # The stamp may be another one when it is sent again.
+    return await take_upload(services, command.saying(content), content, shopper.caller.subject)

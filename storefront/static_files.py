@@ -1,4 +1,8 @@
-"""The files that pages of shops load: the widget's modules and its languages, readable from every origin."""
+"""The files that pages of shops load: the widget's modules and its languages, readable from every origin.
+
+A module names the others by their version (`./plaudit-stars.js?v=1f0c9a2e`): a browser that has another version of one
+in its cache loads the one that fits.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import gzip
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -21,6 +25,12 @@ from storefront.negotiation import has_it, takes_gzip
 FOLDER: Final = Path(__file__).parent / "static"
 _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"
 _BYTES_OF_TAG: Final = 12
+_LENGTH_OF_VERSION: Final = 8
+_IMPORTED: Final = re.compile(r"'\./(plaudit-\w+\.js)'")
+_CACHE_OF_VERSION: Final = "public, max-age=31536000, immutable"
+_CACHE_OF_OTHERS: Final = "no-store"
+"""Another version is asked for, while processes of two run. This one is the best that there is, and nobody keeps it."""
+
 _COMMENT_OR_INDENT: Final = re.compile(r"/\*\*.*?\*/\s*|^\s+", re.MULTILINE | re.DOTALL)
 _MEDIA_TYPES: Final = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
 
@@ -34,13 +44,31 @@ class StaticFile:
     media_type: str
     tag: str
 
+    @property
+    def version(self) -> str:
+        """The version by which other modules ask for it."""
+        return self.tag[:_LENGTH_OF_VERSION]
 
+    def caching(self, version: str | None) -> str:
+        """The bound on how long it is kept by whoever asks for this version, or for none."""
+        if version is None:
+            return _CACHE
+        return _CACHE_OF_VERSION if version == self.version else _CACHE_OF_OTHERS
+
+
+@cache
 def static_file(path: Path) -> StaticFile:
     """A module or a language. Modules go without their comments and indents: browsers need neither."""
     text = path.read_text("utf-8")
-    body = (_COMMENT_OR_INDENT.sub("", text) if path.suffix == ".js" else text).encode()
+    if path.suffix == ".js":
+        text = _IMPORTED.sub(lambda found: _versioned(path.with_name(found[1])), _COMMENT_OR_INDENT.sub("", text))
+    body = text.encode()
     tag = blake2b(body, digest_size=_BYTES_OF_TAG).hexdigest()
     return StaticFile(body, gzip.compress(body, 9, mtime=0), _MEDIA_TYPES[path.suffix], tag)
+
+
+def _versioned(path: Path) -> str:
+    return f"'./{path.name}?v={static_file(path).version}'"
 
 
 def routes() -> Sequence[Route]:
@@ -55,7 +83,7 @@ async def _send(file: StaticFile, request: Request) -> Response:
     is_packed = takes_gzip(request.headers.get("accept-encoding", ""))
     headers = {
         "ETag": f'"{file.tag}{"-gzip" if is_packed else ""}"',
-        "Cache-Control": _CACHE,
+        "Cache-Control": file.caching(request.query_params.get("v")),
         "Vary": "Accept-Encoding",
         "Access-Control-Allow-Origin": "*",
         "Cross-Origin-Resource-Policy": "cross-origin",

@@ -110,8 +110,11 @@ async def submit_page_review(
         SUBMISSIONS.labels(reason.value).inc()
         raise refused(reason)
     rates_of(request).reviews.take(shopper.address, shopper.store.id, *shopper.entity)
+    review = given.submitted(shopper)
+    # Sent again after a lost answer, it may come with another stamp: the first one is too old by then.
+    command = command.saying(review.model_dump_json().encode())
     try:
-        return await submit_reviews(services, shopper.caller, command, [given.submitted(shopper)], Source.WIDGET)
+        return await submit_reviews(services, shopper.caller, command, [review], Source.WIDGET)
     except ProblemError as problem:
         for error in problem.errors:
             # The review came by itself, not in an array.

@@ -202,22 +202,17 @@ export async function open(shop, place) {
     proof().catch(() => {});
   }
 
-  /** What the form says, as the service takes it. */
-  async function given() {
-    const { rating, ...texts } = written();
-    const check = await proof();
-    const images = await photos.ids();
-    const more = { ...(shop.token && { token: shop.token }), ...(check && { check }) };
-    return JSON.stringify({ rating: Number(rating), ...texts, images, stamp: form.stamp, ...more });
-  }
-
   /** Send it; a stamp or a check that has become too old is renewed once. @param {boolean} [isAgain] @returns {Promise<any>} */
   async function deliver(isAgain) {
     try {
-      const body = await given();
+      const { rating, ...texts } = written();
+      const check = await proof();
+      const said = { rating: Number(rating), ...texts, images: await photos.ids(), ...(shop.token && { token: shop.token }) };
       await sleep(opened + form.leastSeconds * 1000 - Date.now());
+      const body = JSON.stringify(said);
       if (body != attempt.body) attempt = { body, key: shop.random() };
-      return await shop.send('/reviews', body, { ...WAIT, 'Idempotency-Key': attempt.key });
+      const all = JSON.stringify({ ...said, stamp: form.stamp, ...(check && { check }) });
+      return await shop.send('/reviews', all, { ...WAIT, 'Idempotency-Key': attempt.key });
     } catch (error) {
       const { errors = [] } = /** @type {import('./types').Problem} */ (error);
       if (isAgain || !errors.some(({ pointer }) => pointer == '/stamp' || pointer == '/check')) throw error;

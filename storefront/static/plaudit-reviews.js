@@ -126,7 +126,7 @@ function shopOf(element, box) {
     },
     problems({ errors = [], results = [], status = 0 }) {
       const known = [...errors, ...results].map(({ code, reason }) => 'refused.' + (code ?? reason)).filter((key) => key in shop.words);
-      return (known.length ? known : [[415, 429, 503].includes(status) ? 'status.' + status : 'problem']).map((key) => shop.say(key));
+      return (known.length ? known : [[404, 415, 429, 503].includes(status) ? 'status.' + status : 'problem']).map((key) => shop.say(key));
     },
     random: () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(''),
     fire(name, detail) {
@@ -276,6 +276,8 @@ function listOf(shop) {
     const rows = found.results.filter(({ id }) => !shown.has(id) && shown.add(id)).map((review) => item(shop, review));
     items.append(...rows);
     more.hidden = !after;
+    /** Who pressed a button that goes now reads on from the top of the list. */
+    if (note.querySelector(':focus')) order.focus();
     note.replaceChildren();
     if (!items.firstChild) note.append(say('none'), ' ', h('button', { class: 'plain', click: clear }, say('showAll')));
     if (isMore) rows[0]?.focus();

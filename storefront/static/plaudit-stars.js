@@ -10,6 +10,7 @@ const WORDS = {
   ar: ['{v} من 5، {n}', { two: 'مراجعتان', few: '# مراجعات', other: '# مراجعة' }],
 };
 const MOST = 100;
+const LONG = 4000;
 const STAR = 'l3 6.2 6.8.9-5 4.7 1.3 6.7-6.1-3.3-6.1 3.3 1.3-6.7-5-4.7 6.8-.9z';
 const FIVE = [12, 36, 60, 84, 108].map((x) => `M${x} 2${STAR}`).join('');
 
@@ -21,7 +22,7 @@ const FIVE = [12, 36, 60, 84, 108].map((x) => `M${x} 2${STAR}`).join('');
  * @param {...(Element | string | null | false | undefined)} children
  */
 export function h(name, attributes = {}, ...children) {
-  const space = /^(svg|path|rect)$/.test(name) ? '2000/svg' : '1999/xhtml';
+  const space = /svg|path|rect/.test(name) ? '2000/svg' : '1999/xhtml';
   const element = /** @type {HTMLElementTagNameMap[K]} */ (document.createElementNS(`http://www.w3.org/${space}`, name));
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value == 'function') element.addEventListener(key, value);
@@ -39,8 +40,7 @@ export function stars(value) {
 
 /** The service: of the attribute `src`, else where this script is from. @param {Element} element */
 export function serviceOf(element) {
-  const src = element.getAttribute('src') ?? new URL('../..', import.meta.url).href;
-  return src.replace(/\/+$/, '');
+  return (element.getAttribute('src') ?? new URL('../..', import.meta.url).href).replace(/\/+$/, '');
 }
 
 /** The closest element around it, also outside of shadow roots. @type {(element: Element | undefined, selector: string) => Element | undefined} */
@@ -75,18 +75,27 @@ const waiting = new Map();
 
 function flush() {
   for (const [address, elements] of waiting) {
-    const ids = [...new Set([...elements].map((each) => each.entity))];
-    for (let at = 0; at < ids.length; at += MOST) load(address, ids.slice(at, at + MOST), elements).catch(() => {});
+    /** @type {string[]} */
+    let ids = [];
+    const ask = async () => {
+      try {
+        const response = await fetch(address + ids, { credentials: 'omit' });
+        /** @type {Record<string, import('./types').Summary>} */
+        const found = response.ok ? await response.json() : {};
+        for (const each of elements) if (found[each.entity]) each.show(found[each.entity]);
+      } catch {}
+    };
+    for (const { entity } of elements) {
+      const id = encodeURIComponent(entity);
+      if (ids.length == MOST || ids.join().length > LONG) {
+        ask();
+        ids = [];
+      }
+      if (!ids.includes(id)) ids.push(id);
+    }
+    ask();
   }
   waiting.clear();
-}
-
-/** @param {string} address @param {string[]} ids @param {Set<PlauditStars>} elements */
-async function load(address, ids, elements) {
-  const response = await fetch(address + ids.map(encodeURIComponent), { credentials: 'omit' });
-  /** @type {Record<string, import('./types').Summary>} */
-  const found = response.ok ? await response.json() : {};
-  for (const each of elements) if (found[each.entity]) each.show(found[each.entity]);
 }
 
 class PlauditStars extends HTMLElement {
@@ -103,7 +112,8 @@ class PlauditStars extends HTMLElement {
     const [store, type] = ['store', 'type'].map((name) => encodeURIComponent(this.getAttribute(name) ?? ''));
     const address = `${serviceOf(this)}/storefront/v1/${store}/summaries?entityType=${type}&ids=`;
     if (!waiting.size) requestAnimationFrame(flush);
-    if (this.entity) waiting.set(address, (waiting.get(address) ?? new Set()).add(this));
+    /** What no object has for an id would take the stars of all others along. */
+    if (/^[^,]{1,128}$/u.test(this.entity)) waiting.set(address, (waiting.get(address) ?? new Set()).add(this));
   }
 
   attributeChangedCallback() {
@@ -117,9 +127,8 @@ class PlauditStars extends HTMLElement {
     const number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
     const count = number.format(reviewCount);
     const form = reviews[new Intl.PluralRules(language).select(reviewCount)] ?? reviews.other;
-    const told = form.replace('#', count);
-    const name = reviewCount ? rated.replace('{v}', number.format(value)).replace('{n}', told) : told;
-    this.#root.replaceChildren(h('span', { role: 'img', 'aria-label': name }, stars(value), reviewCount ? ` (${count})` : null));
+    const name = (reviewCount ? rated : '{n}').replace('{n}', form).replace('{v}', number.format(value)).replace('#', count);
+    this.#root.replaceChildren(h('span', { role: 'img', 'aria-label': name }, stars(value), reviewCount > 0 && ` (${count})`));
   }
 }
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
-from playwright.async_api import Browser, Page, Request, expect
+from playwright.async_api import Browser, Page, Request, Route, expect
 
 from tests.support.chromium import Watch, chromium, opened
 from tests.support.facade import facade_of, new_id, submission
@@ -65,6 +65,17 @@ async def test_languages_as_pages_write_them(browser: Browser, filled: Filled, h
     async with shopping(browser, filled.show("/language", html=html)) as page:
         await until_loaded(page, "Kundenbewertungen" if language.startswith("de") else "Customer reviews")
         assert await page.locator("plaudit-reviews section").get_attribute("lang") == language
+
+
+async def test_stars_beside_products_that_cannot_be_asked_for(browser: Browser, filled: Filled) -> None:
+    """Ids that no object has, and so many long ones that they don't fit into one address."""
+    long = [f"{'Ж' * 100}{n}" for n in range(99)]
+    strange = ["x" * 129, "a,b", ",".join(map(str, range(101)))]
+    start = f'<plaudit-stars store="{filled.store}" type="Product"'
+    stars = "".join(f'{start} entity="{id}"></plaudit-stars>' for id in (*strange, *long, filled.product))
+    async with shopping(browser, filled.site.show("/strange", filled.service.address, stars)) as page:
+        await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(1)
+        await expect(page.get_by_role("img", name="0 reviews")).to_have_count(99)
 
 
 async def test_late_in_a_shadow_root_of_an_arabic_page(browser: Browser, filled: Filled) -> None:
@@ -156,9 +167,14 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
         await last.get_by_role("button", name="Yes").click()
         await expect(page.get_by_text(AGAIN)).to_be_in_viewport()
         await page.unroute("**/votes")
+        gone: dict[str, Any] = {"status": 404, "headers": {"access-control-allow-origin": "*"}, "json": {"status": 404}}
+        await page.route("**/votes", lambda route: route.fulfill(**gone))
+        await last.get_by_role("button", name="Yes").click()
+        await expect(page.get_by_text("This is no longer there.")).to_be_in_viewport()
+        await page.unroute("**/votes")
         await last.get_by_role("button", name="Yes").click()
         await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
-        await expect(page.get_by_text(AGAIN)).to_have_count(0)
+        await expect(page.get_by_text("This is no longer there.")).to_have_count(0)
         again = other.get_by_role("group", name="Was this helpful?").last.get_by_role("button", name="Yes")
         await again.click()
         await expect(again).to_have_attribute("aria-pressed", "true")
@@ -168,11 +184,11 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
 async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/late-dialogs")) as page:
         await until_loaded(page)
-        await page.route("**/plaudit-dialogs.js", lambda route: route.abort())
+        await page.route("**/plaudit-dialogs.js*", lambda route: route.abort())
         report = page.get_by_role("button", name="Report", exact=True).first
         await report.click()
         await expect(page.get_by_text("This is not possible at the moment.")).to_be_in_viewport()
-        await page.unroute("**/plaudit-dialogs.js")
+        await page.unroute("**/plaudit-dialogs.js*")
         await report.dblclick()
         await page.get_by_role("dialog").wait_for()
         await expect(page.locator("plaudit-reviews dialog")).to_have_count(1)
@@ -219,3 +235,33 @@ async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: B
         await form.get_by_role("button", name="Remove large.jpg").click()
         await form.get_by_role("button", name="Send review").click()
         await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+
+
+async def test_a_lost_answer_makes_no_second_review(browser: Browser, filled: Filled) -> None:
+    """Sent, but the answer didn't come; when the shopper tries again, the form has become too old."""
+    product = new_id("camera")
+    sent: list[str] = []
+
+    async def lose(route: Route) -> None:
+        sent.append(route.request.headers["idempotency-key"])
+        if len(sent) == 1:
+            await route.fetch()
+            await route.abort()
+        elif len(sent) == 2:
+            old = {"status": 403, "errors": [{"pointer": "/stamp", "code": "stamp-expired"}]}
+            await route.fulfill(status=403, headers={"access-control-allow-origin": "*"}, json=old)
+        else:
+            await route.continue_()
+
+    async with shopping(browser, filled.show("/lost", product)) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await page.route("**/Product/*/reviews", lose)
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_role("alert").get_by_text(AGAIN).wait_for()
+        await form.get_by_role("button", name="Send review").click()
+        await page.get_by_text("Your review will be shown once it is checked.").wait_for()
+    assert (len(sent), len(set(sent))) == (3, 1)
+    async with facade_of(filled.service) as facade:
+        assert len(await facade.listed(entityIds=[product])) == 1

@@ -132,6 +132,25 @@ async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, s
     assert "127.0.0.1" not in str(await service.find("reviews", id))
 
 
+async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> None:
+    """The answer was lost, and the form is renewed by the time that a shopper tries again."""
+    key = {"Idempotency-Key": new_id("key")}
+    image = picture()
+    ids = set()
+    for ago in (READ, 2 * READ):
+        headers = {**WAIT, "Content-Type": "image/png", **key}
+        upload = partial(page.facade.http.post, f"{page.path}/images", content=image, headers=headers)
+        ids.add(body_of(await upload(params={"stamp": page.stamp(ago)}), dict)["id"])
+    assert len(ids) == 1
+    body = {**REVIEW, "images": list(ids)}
+    for ago in (READ, 2 * READ):
+        ids |= set(body_of(await page.send("reviews", {**body, "stamp": page.stamp(ago)}, **key), dict)["ids"])
+    assert len(ids) == 2
+    assert len(await page.facade.listed(entityIds=[page.product])) == 1
+    other = await page.send("reviews", {**body, "review": "Another one.", "stamp": page.stamp()}, **key)
+    assert problem_of(other, 422)["type"].endswith("idempotency-key-reused")
+
+
 def picture_of_noise(side: int) -> bytes:
     out = BytesIO()
     Image.frombytes("RGB", (side, side), os.urandom(3 * side * side)).save(out, "PNG")

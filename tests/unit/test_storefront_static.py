@@ -31,14 +31,14 @@ def test_the_widget_is_small() -> None:
     # Loaded once somebody opens them.
     assert packed("plaudit-form.js") + packed("plaudit-dialogs.js") <= 5 * 1_024
     text = static_file(FOLDER / "plaudit-reviews.js").body.decode()
-    assert set(re.findall(r"^import .* from '(.*)';$", text, re.MULTILINE)) == {"./plaudit-stars.js"}
+    assert re.findall(r"^import .* from '(.*)\?v=\w+';$", text, re.MULTILINE) == ["./plaudit-stars.js"]
 
 
 def test_modules_are_sent_without_comments_alone() -> None:
     for path in FOLDER.glob("*.js"):
         source, sent = path.read_text(), static_file(path).body.decode()
         without = re.sub(r"/\*\*.*?\*/\s*", "", source, flags=re.DOTALL)
-        assert sent.split() == without.split(), path.name
+        assert re.sub(r"\?v=\w+", "", sent).split() == without.split(), path.name
 
 
 def shape(words: dict[str, Any]) -> dict[str, set[str]]:
@@ -84,6 +84,28 @@ async def test_every_origin_may_read_them() -> None:
             assert plain.headers["etag"] != answer.headers["etag"]
         assert (await http.get("/storefront/v1/types.d.ts")).status_code == 404
         assert (await http.get("/storefront/v1/languages/../app.py")).status_code == 404
+
+
+async def test_modules_name_the_versions_that_fit() -> None:
+    """A browser may have others in its cache."""
+    transport = httpx.ASGITransport(app=Starlette(routes=list(routes())))
+    async with httpx.AsyncClient(transport=transport, base_url="https://reviews.test/storefront/v1/") as http:
+        named = {
+            found
+            for path in FOLDER.glob("*.js")
+            for found in re.findall(r"'\./(plaudit-[^']*)'", static_file(path).body.decode())
+        }
+        assert {name.partition("?v=")[0] for name in named} == {
+            f"plaudit-{name}.js" for name in ("stars", "form", "dialogs")
+        }
+        for name in named:
+            path, _, version = name.partition("?v=")
+            answer = await http.get(name)
+            assert answer.headers["etag"].startswith(f'"{version}')
+            assert "immutable" in answer.headers["cache-control"]
+            for other, caching in (("?v=0", "no-store"), ("", "public, max-age=300, stale-while-revalidate=86400")):
+                another = await http.get(f"{path}{other}")
+                assert (another.content, another.headers["cache-control"]) == (answer.content, caching)
 
 
 def test_gzip_is_what_it_says() -> None:
