@@ -100,10 +100,17 @@ async def shoot_console(browser: Browser) -> None:
     async with httpx.AsyncClient(base_url=ADDRESS, timeout=60) as http:
         paths = {**PATHS, "review": f"/console/reviews/{await fill(http)}"}
     for scheme in ("light", "dark"):
-        page = await browser.new_page(color_scheme=scheme, viewport=SIZE)  # type: ignore[arg-type]
+        page = await alone(await browser.new_page(color_scheme=scheme, viewport=SIZE))  # type: ignore[arg-type]
         for name, path in paths.items():
             await shoot(page, f"{name}-{scheme}", path)
-    await shoot(await browser.new_page(viewport=PHONE), "queue-phone", "/console/queue")  # type: ignore[arg-type]
+    page = await alone(await browser.new_page(viewport=PHONE))  # type: ignore[arg-type]
+    await shoot(page, "queue-phone", "/console/queue")
+
+
+async def alone(page: Page) -> Page:
+    """The page of somebody who tells nobody where he looks, so that no picture shows another's."""
+    await page.route("**/queue/claims", lambda route: route.abort())
+    return page
 
 
 async def shoot_storefront(browser: Browser) -> None:

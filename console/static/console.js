@@ -381,8 +381,6 @@ function listen(queue) {
     window.addEventListener("pagehide", () => source.close());
   };
   connect();
-  // A page that the browser kept while somebody was elsewhere shows what was, and hears nothing.
-  window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }
 
 /** Forms with something typed that wasn't sent. */

@@ -88,3 +88,31 @@ async def test_a_form_that_comes_back_has_the_focus_where_it_is_wrong(service: S
         field = page.get_by_label("Numbers of returns")
         assert await field.input_value() == "{no-such-part}"
         assert await field.evaluate("each => each === document.activeElement")
+
+
+async def test_a_digit_rejects_the_row_that_it_was_pressed_for(service: Service, facade: Facade) -> None:
+    """Not one that was clicked meanwhile; and undoing brings the reason back."""
+    word = new_id("word")
+    await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(2)))
+    async with chromium() as browser, opened(browser, service.address, Watch()) as page:
+        await page.goto(f"/console/queue?q={word}")
+        rows = page.locator("#list > li")
+        first, second = rows.nth(0), rows.nth(1)
+        ids = [await each.get_attribute("data-id") or "" for each in (first, second)]
+        await page.keyboard.press("r")
+        await first.get_by_text("Reject: 1 spam").wait_for()
+        await second.locator("h2").click()
+        await page.keyboard.press("1")
+        await page.locator(f"#r-{ids[1]}.focus").wait_for()
+        assert await page.locator("#list .outcome:not(:empty)").count() == 0
+        await first.locator("h2").click()
+        await page.keyboard.press("r")
+        await page.keyboard.press("1")
+        await first.get_by_text("Rejected: spam.").wait_for()
+        await page.keyboard.press("k")
+        await page.keyboard.press("u")
+        await first.get_by_text("New.").wait_for()
+        await page.keyboard.press("z")
+        await first.get_by_text("Undone").wait_for()
+    found = [await facade.review(id) for id in ids]
+    assert [(each["reviewStatus"], each["reasonCode"]) for each in found] == [("Rejected", "spam"), ("New", None)]

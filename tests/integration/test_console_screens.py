@@ -143,7 +143,11 @@ async def test_long_words_push_nothing_out(service: Service, facade: Facade, wid
     await facade.moderate("approve", first)
     watch, options = Watch(), window("light", width)
     async with chromium() as browser, opened(browser, service.address, watch, **options) as page:
-        for path in (f"reviews/{first}", f"reviews/{second}", f"queue?q={word}", f"objects/Product/{product}", "audit"):
+        narrowed = f"reviews?author={'x' * 120}"
+        for path in (
+            *(f"reviews/{first}", f"reviews/{second}", narrowed, f"queue?q={word}"),
+            *(f"objects/Product/{product}", "audit"),
+        ):
             await page.goto(f"/console/{path}")
             await asyncio.sleep(0.3)
             assert await faults(page) == [], path

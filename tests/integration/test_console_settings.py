@@ -189,6 +189,9 @@ async def test_a_template_is_previewed_saved_and_taken_back(console: Console, fa
     assert (shown["subject"], shown["html"]) == (typed["subject"], typed["html"])
     conflict = await console.send(page, action, {**typed, "text": "Mein", "step": "save"}, status=409)
     assert "Somebody else has changed this template" in text_of(conflict)
+    # Not beside the button to save: a slip of the mouse removes nothing.
+    editor, removal = (each for each in forms(saved) if each.action.startswith(f"{MAIL}?"))
+    assert ("delete" in editor.buttons, "delete" in removal.buttons) == (False, True)
     removed = await console.send(saved, action, {"step": "delete"})
     assert "the built-in one holds" in text_of(removed)
     assert "OrderReviewRequest" in await console.open("/console/templates")

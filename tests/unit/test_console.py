@@ -22,7 +22,7 @@ from console.app import SCREENS, add_console
 from console.doors import Door
 from console.fields import number
 from console.screens import Screen
-from console.templating import address, age, moment
+from console.templating import address, age, legible, moment
 from console.visits import Options
 from domain.permissions import ALL_PERMISSIONS
 from tests.support.app import app_without_servers, client_of
@@ -185,6 +185,14 @@ def test_moments_and_addresses() -> None:
         address("/x", {"a": "1", "done": "saved", "undo": "r", "undo_action": "reset", "b": ""}, c="&", a=None)
         == "/x?c=%26"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("A", "A"), (" 1 ", " 1 "), ("👍", "👍"), ("", ""), (None, ""), (" \t", ""), ("\u200b\u202e", "")],
+)
+def test_what_cannot_be_seen_is_no_title(text: str | None, shown: str) -> None:
+    assert legible(text) == shown
 
 
 @pytest.mark.parametrize("text", ["1e999", "nan", "-inf"])

@@ -190,7 +190,7 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
 @pytest.mark.parametrize("dots", [".", ".."])
 async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
     """Not to the list, which is no store."""
-    answers = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
+    answers: dict[str, Any] = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
     async with client_of(_faked([Permission.READ_SETTINGS.value], answers)) as http:
         page = await http.get(f"/console/stores/{dots.replace('.', '%2E')}/rules")
         assert page.status_code == 404
