@@ -23,6 +23,7 @@ from messaging.moderation import ModerationOfReview, moderation_in
 from messaging.reviews import ReviewChange
 from messaging.statements import statement_of_reasons
 from storage.audit import AuditEntry
+from storage.feedback_reports import MOST_AT_ONCE
 from storage.outcomes import Answer
 from storage.unit_of_work import UnitOfWork
 
@@ -60,6 +61,9 @@ class ReviewChangeConsumer:
         for command, outcome in zip(waiting, moderated.outcomes, strict=True):
             if command.review_id not in early:
                 MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
+        for id, decision in moderated.settled.items():
+            if moderated.reported[id] > MOST_AT_ONCE and decision.action is not ModerationAction.DELETE:
+                await self._settle(id, decision)
         await self._clean({c.review_id for c in waiting if c.action is ModerationAction.DELETE})
         if early:
             # Parked first, looked up then: the consumer of submissions does it the other way round, so one of the two
@@ -68,6 +72,17 @@ class ReviewChangeConsumer:
             come = await services.reviews.entities(early)
             if come:
                 await self._apply([command for command in waiting if command.review_id in come])
+
+    async def _settle(self, review_id: str, decision: Moderation) -> None:
+        """Settle very many reports by a decision that has taken effect. Cut off, it leaves the others open: the review
+        stays among those that are reported."""
+        now = datetime.now(UTC)
+
+        async def some(work: UnitOfWork) -> int:
+            return await work.repositories.feedback.settle_some(review_id, decision, now, work.session)
+
+        while await self.services.transactions.run(some) == MOST_AT_ONCE:
+            pass
 
     async def _clean(self, ids: Collection[str]) -> None:
         """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery does it again."""
@@ -90,7 +105,8 @@ class ReviewChangeConsumer:
         keys = [command.answer_key for command in commands if command.answer_key]
         moderated = moderate(commands, present, await outcomes.answers(keys, work.session))
         await reviews.save_moderated(moderated.reviews, work.session)
-        await work.repositories.feedback.settle(moderated.settled, work.session)
+        few = {id: each for id, each in moderated.settled.items() if moderated.reported[id] <= MOST_AT_ONCE}
+        await work.repositories.feedback.settle(few, work.session)
         held = {id: (present[id].seen, r.seen) for id, r in moderated.reviews.items() if present[id].is_held}
         decided = held.keys() & set(_decided_about(commands, moderated))
         await work.repositories.publications.plan(dict.fromkeys(decided), work.session)

@@ -108,13 +108,15 @@ class Moderated:
     `reviews` holds every review that took a command into account, as it is afterwards, also one whose status
     stayed: its marks moved. `results` has one entry for each command, in order, None for a repeat.
     `tallies` holds what the rating of each changed review changes by, which may be nothing. `settled` has the reviews
-    whose reports were decided about, each with the command that did, also one that left the status as it was.
+    whose reports were decided about, each with the command that did, also one that left the status as it was;
+    `reported` has the number of their reports.
     """
 
     reviews: Mapping[str, ModeratedReview]
     results: Sequence[ModerationResult | None]
     tallies: Mapping[TallyKey, RatingTally]
     settled: Mapping[str, Moderation] = field(default_factory=dict)
+    reported: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> list[Outcome | None]:
@@ -162,7 +164,7 @@ def moderate(
                 key = TallyKey(review.entity, review.store_id)
                 tallies[key] = tallies.get(key, RatingTally()) + now - before
             present[command.review_id] = touched[command.review_id] = after
-    return Moderated(touched, results, tallies, settled)
+    return Moderated(touched, results, tallies, settled, {id: reviews[id].reports for id in settled})
 
 
 def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:

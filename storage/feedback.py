@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from pymongo import UpdateOne
@@ -64,6 +65,14 @@ class FeedbackRepository:
             await self._reports.settle(decisions, session)
             none = {"$unset": {"reports": ""}}
             await self._reviews.update_many({"_id": {"$in": list(decisions)}}, none, session=session)
+
+    async def settle_some(self, review_id: str, decision: Moderation, before: datetime, session: Session) -> int:
+        """Settle some of very many reports about a review, as `ReportRepository.settle_some` does; others count on."""
+        if count := await self._reports.settle_some(review_id, decision, before, session):
+            left = {"$subtract": ["$reports", count]}
+            fewer: list[Document] = [{"$set": {"reports": {"$cond": [{"$gt": [left, 0]}, left, "$$REMOVE"]}}}]
+            await self._reviews.update_one({"_id": review_id, **IS_REVIEW}, fewer, session=session)
+        return count
 
 
 def _place_from(document: Document) -> ReviewPlace:

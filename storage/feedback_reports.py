@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
@@ -13,6 +14,9 @@ from domain.reviews import ModerationAction
 from storage.database import Database, Document, Session
 
 COLLECTION: Final = "reports"
+
+MOST_AT_ONCE: Final = 5_000
+"""So many reports are settled in one transaction: of far more MongoDB's cache can't hold it."""
 
 _OPEN: Final[Document] = {"isOpen": True}
 _NEWEST: Final = [("at", DESCENDING), ("_id", DESCENDING)]
@@ -53,6 +57,15 @@ class ReportRepository:
             ordered=False,
             session=session,
         )
+
+    async def settle_some(self, review_id: str, decision: Moderation, before: datetime, session: Session) -> int:
+        """Settle open reports about a review from before that moment, MOST_AT_ONCE at most; returns how many."""
+        waiting = {"reviewId": review_id, **_OPEN, "at": {"$lte": before}}
+        found = self._reports.find(waiting, {"_id": 1}, session=session).limit(MOST_AT_ONCE)
+        ids = [document["_id"] async for document in found]
+        settled: Document = {"$unset": {"isOpen": ""}, "$set": {"settled": _settled(decision)}}
+        await self._reports.update_many({"_id": {"$in": ids}}, settled, session=session)
+        return len(ids)
 
     async def page(self, review_id: str, skip: int, take: int) -> list[Report]:
         """One page of the reports about a review, the newest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -110,6 +111,24 @@ async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: 
     audit = (await facade.get("/api/audit", reviewId=reported))["results"]
     assert [entry["action"] for entry in audit] == ["approve", "approve"]
     problem_of(await facade.http.get(f"{REVIEWS}/{new_id()}/reports"), 404)
+
+
+async def test_very_many_reports_are_settled_in_parts(facade: Facade, service: Service, product: str) -> None:
+    (id,) = await facade.submit_approved(submission(product))
+    now = datetime.now(UTC)
+    told = {"reviewId": id, "reason": "spam", "explanation": "No", "at": now, "isOpen": True}
+    nobody = dict.fromkeys(("name", "email", "emailKey", "userId"))
+    async with service.mongo() as database:
+        await database["reports"].insert_many([{"_id": f"{id}/{n}", **told, **nobody} for n in range(10_001)])
+        later = {"_id": f"{id}/later", **told, **nobody, "at": now + timedelta(days=1)}
+        await database["reports"].insert_one(later)
+        await database["reviews"].update_one({"_id": id}, {"$set": {"reports": 10_002}})
+        assert await facade.moderate("approve", id) == ["unchanged"]
+        await eventually(partial(counts, facade, id), lambda found: found == (0, 0, 1))
+        waiting = await database["reports"].find({"reviewId": id, "isOpen": True}).to_list()
+        assert [report["_id"] for report in waiting] == [f"{id}/later"]
+        assert await facade.moderate("delete", id) == ["applied"]
+        await eventually(partial(database["reports"].count_documents, {"reviewId": id}), lambda found: found == 0)
 
 
 async def test_feedback_by_kafka_waits_for_its_review_and_goes_with_it(

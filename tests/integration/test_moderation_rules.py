@@ -215,7 +215,7 @@ async def test_nobody_vouches_for_the_language_that_a_visitor_names(
     foreign = "Eine großartige Kamera, ich würde sie jederzeit wieder kaufen"
     own = "A great camera, I would buy it again at any time"
     told = [(foreign, "widget", "en"), (own, "widget", "en-US"), ("Sehr gut", "widget", "en"), (foreign, "api", "en")]
-    reviews = [review(product, 4, text, store, via=via, language=language) for text, via, language in told]
+    reviews = [review(product, 4, text, store, title=None, via=via, language=each) for text, via, each in told]
     await service.publish("review-submissions", *map(review_message, reviews))
     await facade.until_rated(product, 4.0, 2)
     ids = [each["id"] for each in reviews]
