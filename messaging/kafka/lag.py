@@ -74,7 +74,7 @@ class ConsumerLag:
                 partitions, ends, committed = await asyncio.gather(
                     partitions_of(admin, [name]),
                     reader.end_offsets(group.partitions),
-                    admin.list_consumer_group_offsets(name, group.coordinator),
+                    admin.list_consumer_group_offsets(name, group.coordinator, group.partitions),
                 )
         except BaseException:
             await self.stop()
@@ -122,8 +122,13 @@ class ConsumerLag:
         first, ends, *groups = await asyncio.gather(
             reader.beginning_offsets(partitions),
             reader.end_offsets(partitions),
-            # A group is named as its topic.
-            *(admin.list_consumer_group_offsets(name) for name in names),
+            # A group is named as its topic. Asked for all of its partitions, Tansu answers what no client can read.
+            *(
+                admin.list_consumer_group_offsets(
+                    name, partitions=[place for place in partitions if place.topic == name]
+                )
+                for name in {place.topic for place in partitions}
+            ),
         )
         committed = {place: offset.offset for group in groups for place, offset in group.items() if offset.offset >= 0}
         # Records that retention has removed are no backlog.
