@@ -1,0 +1,21 @@
+"""`plaudit up` on the fallback broker, as somebody without Java has it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.support.processes import Marked
+from tests.support.up_command import Up
+
+
+async def test_the_main_jobs_are_done_without_java(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "tansu")
+    async with up.started() as process:
+        await up.says(process, "Ctrl-C stops everything")
+        demo = await asyncio.to_thread(up.run, "demo")
+        assert (demo.returncode, demo.stderr) == (0, ""), demo.stdout
+        doctor = await asyncio.to_thread(up.run, "doctor")
+        told = [line for line in doctor.stdout.splitlines() if "PLAUDIT_TEST_MARK" not in line]
+        assert [line for line in told if not line.startswith("ok ")] == []
+    await up.nothing_is_left()
