@@ -81,8 +81,9 @@ class ReviewChangeConsumer:
         async def some(work: UnitOfWork) -> int:
             return await work.repositories.feedback.settle_some(review_id, decision, now, work.session)
 
-        while await self.services.transactions.run(some) == MOST_AT_ONCE:
-            pass
+        settled = MOST_AT_ONCE
+        while settled == MOST_AT_ONCE:
+            settled = await self.services.transactions.run(some)
 
     async def _clean(self, ids: Collection[str]) -> None:
         """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery does it again."""
