@@ -27,6 +27,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "feedback_reports.ReportRepository.count",
         "feedback_reports.ReportRepository.page",
         "feedback_reports.ReportRepository.settle",
+        "feedback_reports.ReportRepository.settle_some",
         "reviews.ReviewRepository.fill_names",
     ),
     "What a deleted review leaves behind, once.": (

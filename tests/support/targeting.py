@@ -15,7 +15,7 @@ import storage
 from storage.shards import SHARD_KEYS
 from tests.support.scattering import SCATTERING
 
-VARIABLE: Final = "PLAUDIT_TEST_UNTARGETED"
+VARIABLE: Final = "UNTARGETED_COMMANDS"
 """The variable with the file to which processes write what they find."""
 
 _ROOM: Final = Path(storage.__path__[0])
