@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, IllegalStateError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 from faststream.kafka.message import KafkaAckableMessage
@@ -63,7 +63,7 @@ class Batch:
         if offsets := {place: offset for place, offset in processed.items() if place in assigned}:
             try:
                 await self.consumer.commit(offsets)
-            except CommitFailedError:
+            except (CommitFailedError, IllegalStateError):
                 log.warning(
                     "a batch isn't committed: its partitions have been assigned anew", topic=self.records[0].topic
                 )
