@@ -6,8 +6,6 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Field,
     StringConstraints,
     TypeAdapter,
@@ -16,7 +14,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from domain.addresses import bare_address, mailbox
 from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason, Settlement
 from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply
@@ -27,6 +24,7 @@ from messaging.schemas import (
     NO_NULL,
     ClosedMessage,
     Id,
+    MailAddress,
     Moment,
     Name,
     NotBlank,
@@ -34,36 +32,16 @@ from messaging.schemas import (
     OptionalId,
     Readable,
     Stores,
-    usable,
 )
 from messaging.tracing import cause_of
 
 KIND: Final = "feedback"
 FEEDBACK_LENGTH: Final = 5_000
 
-_ADDRESS_LENGTH: Final = 254
 _REPORTS: Final = UUID("2f1d3c0a-6c3e-5d0b-9a52-7d0c4c1b8e14")
 
 
-def _at_most_address_length(address: str) -> str:
-    if len(address) > _ADDRESS_LENGTH:
-        reason = f"Must have at most {_ADDRESS_LENGTH} characters, its domain in punycode"
-        raise PydanticCustomError("invalid_address", "{reason}", {"reason": reason})
-    return address
-
-
 FeedbackText = Annotated[str, StringConstraints(max_length=FEEDBACK_LENGTH, pattern=NO_NULL), NotBlank]
-MailAddress = Annotated[
-    Annotated[
-        str,
-        StringConstraints(max_length=_ADDRESS_LENGTH, pattern=NO_NULL),
-        usable(mailbox, "invalid_address"),
-        AfterValidator(bare_address),
-        AfterValidator(_at_most_address_length),
-    ]
-    | None,
-    BeforeValidator(lambda value: None if value == "" else value),
-]
 
 
 class GivenReply(ClosedMessage):

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from domain.addresses import bare_address, mailbox
 from domain.languages import language_tag
 from domain.ratings import hundredths, rating_number
 from domain.reviews import is_blank
@@ -21,6 +22,7 @@ NAME_LENGTH: Final = 128
 ENTITY_NAME_LENGTH: Final = 1_024
 TITLE_LENGTH: Final = 1_024
 REVIEW_LENGTH: Final = 20_000
+_ADDRESS_LENGTH: Final = 254
 MAX_ITEMS: Final = 1_000
 MOST_PARTITION: Final = 2**31 - 1
 MOST_OFFSET: Final = 2**63 - 1
@@ -121,6 +123,13 @@ def _no_number(told: object) -> object:
     return told
 
 
+def _at_most_address_length(address: str) -> str:
+    if len(address) > _ADDRESS_LENGTH:
+        reason = f"Must have at most {_ADDRESS_LENGTH} characters, its domain in punycode"
+        raise PydanticCustomError("invalid_address", "{reason}", {"reason": reason})
+    return address
+
+
 def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidator:
     """Refuse a text for which `check` raises ValueError, with this code and the error's message."""
 
@@ -169,6 +178,17 @@ Language = Annotated[
     Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_tag)
 ]
 LanguageTag = Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
+MailAddress = Annotated[
+    Annotated[
+        str,
+        StringConstraints(max_length=_ADDRESS_LENGTH, pattern=NO_NULL),
+        usable(mailbox, "invalid_address"),
+        AfterValidator(bare_address),
+        AfterValidator(_at_most_address_length),
+    ]
+    | None,
+    BeforeValidator(lambda value: None if value == "" else value),
+]
 Note = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
 Phrase = Annotated[str, StringConstraints(max_length=1_024, pattern=NO_NULL)]
 ReturnStatusName = Annotated[str, StringConstraints(max_length=64, pattern=NO_NULL), NotBlank]

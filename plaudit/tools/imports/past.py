@@ -17,9 +17,9 @@ from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import timestamp
-from messaging.feedback import FEEDBACK_LENGTH, FeedbackText, MailAddress
+from messaging.feedback import FEEDBACK_LENGTH, FeedbackText
 from messaging.moderation import Status, restored_value
-from messaging.schemas import NO_NULL, ClosedMessage, Id, Message, Moment, Name, Note, OptionalId
+from messaging.schemas import NO_NULL, ClosedMessage, Id, MailAddress, Message, Moment, Name, Note, OptionalId
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 
 _MARKS_OF_EXPORT: Final = ("reviewStatus", "createdDate", "modifiedDate")
