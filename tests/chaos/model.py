@@ -69,6 +69,9 @@ class Return:
     status: str = "New"
     resolution: str | None = None
 
+    def told(self) -> tuple[list[tuple[str, int]], str, str | None]:
+        return list(self.lines.items()), self.status, self.resolution
+
     def taken(self) -> Mapping[str, int]:
         return {} if self.status == "Canceled" else self.lines
 
@@ -237,7 +240,7 @@ class Model:
         if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.taken().items()):
             return "refused"
         self.returns[id] = wanted
-        return "applied"
+        return "unchanged" if wanted.told() == known.told() else "applied"
 
     def delete_return(self, id: str) -> str:
         """Delete a return for good, or keep that behind one that waits for its order. Returns the outcome."""
