@@ -40,8 +40,11 @@ class KafkaJars:
         return ":".join(str(jar) for jar in sorted(self.folder.glob("*.jar")))
 
     def lock(self) -> FolderLock:
-        """For one process at a time to fetch and prepare; not yet taken."""
-        return FolderLock(self.folder.with_name(f"{self.folder.name}.lock"))
+        """For one process at a time to fetch and prepare; not yet taken. Raises EmbeddedServerError."""
+        try:
+            return FolderLock(self.folder.with_name(f"{self.folder.name}.lock"))
+        except EmbeddedServerError as error:
+            raise EmbeddedServerError(f"{error} XDG_CACHE_HOME says where caches are.") from error
 
     async def fetch(self, report: Report, lock: FolderLock) -> None:
         """Fetch the jars; the caller holds the lock. Raises EmbeddedServerError with Maven's error."""

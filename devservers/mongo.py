@@ -29,6 +29,7 @@ _ALREADY_INITIALIZED = 23
 _NOT_YET_INITIALIZED = 94
 _WRONG_PASSWORD = 18
 _USER_EXISTS = 51003
+_NOT_LOADED = 127  # as the dynamic loader ends a program whose libraries are missing
 _USER = "plaudit"
 _MEMBER_USER = "__system"  # every holder of the set's key: its members, and we before there is any user
 
@@ -115,8 +116,11 @@ class MongoProcess(ServerProcess):
         return True
 
     def _obituary(self, exit_code: int) -> str:
+        told = super()._obituary(exit_code)
+        if exit_code != _NOT_LOADED:
+            return told
         needs = "It needs OpenSSL 3 and libcurl 4, as Debian 12, Ubuntu 22.04 and later have them: install them"
-        return f"{super()._obituary(exit_code)}\n{needs}, {_INSTEAD}"
+        return f"{told}\n{needs}, {_INSTEAD}"
 
 
 def direct_client(member: MongoProcess, **options: Any) -> AsyncMongoClient[Document]:

@@ -1,6 +1,7 @@
 """The base of the embedded servers: a folder, a port, a log, and one process at a time."""
 
 import asyncio
+import shutil
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from devservers.waiting import until
 
 _LAST_LINES = 12
 _LONGEST_LINE = 400
+_LEAST_FREE = 200 * 2**20
 # A server that was killed a moment ago needs at most this long to release its memory and its folder.
 _FOLDER_PATIENCE_S = 3.0
 
@@ -176,7 +178,10 @@ class ServerProcess(ABC):
         return await self._serves()
 
     def _obituary(self, exit_code: int) -> str:
-        return f"{self.name} ended during its start (exit code {exit_code}). {self._end_of_log()}"
+        told = f"{self.name} ended during its start (exit code {exit_code}). {self._end_of_log()}"
+        free = shutil.disk_usage(self.folder).free
+        # Its log may not have found room for the reason.
+        return told if free >= _LEAST_FREE else f"{told}\nOnly {free // 2**20} MB are free in {self.folder}: make room."
 
     def _end_of_log(self) -> str:
         with self.log.open(errors="replace") as lines:

@@ -179,6 +179,12 @@ async def test_options_from_the_environment_make_no_other_java(monkeypatch: pyte
     assert await set_up_kafka(print) == plain
 
 
+def test_says_where_another_cache_is_chosen(tmp_path: Path) -> None:
+    (tmp_path / "plaudit").touch()
+    with pytest.raises(EmbeddedServerError, match=r"can't be written .* XDG_CACHE_HOME says where caches are"):
+        KafkaJars(tmp_path).lock()
+
+
 async def test_mavens_error_is_told(data: Path, progress: list[str], commands: Callable[..., None]) -> None:
     commands(java=JAVA, mvn="echo '[ERROR] the registry is on holiday'; exit 1")
     with pytest.raises(EmbeddedServerError, match="the registry is on holiday"):

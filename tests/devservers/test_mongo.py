@@ -3,9 +3,11 @@
 import asyncio
 import importlib.metadata
 import platform
+import shutil
 import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pymongo import AsyncMongoClient
@@ -87,6 +89,20 @@ async def test_says_at_once_why_it_does_not_start(
             pass
     assert last_words in str(caught.value)
     assert "PLAUDIT_MONGO__URI" in str(caught.value)
+
+
+async def test_says_that_the_disk_is_full(
+    data: Path, progress: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = tmp_path / "mongod"
+    binary.write_text("#!/bin/sh\nkill -ABRT $$\n")  # as mongod ends without room, and without a word in its log
+    binary.chmod(0o755)
+    monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=27 * 2**20))
+    with pytest.raises(EmbeddedServerError, match=r"Only 27 MB are free in .*: make room") as caught:
+        async with asyncio.timeout(5), embedded_mongo(data, progress.append):
+            pass
+    assert "OpenSSL" not in str(caught.value)
 
 
 async def test_says_what_to_do_without_the_wheel(

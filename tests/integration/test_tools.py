@@ -265,7 +265,8 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
 async def test_the_doctor_finds_a_healthy_service_well(tools: Service) -> None:
     await tools.idle()
     findings = json.loads(await run(tools, "doctor", "--json"))
-    assert {finding["level"] for finding in findings if finding["check"] != "dead letters"} == {"ok"}
+    told = [each for each in findings if each["check"] != "dead letters" and "PLAUDIT_TEST_" not in each["text"]]
+    assert {each["level"] for each in told} == {"ok"}, told
     checks = "mongodb, replica set, clock, indexes, outbox, kafka, topics, kafka clock, lag, dead letters"
     assert set(checks.split(", ")) < {finding["check"] for finding in findings}
 
