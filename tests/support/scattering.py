@@ -98,6 +98,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "reviews.ReviewRepository.entities_reviewed_since",
         "reviews.ReviewRepository.extent",
         "reviews.ReviewRepository.stream",
+        "reviews_changes.ReviewChanges.next",
         "reviews_changes.ReviewChanges.opened",
         "reviews_changes.ReviewChanges.page",
         "reviews_exports.FeedbackExport.reports",
