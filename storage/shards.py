@@ -33,7 +33,7 @@ from storage.durability import is_router
 
 _BY_ID: Final = {"_id": HASHED}
 _BY_RANGE: Final = {"_id": ASCENDING}
-"""Where ids with one beginning are read or removed together; they are random from their beginning on."""
+"""Of ids that are read or removed together where they begin alike, and are random from their beginning on."""
 
 SHARD_KEYS: Final[Mapping[str, Mapping[str, int | str]]] = {
     reviews.COLLECTION: _BY_ID,
@@ -71,6 +71,7 @@ async def shard(database: Database) -> list[str]:
         if name not in there:
             await database.create_collection(name)
     for name, key in SHARD_KEYS.items():
-        await database[name].create_index(list(key.items()))
+        if HASHED in key.values():  # the others begin an index that is there
+            await database[name].create_index(list(key.items()))
         await database.client.admin.command("shardCollection", f"{database.name}.{name}", key=key)
     return list(SHARD_KEYS)

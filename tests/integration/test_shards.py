@@ -1,0 +1,51 @@
+"""The listener that tells of commands without a place, on commands that are really sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+
+from storage.database import Document
+from storage.indexes import ensure_indexes
+from storage.outcomes import OutcomeRepository
+from storage.reviews import ReviewRepository
+from storage.shards import SHARD_KEYS, shard
+from tests.support import targeting
+from tests.support.service import Servers, own_database
+from tests.support.targeting import Listener, found_in
+
+
+async def test_a_query_without_a_place_is_told_unless_it_may_scatter(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "untargeted"
+
+    async def ask(reviews: ReviewRepository, outcomes: OutcomeRepository) -> list[str]:
+        file.unlink(missing_ok=True)
+        await reviews.entities(["a", "b"])
+        await outcomes.of_command("a", 10)
+        await reviews.by_user("ann")
+        return [str(found) for found in found_in(file)]
+
+    async with own_database(servers) as database:
+        client = AsyncMongoClient[Document](servers.mongo, event_listeners=[Listener(file)])
+        async with client:
+            listened: AsyncDatabase[Any] = client[database.name]
+            repositories = ReviewRepository(listened), OutcomeRepository(listened)
+            assert await ask(*repositories) == []
+            monkeypatch.setattr(targeting, "SCATTERING", {})
+            assert await ask(*repositories) == ["reviews.ReviewRepository.by_user asks every shard: reviews by userId"]
+
+
+async def test_each_key_that_is_not_hashed_begins_an_index(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        await ensure_indexes(database, remember_days=7)
+        assert await shard(database) == []  # a replica set has no shards
+        for name, key in SHARD_KEYS.items():
+            there = [dict(index["key"]) for index in (await database[name].index_information()).values()]
+            begins = [list(each.items())[: len(key)] for each in there]
+            assert "hashed" in key.values() or list(key.items()) in begins
