@@ -24,7 +24,7 @@ Configs = Mapping[str, Mapping[str, str]]
 
 
 def settings_problems(configs: Configs, expected: ExpectedTopics) -> Iterator[Finding]:
-    """What is wrong with the settings of topics by name, as `topic_settings_of` tells them."""
+    """Findings on the settings of topics by name, as `topic_settings_of` tells them; none if all are well."""
     reviews = expected.topics.name(Topic.REVIEWS)
     yield from _policies(configs, reviews)
     yield from _long_retentions(configs, expected, reviews)

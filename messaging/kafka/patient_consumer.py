@@ -106,7 +106,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return found
 
     async def _fetched(self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None) -> Found:
-        """What aiokafka has fetched; nothing once where a partition has to be read from its oldest record on."""
+        """The records that aiokafka has fetched; none once where a partition has to be read from its oldest one."""
         try:
             found: Found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
             return found

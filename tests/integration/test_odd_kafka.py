@@ -70,8 +70,7 @@ async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> N
     await until_stored(own_service, await submit(own_service, 40))
     await delete(servers, topic)
     await eventually(lambda: f"No partition metadata for topic {topic}" in own_service.log("worker"))
-    # It looks for records, and finds no partitions to look in.
-    await asyncio.sleep(3)
+    await asyncio.sleep(3)  # it looks for records, and finds no partitions to look in: nothing tells that
     await create(servers, topic, PARTITIONS)
     # More than the deleted one had: offsets of that one would be in the middle.
     await until_stored(own_service, await submit(own_service, 400))
