@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -110,14 +110,22 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         try:
             found: Found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
             return found
-        except NoOffsetForPartitionError as error:
-            (partition,) = error.args
-            await self.seek_to_beginning(partition)
+        except NoOffsetForPartitionError:
+            await self._begin(await self._committed(self._cleared))
         except OffsetOutOfRangeError as error:
             (offsets,) = error.args
             for partition, offset in offsets.items():
                 await self._go_on_at_oldest(partition, offset)
         return {}
+
+    async def _begin(self, committed: Mapping[TopicPartition, int | None]) -> None:
+        """Go to the oldest records of all partitions that were never committed.
+
+        aiokafka tells one of them, and while it fetches from the others it moves none: one after the other, each would
+        wait for as long as a broker holds a fetch.
+        """
+        if new := [place for place, offset in committed.items() if offset is None]:
+            await self.seek_to_beginning(*new)
 
     async def _go_on_at_oldest(self, partition: TopicPartition, offset: int) -> None:
         """Go on at the oldest record that is left, where there is none at this offset, and tell what was lost."""
@@ -188,13 +196,16 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._told = read
 
     async def _return_to_committed(self) -> None:
-        for partition in self.assignment():
-            committed = await self.committed(partition)
-            if committed is None:
-                await self.seek_to_beginning(partition)
-            else:
-                self.seek(partition, committed)
+        committed = await self._committed(self.assignment())
+        for partition, offset in committed.items():
+            if offset is not None:
+                self.seek(partition, offset)
+        await self._begin(committed)
         self._is_astray = False
+
+    async def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        places = list(partitions)
+        return dict(zip(places, await asyncio.gather(*map(self.committed, places)), strict=True))
 
     async def _each_by_itself(self, max_records: int) -> Found:
         found: Found = {}

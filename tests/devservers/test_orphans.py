@@ -55,6 +55,15 @@ def plaudit(data: Path, broker: str, *, cache: Path | None = None) -> Iterator[s
             parent.kill()
 
 
+def slow_java(folder: Path) -> Path:
+    """A home of Java that takes its time to tell its version: the real one is gone before anybody has looked."""
+    java = folder / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nsleep 600\n")
+    java.chmod(0o755)
+    return java.parent.parent
+
+
 async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
     """Kill it, and wait until nothing of it is left."""
     parent.kill()
@@ -63,7 +72,11 @@ async def killed(parent: subprocess.Popen[bytes], marked: Marked) -> None:
 
 
 @pytest.mark.parametrize("moment", ["leash.py", "-version", "copy-dependencies"])
-async def test_killed_while_it_fetches(data: Path, tmp_path: Path, marked: Marked, moment: str) -> None:
+async def test_killed_while_it_fetches(
+    data: Path, tmp_path: Path, marked: Marked, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    if moment == "-version":
+        monkeypatch.setenv("JAVA_HOME", str(slow_java(tmp_path)))
     with plaudit(data, "kafka", cache=tmp_path) as parent:
         await marked.running(moment)
         await killed(parent, marked)

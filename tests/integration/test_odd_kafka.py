@@ -77,6 +77,32 @@ async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> N
     assert "Traceback" not in own_service.log("worker")
 
 
+async def test_a_new_group_begins_at_all_partitions_at_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other each would wait for a fetch from the others, which brokers hold while nothing comes."""
+    topic, partitions = new_id("topic"), 12
+    await create(servers, topic, partitions)
+    begun: list[int] = []
+    seek_to_beginning = PatientConsumer.seek_to_beginning
+
+    async def counted(consumer: PatientConsumer, *places: TopicPartition) -> bool:
+        begun.append(len(places))
+        return await seek_to_beginning(consumer, *places)
+
+    monkeypatch.setattr(PatientConsumer, "seek_to_beginning", counted)
+    consumer = PatientConsumer(
+        topic, bootstrap_servers=servers.kafka, group_id=new_id("group"), auto_offset_reset="none"
+    )
+    await consumer.start()
+    try:
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer, asyncio.timeout(60):
+            await producer.send_and_wait(topic, b"value", partition=partitions - 1)
+            (place,) = await consumer.getmany(timeout_ms=1_000)
+        assert place.partition == partitions - 1
+        assert begun == [partitions]
+    finally:
+        await consumer.stop()
+
+
 async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(servers: Servers) -> None:
     topic, group = new_id("topic"), new_id("group")
     place = TopicPartition(topic, 0)
