@@ -306,10 +306,15 @@ def parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
 
 
 def describe(differences: Sequence[Difference], ledger: Ledger) -> str:
-    """Describe the first difference with its history, and the next ones in a line each."""
+    """Describe the first difference with its history, one of each sort with their number, and the next ones."""
     if not differences:
         return "no differences"
+    sorts: dict[str, list[Difference]] = defaultdict(list)
+    for difference in differences:
+        sorts[f"{difference.kind}, {' '.join(difference.what.split()[:3])}"].append(difference)
     first = differences[0]
     history = "\n".join(f"    {line}" for line in ledger.histories.get(first.id, ["no history"]))
+    counts = "\n".join(f"  {len(of)} {sort}: {of[-1].id}: {of[-1].what}"[:300] for sort, of in list(sorts.items())[:30])
     others = "\n".join(f"  {d.kind}: {d.id}: {d.what}"[:300] for d in differences[1:10])
-    return f"{len(differences)} differences; the first, {first.kind}: {first.id}: {first.what}\n{history}\n{others}"
+    told = f"{len(differences)} differences; the first, {first.kind}: {first.id}: {first.what}"
+    return "\n".join((told, history, counts, others))
