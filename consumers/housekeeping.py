@@ -12,12 +12,12 @@ from typing import Final, Protocol
 import structlog
 
 from consumers.images_sweeping import forget_images, sweep_images
-from consumers.parked import ParkedCommands
 from consumers.publications import publish_due
 from consumers.ratings_names import name_rated_objects
-from consumers.returns import ReturnConsumer
 from consumers.services import Services
+from messaging.kafka.lag import ConsumerLag
 from messaging.metrics import note_wait
+from messaging.topics import Topic
 from storage.abandoned_transactions import abort_abandoned
 from storage.database import Database
 from storage.parking_clock import ParkingClock
@@ -26,7 +26,7 @@ from storage.unit_of_work import is_unavailable
 log = structlog.get_logger()
 
 PARKING_LIMIT: Final = timedelta(hours=1)
-"""A command waits so long for its submission or its order."""
+"""A command waits so long for its submission or its order, and then for all of them that were sent within that time."""
 
 ABANDONED_AFTER: Final = timedelta(seconds=10)
 """A transaction may stand still so long; the documents that it wrote are locked until it ends."""
@@ -37,6 +37,16 @@ AWAY_FOR: Final = timedelta(minutes=1)
 _PAUSE_S: Final = 5.0
 _FORGET_EVERY: Final = timedelta(hours=1)
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Parked(Protocol):
+    """Commands that wait for what is on its way in another topic."""
+
+    async def are_overdue(self, before: datetime) -> bool:
+        """True if any was parked before that moment."""
+
+    async def report_overdue(self, before: datetime) -> int:
+        """Give up those parked before that moment. Returns how many there were."""
 
 
 class Task(Protocol):
@@ -51,8 +61,9 @@ class Task(Protocol):
 async def keep_house(
     database: Database,
     services: Services,
-    commands: ParkedCommands,
-    returns: ReturnConsumer,
+    lag: ConsumerLag,
+    commands: Parked,
+    returns: Parked,
     *,
     remember: timedelta,
 ) -> None:
@@ -61,7 +72,7 @@ async def keep_house(
 
     Ids of deleted reviews are remembered for longer than Kafka keeps the submissions, so that none comes back.
     """
-    tasks = _Tasks(database, services, commands, returns, remember, ParkingClock(database))
+    tasks = _Tasks(database, services, lag, commands, returns, remember, ParkingClock(database))
     while True:
         now = datetime.now(UTC)
         # Nothing that is parked is given up before the time without any worker is left out of its time.
@@ -91,8 +102,9 @@ class _Tasks:
 
     database: Database
     services: Services
-    commands: ParkedCommands
-    returns: ReturnConsumer
+    lag: ConsumerLag
+    commands: Parked
+    returns: Parked
     remember: timedelta
     clock: ParkingClock
     forgotten: datetime = _NEVER
@@ -127,7 +139,7 @@ class _Tasks:
 
     async def give_up_commands(self, now: datetime) -> None:
         """Give up commands whose review never came."""
-        if reported := await self.commands.report_overdue(now - PARKING_LIMIT):
+        if reported := await self._give_up(self.commands, Topic.REVIEW_SUBMISSIONS, now):
             log.warning("commands without a review", count=reported)
 
     async def publish_reviews(self, now: datetime) -> None:
@@ -137,8 +149,17 @@ class _Tasks:
 
     async def give_up_returns(self, now: datetime) -> None:
         """Give up returns whose order never came."""
-        if refused := await self.returns.report_overdue(now - PARKING_LIMIT):
+        if refused := await self._give_up(self.returns, Topic.ORDER_EVENTS, now):
             log.warning("returns without an order", count=refused)
+
+    async def _give_up(self, parked: Parked, awaited: Topic, now: datetime) -> int:
+        """Give up what has waited too long, by the time that this topic has been read up to: what it waits for may
+        stand in a backlog of hours, as behind an import."""
+        if not await parked.are_overdue(now - PARKING_LIMIT):
+            return 0
+        unread = await self.lag.oldest_unread(awaited)
+        read_up_to = now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)
+        return await parked.report_overdue(read_up_to - PARKING_LIMIT)
 
     async def settle_outbox(self, _: datetime) -> None:
         """Publish what processes that died owe."""

@@ -26,6 +26,12 @@ class ParkedCommands:
         await self.moderation.release(entities)
         await self.feedback.release(entities.keys())
 
+    async def are_overdue(self, before: datetime) -> bool:
+        """True if any was parked before that moment."""
+        services = self.moderation.services
+        waiting = (services.parking, services.parked_feedback, services.verdicts)
+        return any([await each.parked_before(before, limit=1) for each in waiting])
+
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment. Returns how many there were."""
         waiting = (self.moderation, self.feedback, self.verdicts)

@@ -74,6 +74,10 @@ class ReturnConsumer:
         for start in range(0, len(waited_for), _ORDERS_AT_ONCE):
             await self._run(_Work(order_ids=waited_for[start : start + _ORDERS_AT_ONCE]))
 
+    async def are_overdue(self, before: datetime) -> bool:
+        """True if any command was parked before that moment."""
+        return bool(await self.services.parked_returns.overdue(before, limit=1))
+
     async def report_overdue(self, before: datetime) -> int:
         """Refuse new returns parked before that moment, and the changes behind them: their order never came. Returns
         how many commands there were."""

@@ -40,6 +40,7 @@ from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.dead_letters import DeadLetterReader
+from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.publisher import Publisher
 from messaging.moderation import MODERATION_COMMAND
@@ -126,7 +127,8 @@ async def running_worker(
         ],
         group_prefix=topics.prefix,
     )
-    house = asyncio.create_task(keep_house(database, services, parked, returns, remember=remember))
+    lag = ConsumerLag(connection, topics)
+    house = asyncio.create_task(keep_house(database, services, lag, parked, returns, remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
     relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
     try:
@@ -137,3 +139,4 @@ async def running_worker(
             task.cancel()
         await broker.stop()
         await cancel_and_wait(house, naming, relay)
+        await lag.stop()

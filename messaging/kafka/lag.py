@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
 
 from messaging.kafka.administration import partitions_of
-from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.reading import TopicReader
 from messaging.topics import Topic, TopicNames
 
@@ -86,6 +86,22 @@ class ConsumerLag:
         # Only then: one that isn't its coordinator any more tells of no commits.
         self._groups[name] = group
         return True
+
+    async def oldest_unread(self, topic: Topic) -> float | None:
+        """The time in the oldest record of a topic that its group has yet to commit, in seconds of Unix time; 0 of one
+        that says none since 1970, None where all is committed.
+
+        Raises BrokerAwayError, too, where Kafka doesn't tell it in time.
+        """
+        try:
+            if await self.is_read(topic):
+                return None
+            backlogs = {place: each for place, each in (await self.measure()).items() if place[0] is topic}
+            offsets = {place: each.next_offset for place, each in backlogs.items() if each.records}
+            times = await self.times(offsets)
+        except TimeoutError as error:
+            raise BrokerAwayError(f"Kafka did not tell in time what is unread of {topic}") from error
+        return min((times.get(place, 0.0) for place in offsets), default=None)
 
     async def times(self, offsets: Mapping[Place, int]) -> dict[Place, float]:
         """The times in these records, one for each partition, in seconds of Unix time; without those that are gone, or

@@ -32,6 +32,25 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
     assert "a task of the housekeeping failed" in service.log("worker")
 
 
+async def test_what_is_parked_waits_for_what_was_sent_in_time(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
+    """As behind an import that takes workers hours: its reviews stand in Kafka, and what it tells of them is parked."""
+    service, id, long_ago = own_service, new_id("review"), datetime.now(UTC) - timedelta(hours=2)
+    await own_facade.approve_early(id)
+    async with service.mongo() as database:
+        parked = database["parkedCommands"]
+        await eventually(lambda: parked.count_documents({"reviewId": id}), lambda count: count == 1)
+        assert await service.stop("worker") == 0
+        await parked.update_many({}, {"$set": {"parkedAt": long_ago}})
+    at = int(long_ago.timestamp() * 1_000) + 60_000
+    await service.publish("review-submissions", review_message(submission(product, 4, id=id))._replace(timestamp=at))
+    # Its housekeeping begins at once, long before its consumers have a partition.
+    service.start("worker")
+    await own_facade.until_rated(product, 4, 1)
+    assert await service.records("moderation-commands.dlq") == []
+
+
 async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
